@@ -1,0 +1,1 @@
+"""Data and algorithms of the workbench: no click; never imports stages or models."""

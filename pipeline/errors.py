@@ -1,0 +1,30 @@
+"""The one exception a user is meant to read.
+
+Anything a user can cause (a wrong value, a damaged file, a missing folder) is raised as a
+WorkbenchError; stages print it in one or two lines and exit with 1. Any other exception is a bug.
+"""
+
+from collections.abc import Iterable
+
+
+class WorkbenchError(Exception):
+    """A problem the user can mend.
+
+    message: what is wrong, with the offending value and what is allowed, without a full stop.
+    hint: the way out, as one sentence or command; empty when the message says it all.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+def listing(names: Iterable[object], limit: int = 10) -> str:
+    """Join names for an error message, cut after `limit` with the number left out."""
+    items = [str(name) for name in names]
+    more = f" and {len(items) - limit} more" if len(items) > limit else ""
+    return ", ".join(items[:limit]) + more

@@ -1,0 +1,91 @@
+"""Files that are whole or absent, and digests that say what they were made from.
+
+Every artefact is written to a temporary name beside its target, fsynced and renamed, so that a
+kill at any moment leaves either the old file or the new one.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# Editing these changes how a program is run or what it prints, never what it computes.
+INFRASTRUCTURE = ("pipeline.errors", "pipeline.files", "pipeline.params", "pipeline.runtime")
+
+
+@contextmanager
+def atomic_path(target: Path | str) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; on success fsync it and rename it to `target`.
+
+    On an exception the temporary file is removed and `target` is untouched.
+    """
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        publish(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def publish(finished: Path, target: Path) -> None:
+    """Move a finished file to its final name so that it survives a power cut, atomically."""
+    with open(finished, "rb+") as handle:
+        os.fsync(handle.fileno())
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(finished, target)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def write_text(target: Path | str, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    with atomic_path(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(target: Path | str, value: Any) -> None:
+    """Write indented JSON atomically, keys in the given order, NaN refused."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_text(target, text + "\n")
+
+
+def sha256_file(path: Path | str) -> str:
+    """SHA-256 of a file's bytes as lower-case hex."""
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def fingerprint(**parts: Any) -> str:
+    """SHA-256 hex over JSON-able parts (params, digests of inputs), the same for equal values."""
+    text = json.dumps(parts, sort_keys=True, allow_nan=False, default=_jsonable)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def source_digest() -> str:
+    """SHA-256 over the first-party source files loaded in this process, infrastructure apart.
+
+    Part of every resume fingerprint: work begun by other code must not be continued by this code.
+    """
+    digest = hashlib.sha256()
+    for name, module in sorted(sys.modules.items()):
+        source = getattr(module, "__file__", None)
+        if name.split(".")[0] in ("pipeline", "models") and name not in INFRASTRUCTURE and source:
+            digest.update(name.encode() + b"\0" + Path(source).read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"cannot fingerprint a {type(value).__name__}")

@@ -1,0 +1,1 @@
+"""One thin module per DVC stage: read params, call pipeline and models, write."""

@@ -1,0 +1,45 @@
+"""What all stages share: a command decorator that turns errors into plain lines."""
+
+import errno
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.errors import WorkbenchError
+
+WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
+
+existing = click.Path(exists=True, path_type=Path)
+target = click.Path(path_type=Path)
+
+
+def command(function: Callable[..., None]) -> click.Command:
+    """A click command that prints a WorkbenchError as plain lines and exits with 1."""
+
+    @functools.wraps(function)
+    def guarded(**options: Any) -> None:
+        try:
+            function(**options)
+        except WorkbenchError as error:
+            fail(str(error))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+                raise
+            fail(
+                f"{error.strerror}: {error.filename or 'while writing'}\nfree some space or mend "
+                "the permissions and run the command again; finished work is kept"
+            )
+        except KeyboardInterrupt:
+            fail("interrupted; run the same command to continue")
+
+    return click.command(help=function.__doc__)(guarded)
+
+
+def fail(text: str) -> None:
+    """Print an error and leave with exit code 1."""
+    print(f"error: {text}", file=sys.stderr, flush=True)
+    sys.exit(1)

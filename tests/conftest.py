@@ -1,0 +1,33 @@
+"""Shared by all tests: the repository's root, and running a stage as a user would."""
+
+import os
+
+# Before numpy and torch are loaded: tests run two at a time, and idle threads would fight for cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def run_stage():
+    """Run `python -m stages.<name>` in a folder and return the finished process."""
+
+    def run(name, *arguments, cwd, check=True):
+        process = subprocess.run(
+            [sys.executable, "-m", f"stages.{name}", *map(str, arguments)],
+            cwd=cwd,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+        if check:
+            assert process.returncode == 0, process.stderr
+        return process
+
+    return run

@@ -1,0 +1,50 @@
+import random
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from pipeline.errors import WorkbenchError
+from pipeline.runtime import Progress, pick_device, seed_everything, set_threads
+
+
+def draw():
+    return random.random(), np.random.rand(), torch.rand(1).item()  # noqa: NPY002
+
+
+def test_seed_repeats_every_generator():
+    seed_everything(3)
+    first = draw()
+    seed_everything(3)
+    assert draw() == first
+    seed_everything(4)
+    assert draw() != first
+
+
+def test_threads_reach_torch_and_blas():
+    before = torch.get_num_threads()
+    try:
+        set_threads(1)
+        assert torch.get_num_threads() == 1
+        assert all(library["num_threads"] == 1 for library in threadpool_info())
+    finally:
+        set_threads(before)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_cuda_without_a_device_is_a_plain_error():
+    with pytest.raises(WorkbenchError, match="sees no CUDA device"):
+        pick_device("cuda")
+    assert pick_device("auto").type == "cpu"
+
+
+def test_progress_prints_lines_where_there_is_no_terminal(capsys):
+    with Progress("extract", total=4, unit="images", done=1, interval=0.0) as progress:
+        progress.update(1)
+        progress.update(2, note="loss 0.5")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("extract: 2/4 images, ")
+    assert lines[0].endswith("s left")
+    assert lines[-1].startswith("extract: 4/4 images, ")
+    assert lines[-1].endswith("done · loss 0.5")
