@@ -1,0 +1,47 @@
+"""Work on many files in a few processes, results in order."""
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from pipeline.errors import WorkbenchError
+from pipeline.runtime import Progress
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+WORTH_IT = 500  # starting processes takes about as long as decoding this many small images
+
+
+def ordered_map(
+    function: Callable[[T], R], items: Sequence[T], workers: int, title: str, unit: str = "images"
+) -> list[R]:
+    """[function(item) for item in items] in `workers` processes with a progress display.
+
+    `function` and `items` must pickle. Raises what `function` raises, and WorkbenchError when a
+    process dies (killed for its memory, or by a decoder's fault).
+    """
+    with Progress(title, len(items), unit) as progress:
+        results: list[R] = []
+        if workers < 2 or len(items) < WORTH_IT:
+            for item in items:
+                results.append(function(item))
+                progress.update()
+            return results
+        # Forking a process that has threads (a progress bar, pyarrow's pool) can hang; a fork
+        # server imports once for all workers.
+        methods = multiprocessing.get_all_start_methods()
+        context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            try:
+                for result in pool.map(function, items, chunksize=16):
+                    results.append(result)
+                    progress.update()
+            except BrokenProcessPool:
+                raise WorkbenchError(
+                    f"{title}: a process died after {len(results):,} of {len(items):,} {unit}",
+                    "out of memory? lower corpus.max_megapixels or runtime.threads",
+                ) from None
+        return results

@@ -1,0 +1,34 @@
+"""Read captioned images of any supported format into the corpus tables."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.corpus import SPLITS, Corpus
+from pipeline.params import load_params
+from pipeline.readers import read_corpus
+from pipeline.readers.source import Options
+from stages.common import command, target
+
+
+@command
+@click.option("--raw", type=target, required=True, help="folder with the captioned images")
+@click.option("--output", type=target, required=True, help="folder for the tables")
+def main(raw: Path, output: Path) -> None:
+    """Read and check the captioned images below RAW; write the corpus tables to OUTPUT."""
+    params = load_params()
+    options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
+    corpus = read_corpus(params.dataset, raw, output, options)
+    corpus.write(output)
+    click.echo(summary(corpus))
+
+
+def summary(corpus: Corpus) -> str:
+    """One line: images and captions per split, and rejects."""
+    images, captions = (table["split"].value_counts() for table in (corpus.images, corpus.captions))
+    parts = [f"{split} {images[split]:,} images {captions[split]:,} captions" for split in SPLITS]
+    return f"corpus: {', '.join(parts)}; {len(corpus.rejects):,} rejects"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+import copy
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import WorkbenchError
+from pipeline.params import find_problems, load_params, read_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _in_root(monkeypatch):
+    monkeypatch.chdir(ROOT)  # `raw` is relative to the repository
+
+
+DEFAULTS = read_yaml(ROOT / "params.yaml")
+
+
+def leaves(node, prefix=()):
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*prefix, key))
+        else:
+            yield (*prefix, key)
+
+
+LEAVES = sorted(leaves(DEFAULTS))
+SECTIONS = sorted({leaf[:depth] for leaf in LEAVES for depth in range(1, len(leaf))})
+
+
+def changed(path, change):
+    values = copy.deepcopy(DEFAULTS)
+    node = values
+    for key in path[:-1]:
+        node = node[key]
+    change(node, path[-1])
+    return values
+
+
+def problems(values):
+    return "\n".join(find_problems(values))
+
+
+def test_default_params_are_valid():
+    params = load_params()
+    assert params.loss == DEFAULTS["loss"]
+    assert params.image_features.layers == tuple(DEFAULTS["image_features"]["layers"])
+
+
+@given(st.sampled_from(LEAVES + SECTIONS))
+def test_missing_key_is_named(path):
+    text = problems(changed(path, lambda node, key: node.pop(key)))
+    assert f"{'.'.join(path)}: missing" in text
+
+
+@given(st.sampled_from(LEAVES), st.sampled_from([{}, [{}], b"x", float("nan"), -1]))
+def test_wrong_value_is_named(path, value):
+    # -1 is wrong for every number here and of the wrong type for everything else.
+    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+    assert any(line.startswith(".".join(path)) for line in text.splitlines())
+    assert repr(value) in text or isinstance(value, list)
+
+
+@given(st.sampled_from([(), *SECTIONS]), st.text("abcxyz_", min_size=3, max_size=8))
+def test_unknown_key_is_named(section, name):
+    path = (*section, "zz" + name)
+    text = problems(changed(path, lambda node, key: node.__setitem__(key, 1)))
+    assert f"{'.'.join(path)} = 1: unknown key" in text
+
+
+@given(st.lists(st.sampled_from(LEAVES), unique=True, min_size=2, max_size=6))
+def test_all_problems_are_reported_at_once(paths):
+    values = copy.deepcopy(DEFAULTS)
+    for path in paths:
+        node = values
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = {"not": "a value"}
+    text = problems(values)
+    assert all(f"{'.'.join(path)} =" in text for path in paths)
+
+
+def test_near_key_is_suggested():
+    values = changed(("los",), lambda node, key: node.__setitem__(key, 1))
+    assert problems(values) == "los = 1: unknown key; did you mean loss?"
+
+
+def test_no_implicit_conversion():
+    for path, value in [
+        (("seed",), True),
+        (("seed",), 1.0),
+        (("ranking", "margin"), "0.2"),
+        (("corpus", "skip_bad_images"), 1),
+        (("vse", "training", "lr"), float("inf")),
+    ]:
+        bad = changed(path, lambda node, key, value=value: node.__setitem__(key, value))
+        assert ".".join(path) in problems(bad)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("raw",), "no/such/folder", "no such file or folder"),
+        (("vocabulary", "source"), "gensim", "needs the path of a vector file"),
+        (("vocabulary", "vectors"), "x.bin", "must be null when source is 'train'"),
+        (("vocabulary", "known_words_only"), True, "needs a source of vectors"),
+        (("image_features", "weights"), "no.pth", "no such file"),
+        (("ranking", "warmup_epochs"), 99, "must be below vse.training.epochs"),
+    ],
+)
+def test_bad_combinations(path, value, words):
+    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+    assert words in text
+    assert len(text.splitlines()) == 1
+
+
+def test_pretrained_words_need_the_vocabulary_width():
+    values = changed(("vse", "word_dim"), lambda node, key: node.__setitem__(key, 7))
+    values["vse"]["word_vectors"] = "pretrained"
+    assert "must equal vocabulary.dim = 100" in problems(values)
+
+
+def test_bad_combination_is_found_beside_a_bad_value():
+    values = changed(("raw",), lambda node, key: node.__setitem__(key, "nowhere"))
+    values["loss"] = "bogus"
+    text = problems(values)
+    assert "loss = 'bogus': allowed are sum_margin, max_margin, knn_margin" in text
+    assert "raw = 'nowhere'" in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"- a list",
+        b"loss: [unclosed",
+        b"loss: a\nloss: b\n",
+        b"\xff\xfe\x00",
+        b"a: &x [*x]\nb: !!python/object:os.system {}",
+        b"a:\t- b",
+        b"\x00",
+        b"[" * 5000,
+    ],
+)
+def test_broken_yaml_is_a_plain_error(tmp_path, content):
+    file = tmp_path / "params.yaml"
+    file.write_bytes(content)
+    with pytest.raises(WorkbenchError) as caught:
+        load_params(file)
+    assert "git checkout params.yaml" in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 60
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_never_escape(tmp_path_factory, content):
+    file = tmp_path_factory.mktemp("yaml") / "params.yaml"
+    file.write_bytes(content)
+    with pytest.raises(WorkbenchError):
+        load_params(file)
+
+
+def test_scientific_numbers_as_dvc_writes_them(tmp_path):
+    file = tmp_path / "params.yaml"
+    text = (ROOT / "params.yaml").read_text()
+    file.write_text(text.replace("lr: 0.001", "lr: 1e-05"))
+    assert load_params(file).vse.training.lr == 1e-5

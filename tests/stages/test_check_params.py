@@ -1,0 +1,62 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "data/raw", tmp_path / "data/raw")
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    return tmp_path
+
+
+def test_marker_is_the_same_bytes_for_any_valid_params(workspace, run_stage):
+    run_stage("check_params", "--output", "a.ok", cwd=workspace)
+    params = workspace / "params.yaml"
+    params.write_text(params.read_text().replace("loss: sum_margin", "loss: knn_margin"))
+    run_stage("check_params", "--output", "b.ok", cwd=workspace)
+    assert (workspace / "a.ok").read_bytes() == (workspace / "b.ok").read_bytes()
+
+
+def test_wrong_params_are_plain_lines_and_exit_code_1(workspace, run_stage):
+    params = workspace / "params.yaml"
+    params.write_text(params.read_text().replace("loss: sum_margin", "loss: bogus") + "los: 1\n")
+    process = run_stage("check_params", "--output", "a.ok", cwd=workspace, check=False)
+    assert process.returncode == 1
+    assert process.stderr == (
+        "error: params.yaml: 2 problems\n"
+        "  loss = 'bogus': allowed are sum_margin, max_margin, knn_margin\n"
+        "  los = 1: unknown key; did you mean loss?\n"
+        "undo with: touch params.yaml && git checkout params.yaml\n"
+    )
+    assert not (workspace / "a.ok").exists()
+
+
+def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_stage):
+    before = (workspace / "params.yaml").read_text()
+    process = run_stage(
+        "apply_recipe", "vse_2019_flickr30k", "-S", "vse.training.epochs=2", cwd=workspace
+    )
+    assert "image_features.model: resnet18 -> vgg19" in process.stdout
+    assert "vse.training.epochs: 15 -> 2" in process.stdout
+    after = (workspace / "params.yaml").read_text()
+    assert "  epochs: 2\n" in after
+    assert len(before.splitlines()) == len(after.splitlines())
+
+
+def test_apply_recipe_leaves_params_alone_on_an_error(workspace, run_stage):
+    before = (workspace / "params.yaml").read_bytes()
+    for arguments in (
+        ["nothing"],
+        ["vse_2019_mscoco", "-S", "lss=1"],
+        ["vse_2019_mscoco", "-S", "x"],
+    ):
+        process = run_stage("apply_recipe", *arguments, cwd=workspace, check=False)
+        assert process.returncode == 1
+        assert process.stderr.startswith("error: ")
+        assert "Traceback" not in process.stderr
+    assert (workspace / "params.yaml").read_bytes() == before
