@@ -1,0 +1,206 @@
+"""The two public formats of word vectors, word2vec's .bin and text, read as a stream.
+
+Published files are far larger than what a corpus needs (GoogleNews: 3 million words, 3.6 GB), so
+they are read once through a buffer and only the wanted rows are kept. They come from outside: sizes
+are checked against the file before they are believed, and every fault is a WorkbenchError.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Container, Iterator
+from itertools import takewhile
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from pipeline.errors import WorkbenchError
+from pipeline.runtime import Progress
+
+BUFFER = 1 << 20  # bytes; more than any word and vector, little enough to stay in the CPU cache
+LONGEST_WORD = 2048  # bytes
+LONGEST_LINE = 1 << 20  # bytes
+LARGEST_DIM = 10_000
+HEADER = re.compile(rb"\s*(\d{1,18})\s+(\d{1,18})\s*")
+NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+HINT = "copy or unpack it again if it is damaged, or set vocabulary.source to the kind it is"
+UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
+
+Rows = dict[str, np.ndarray]
+
+
+class Stream:
+    """A vector file read once, gzipped or not, with progress; damage is a WorkbenchError.
+
+    size: bytes in the file; None when it is compressed and the size of its content unknown.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.line, self.shown = path, 0, 0
+        self.file = open(path, "rb")  # noqa: SIM115 - closed by __exit__
+        compressed = self.file.peek(2)[:2] == b"\x1f\x8b"
+        self.handle = gzip.GzipFile(fileobj=self.file) if compressed else self.file
+        length = path.stat().st_size
+        self.size = None if compressed else length
+        self.progress = Progress(f"reading {path.name}", -(-length // 10**6), "MB")
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.progress.__exit__(kind, error, trace)
+        self.handle.close()
+        self.file.close()
+
+    def read(self, count: int) -> bytes:
+        """`count` bytes, fewer at the end of the file."""
+        try:
+            data = self.handle.read(count)
+        except UNPACKING as error:
+            raise self.damage(f"cannot be decompressed ({error})") from None
+        self._advance()
+        return data
+
+    def readline(self, limit: int = LONGEST_LINE) -> bytes:
+        """The next line, empty at the end of the file; one longer than `limit` is an error."""
+        try:
+            line = self.handle.readline(limit)
+        except UNPACKING as error:
+            raise self.damage(f"cannot be decompressed ({error})") from None
+        self.line += 1
+        if len(line) == limit and not line.endswith(b"\n"):
+            raise self.damage(f"line {self.line:,} is longer than {limit:,} bytes")
+        if self.line % 10_000 == 0:
+            self._advance()
+        return line
+
+    def damage(self, what: str) -> WorkbenchError:
+        """The error to raise for a file with this fault."""
+        return WorkbenchError(f"{self.path}: {what}", HINT)
+
+    def _advance(self) -> None:
+        megabytes = -(-self.file.tell() // 10**6)
+        self.progress.update(megabytes - self.shown)
+        self.shown = megabytes
+
+
+def read_binary(stream: Stream, wanted: dict[bytes, str]) -> tuple[int, Rows]:
+    """Dimension D and the wanted rows, (D,) float32 each, of word2vec's .bin format.
+
+    It is a line `count D`, then per word its bytes, a space, D little-endian float32, and in some
+    files a newline. Words that are not UTF-8 are passed over; the first of equal words counts.
+    """
+    count, dim = _sizes(stream, stream.readline(100), bytes_per_number=4)
+    rows: Rows = {}
+    for word, chunk, offset in _binary_entries(stream, count, 4 * dim, wanted):
+        if wanted[word] not in rows:
+            rows[wanted[word]] = np.frombuffer(chunk, "<f4", dim, offset).astype(np.float32)
+    return dim, rows
+
+
+def _binary_entries(
+    stream: Stream, count: int, length: int, wanted: Container[bytes]
+) -> Iterator[tuple[bytes, bytes, int]]:
+    """Yield (word, a chunk of the file, where in it the vector's `length` bytes begin).
+
+    Only for wanted words: this loop passes every word of the file, and is the cost of reading it.
+    """
+    chunk, start = b"", 0
+    for entry in range(count):
+        space = chunk.find(b" ", start, start + LONGEST_WORD)
+        if space < 0 or space + length >= len(chunk):
+            chunk, start = chunk[start:] + stream.read(BUFFER), 0
+            space = chunk.find(b" ", 0, LONGEST_WORD)
+            if space < 0 or space + length >= len(chunk):
+                endless = space < 0 and len(chunk) >= LONGEST_WORD
+                what = f"is longer than {LONGEST_WORD} bytes" if endless else "is cut short"
+                raise stream.damage(f"word {entry + 1:,} of {count:,} {what}")
+        word = chunk[start:space].lstrip(b"\n")
+        if word in wanted:
+            yield word, chunk, space + 1
+        start = space + 1 + length
+    if (chunk[start:] + stream.read(BUFFER)).strip(b"\n"):
+        raise stream.damage(f"goes on after the {count:,} words that its first line promises")
+
+
+def read_text(stream: Stream, wanted: dict[bytes, str]) -> tuple[int, Rows]:
+    """Dimension D and the wanted rows, (D,) float32 each, of word2vec's or GloVe's text format.
+
+    A line per word: the word and D numbers, separated by single spaces; word2vec's first line is
+    `count D`, GloVe has none and D is counted on its first line. A word may contain spaces (GloVe
+    840B has such): the last D fields are the numbers. The first of equal words counts.
+    """
+    line = stream.readline()
+    count, seen, rows = None, 0, Rows()
+    if HEADER.fullmatch(line):
+        count, dim = _sizes(stream, line, bytes_per_number=2)
+        line = stream.readline()
+    else:
+        dim = _trailing_numbers(stream, line)
+    beginnings = {word.split(b" ", 1)[0] for word in wanted}
+    for fields in _text_lines(stream, line):
+        seen += 1
+        if fields.count(b" ") < dim:
+            raise stream.damage(f"line {stream.line:,} has fewer than {dim} numbers after its word")
+        if fields[: fields.find(b" ")] in beginnings:
+            word, *numbers = fields.rsplit(b" ", dim)
+            if count is None and NUMBER.fullmatch(word.rpartition(b" ")[2]) and b" " in word:
+                raise stream.damage(f"line {stream.line:,} has more than {dim} numbers")
+            if word in wanted and wanted[word] not in rows:
+                rows[wanted[word]] = _parsed(stream, numbers)
+    if count not in (None, seen):
+        raise stream.damage(f"has {seen:,} words, but its first line promises {count:,}")
+    return dim, rows
+
+
+def _text_lines(stream: Stream, line: bytes) -> Iterator[bytes]:
+    """`line` and those after it, without blanks at their ends; empty ones are left out."""
+    while line:
+        if fields := line.rstrip():
+            yield fields
+        line = stream.readline()
+
+
+def _parsed(stream: Stream, numbers: list[bytes]) -> np.ndarray:
+    try:
+        if b"_" in b"".join(numbers):  # python would read 1_0 as 10
+            raise ValueError("'_' in a number")
+        with np.errstate(over="ignore"):  # becomes infinite, which is reported with its word
+            return np.array([float(number) for number in numbers]).astype(np.float32)
+    except ValueError as error:
+        raise stream.damage(f"line {stream.line:,}: {error}") from None
+
+
+def _trailing_numbers(stream: Stream, line: bytes) -> int:
+    fields = reversed(line.rstrip().split(b" ")[1:])
+    dim = sum(1 for _ in takewhile(NUMBER.fullmatch, fields))
+    if not 1 <= dim <= LARGEST_DIM:
+        raise stream.damage(
+            f"its first line has {dim} numbers after a word; expected are 'words dimensions', "
+            f"or a word and 1 to {LARGEST_DIM:,} numbers"
+        )
+    return dim
+
+
+def _sizes(stream: Stream, line: bytes, bytes_per_number: int) -> tuple[int, int]:
+    """Number of words and dimension in a header, checked against the size of the file."""
+    match = HEADER.fullmatch(line)
+    count, dim = (int(match[1]), int(match[2])) if match else (0, 0)
+    if count < 1 or not 1 <= dim <= LARGEST_DIM:
+        raise stream.damage(
+            f"its first line is {line[:40]!r}; expected are the number of words and of "
+            f"dimensions (1 to {LARGEST_DIM:,})"
+        )
+    least = count * (dim * bytes_per_number + 1)
+    if stream.size is not None and least > stream.size:
+        raise stream.damage(
+            f"its first line promises {count:,} words of {dim:,} dimensions, which take "
+            f"{least:,} bytes or more; the file has {stream.size:,}"
+        )
+    return count, dim

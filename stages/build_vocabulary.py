@@ -1,0 +1,58 @@
+"""Words of the training captions, their ids, and a vector for each."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.corpus import in_split, load_captions
+from pipeline.params import load_params
+from pipeline.runtime import say
+from pipeline.word_matrix import build_vocabulary, count_words, frequent_words
+from pipeline.word_vectors import read_vectors, train_vectors
+from stages.common import command, existing, target
+
+
+@command
+@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
+@click.option("--output", type=target, required=True, help="Folder for the vocabulary.")
+def main(captions: Path, output: Path) -> None:
+    """Count the words of the training captions and give each an id and a vector."""
+    params = load_params()
+    settings, seed = params.vocabulary, params.seed
+    sentences = [list(tokens) for tokens in in_split(load_captions(captions), "train")["tokens"]]
+    counts = count_words(sentences)
+    words = frequent_words(counts, settings.min_count)
+    if settings.source == "train":
+        vectors = train_vectors(
+            sentences,
+            words,
+            dim=settings.dim,
+            window=settings.window,
+            epochs=settings.epochs,
+            seed=seed,
+        )
+    else:
+        vectors = read_vectors(settings.source, Path(settings.vectors or ""), words)
+    built = build_vocabulary(
+        counts,
+        captions=len(sentences),
+        vectors=vectors,
+        min_count=settings.min_count,
+        known_words_only=settings.known_words_only,
+        sentence_markers=settings.sentence_markers,
+        seed=seed,
+    )
+    unused = {"vectors"} if settings.source == "train" else {"vectors", "window", "epochs"}
+    made_from = settings.model_dump(exclude=unused) | {"dim": vectors.dim, "seed": seed}
+    if settings.vectors:
+        made_from["vectors"] = Path(settings.vectors).name  # a path would tie it to this machine
+    built.write(output, made_from)
+    say(
+        f"vocabulary: {len(built.vocabulary):,} tokens from {len(sentences):,} training captions, "
+        f"vectors of {vectors.dim} dimensions ({settings.source})"
+    )
+    say(f"coverage: {built.coverage}")
+
+
+if __name__ == "__main__":
+    main()

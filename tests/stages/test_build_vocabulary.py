@@ -1,0 +1,109 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from gensim.models import KeyedVectors
+from ruamel.yaml import YAML
+
+from pipeline.corpus import CAPTIONS
+from pipeline.vocabulary import Vocabulary, load_word_vectors
+
+ROOT = Path(__file__).resolve().parents[2]
+SPLITS = {
+    "train": ["a red dog", "a red cat sleeps", "dog"],
+    "val": ["a validated dog"],
+    "test": ["a tested dog red red red"],
+}
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A folder with params.yaml, a captions table, and a function that changes both."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    (tmp_path / "data/raw/shapes").mkdir(parents=True)
+
+    def write(splits=SPLITS, **vocabulary):
+        rows = [
+            (f"{split}{i}", f"image{i}", split, text, text.split())
+            for split, texts in splits.items()
+            for i, text in enumerate(texts)
+        ]
+        table = pd.DataFrame(rows, columns=CAPTIONS.names)
+        pq.write_table(pa.Table.from_pandas(table, CAPTIONS), tmp_path / "captions.parquet")
+        yaml = YAML()
+        params = yaml.load(tmp_path / "params.yaml")
+        params["vocabulary"] |= {"dim": 8, "epochs": 2} | vocabulary
+        params["vse"]["word_dim"] = 8
+        yaml.dump(params, tmp_path / "params.yaml")
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def build(run_stage):
+    def run(folder, output="vocabulary", check=True):
+        options = ("--captions", "captions.parquet", "--output", output)
+        return run_stage("build_vocabulary", *options, cwd=folder, check=check)
+
+    return run
+
+
+def test_only_training_words_and_equal_bytes_on_a_second_run(workspace, build):
+    folder = workspace(min_count=1)
+    process = build(folder)
+    vocabulary = Vocabulary.load(folder / "vocabulary")
+    assert vocabulary.tokens == ("<pad>", "<unk>", "a", "dog", "red", "cat", "sleeps")
+    assert vocabulary.counts == (0, 0, 2, 2, 2, 1, 1)
+    assert load_word_vectors(folder / "vocabulary").shape == (7, 8)
+    assert "7 tokens from 3 training captions, vectors of 8 dimensions (train)" in process.stderr
+    assert "100.0 % of the words" in process.stderr
+    build(folder, "again")
+    for name in ("vocabulary.json", "vectors.h5"):
+        assert (folder / "vocabulary" / name).read_bytes() == (folder / "again" / name).read_bytes()
+
+
+def test_vectors_from_a_file_and_known_words_only(workspace, build, tmp_path):
+    kv = KeyedVectors(4)
+    kv.add_vectors(["dog", "cat", "tested", "Red"], np.eye(4, dtype=np.float32))
+    kv.save_word2vec_format(tmp_path / "v.bin", binary=True)
+    settings = {"source": "word2vec_bin", "vectors": str(tmp_path / "v.bin")}
+    folder = workspace(**settings, known_words_only=True, sentence_markers=True)
+    process = build(folder)
+    vocabulary = Vocabulary.load(folder / "vocabulary")
+    assert vocabulary.tokens == ("<pad>", "<unk>", "<start>", "<end>", "dog", "cat")
+    np.testing.assert_array_equal(load_word_vectors(folder / "vocabulary")[4:], np.eye(4)[:2])
+    assert "40.0 % of the words and 37.5 % of their occurrences" in process.stderr
+    assert "most frequent without: a (2), red (2), sleeps (1)" in process.stderr
+    text = (folder / "vocabulary" / "vocabulary.json").read_text()
+    made_from = json.loads(text)["made_from"]
+    assert made_from["vectors"] == "v.bin"
+    assert made_from["dim"] == 4
+    assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize(
+    ("splits", "vocabulary", "message"),
+    [
+        ({"val": ["a dog"]}, {}, "train"),
+        (SPLITS, {"min_count": 9}, "error: vocabulary.min_count = 9: no word is seen that often"),
+        ({"train": [""]}, {"min_count": 1}, "which have 0 words"),
+        (
+            SPLITS,
+            {"source": "gensim", "vectors": "params.yaml"},
+            "error: params.yaml: not a file of",
+        ),
+    ],
+)
+def test_errors_are_plain_lines(workspace, build, splits, vocabulary, message):
+    folder = workspace(splits, **vocabulary)
+    process = build(folder, check=False)
+    assert process.returncode == 1
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
+    assert not (folder / "vocabulary").exists()
