@@ -1,0 +1,106 @@
+"""Feature extraction: what the loop costs over the bare network, and how fast that network is.
+
+Figures are ratios of images per second; the absolute ones depend on the machine and its load.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+from torch import Tensor
+
+from benchmarks.common import Row, paired_ratio
+from models.backbones import Backbone, classifier, cut
+from models.inference import accelerate
+from pipeline.extraction import extract
+from pipeline.feature_store import FeatureWriter
+from pipeline.preprocessing import preprocessing_of
+
+CPU = torch.device("cpu")
+BATCH = 16
+
+
+def rows() -> list[Row]:
+    """The table's rows: the loop in two settings, then the network at both precisions."""
+    return [
+        loop_row("resnet18", ["layer1", "layer2", "layer3"], (128, 128), 128, images=512),
+        loop_row("resnet50", ["pool5"], (500, 375), None, images=96),
+        forward_row("fp32", target=2.2),
+        forward_row("bf16", target=4.5),
+    ]
+
+
+def loop_row(
+    model: str, layers: list[str], picture: tuple[int, int], size: int | None, images: int
+) -> Row:
+    """Extraction from JPEG files to HDF5 against the same forward passes on a batch in memory."""
+    preprocessing = preprocessing_of(model, size, "center")
+    backbone, width = cut(classifier(model, 0), layers, "mean_max", preprocessing.crop)
+    forward = accelerate(backbone, CPU, "fp32", False, BATCH, preprocessing.crop)
+    batch = _images(preprocessing.crop)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        table = _photographs(folder, picture, images)
+
+        def ours() -> None:
+            shapes = {"features": ((width,), np.float16)}
+            with FeatureWriter(folder, "work", table["image_id"].tolist(), shapes, {}) as writer:
+                extract(
+                    table, forward, preprocessing, writer, batch_size=BATCH, workers=2, device=CPU
+                )
+                writer.finish(folder / "image.h5")
+
+        def bare() -> None:
+            for _ in range(images // BATCH):
+                forward(batch)
+
+        ratio, seconds, _ = paired_ratio(ours, bare, runs=3)
+    share = 100 / ratio
+    work = f"extraction, {model} at {preprocessing.crop}, {picture[0]} x {picture[1]} JPEG files"
+    figure = f"{share:.0f} % of the bare forward pass ({images / seconds:.0f} images/s)"
+    return Row(work, figure, ">= 90 %", share >= 90)
+
+
+def forward_row(precision: str, target: float) -> Row:
+    """ResNet-50 at 224, channels-last, folded and compiled, against the plain float32 network."""
+    plain, quick = _resnet50(), _resnet50()
+    batch = _images(224)
+    fast = accelerate(quick, CPU, precision, True, BATCH, 224)
+    reference = _plain(plain)
+    cosine = torch.cosine_similarity(fast(batch).double(), reference(batch).double()).min()
+    ratio, seconds, _ = paired_ratio(lambda: fast(batch), lambda: reference(batch), runs=3)
+    figure = (
+        f"{1 / ratio:.1f}x ({BATCH / seconds:.0f} images/s), "
+        f"1 - cosine of the features {1 - cosine.item():.1e}"
+    )
+    work = f"forward pass of ResNet-50 at 224, {precision}, folded and compiled"
+    return Row(work, figure, f">= {target}x plain float32", 1 / ratio >= target)
+
+
+def _resnet50() -> Backbone:
+    return cut(classifier("resnet50", 0), ["pool5"], "mean", 224)[0]
+
+
+def _plain(backbone: Backbone) -> Callable[[Tensor], Tensor]:
+    return torch.inference_mode()(backbone.forward)
+
+
+def _images(size: int) -> Tensor:
+    return torch.randn(BATCH, 3, size, size, generator=torch.Generator().manual_seed(0))
+
+
+def _photographs(folder: Path, size: tuple[int, int], count: int) -> pd.DataFrame:
+    """JPEG files with the smoothness of photographs, and their table."""
+    rng, table = np.random.default_rng(0), []
+    for number in range(count):
+        coarse = rng.integers(0, 256, (size[1] // 8, size[0] // 8, 3), dtype=np.uint8)
+        path = folder / f"{number}.jpg"
+        Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(path, quality=90)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        table.append((str(number), str(path), *size, digest))
+    return pd.DataFrame(table, columns=["image_id", "path", "width", "height", "sha256"])

@@ -1,0 +1,190 @@
+"""Image classifiers of torchvision, cut at named layers and pooled to one vector per image.
+
+The literature names layers in its own way (fc7, pool5) and libraries in another; both are taken.
+Only what the deepest wanted layer needs is kept, so nothing behind it is computed.
+"""
+
+import difflib
+import hashlib
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torchvision import models as zoo
+from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
+
+POOLS = ("mean", "max", "mean_max")
+
+
+class BackboneError(ValueError):
+    """A network, layer or state dict that cannot be used, said so that a user can mend it."""
+
+
+def classifier(name: str, seed: int) -> nn.Module:
+    """A torchvision classifier in evaluation mode with seeded random weights.
+
+    The same seed gives the same weights in every process; the global random state is untouched.
+    Raises BackboneError naming similar networks when torchvision has none of this name.
+    """
+    known = zoo.list_models(module=zoo)
+    if name not in known:
+        near = _join(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known)
+        raise BackboneError(f"model {name!r} is not a torchvision classifier; similar: {near}")
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # GoogLeNet and Inception warn of their slow initialisation
+        torch.manual_seed(seed)
+        return zoo.get_model(name, weights=None).eval()
+
+
+def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load a state dict whose names and shapes all agree with the network's.
+
+    Raises BackboneError with the missing, unexpected and ill-shaped names, shortened.
+    """
+    own = network.state_dict()
+    # Counters of batches seen: absent from files older than PyTorch 0.4.1, unused in evaluation.
+    missing = [k for k in own if k not in state and not k.endswith("num_batches_tracked")]
+    unexpected = [key for key in state if key not in own]
+    misfits = [
+        f"{key} {tuple(state[key].shape)} for {tuple(own[key].shape)}"
+        for key in own
+        if key in state and state[key].shape != own[key].shape
+    ]
+    groups = {"missing": missing, "unexpected": unexpected, "of another shape": misfits}
+    problems = [f"{len(names)} {what}: {_join(names)}" for what, names in groups.items() if names]
+    if problems:
+        raise BackboneError("the state dict does not fit the model; " + "; ".join(problems))
+    network.load_state_dict({**own, **state})
+
+
+def weights_digest(network: nn.Module) -> str:
+    """SHA-256 hex over name, type, shape and bytes of all parameters and buffers, by name."""
+    digest = hashlib.sha256()
+    for name, value in sorted(network.state_dict().items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\0".encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+class Backbone(nn.Module):
+    """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32.
+
+    graph: gives the layers' outputs by name, vectors (B, C) or maps (B, C, H', W'); nodes: the
+    names in the order of concatenation; pool: mean, max or both over a map's positions, vectors
+    pass unchanged. D is the sum of the layers' C, maps counting twice with mean_max.
+    """
+
+    def __init__(self, graph: fx.GraphModule, nodes: Sequence[str], pool: str) -> None:
+        super().__init__()
+        self.graph, self.nodes, self.pool = graph, tuple(nodes), pool
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, 3, H, W) normalised images to (B, D) float32."""
+        outputs = self.graph(images)  # in the order of the network, whatever was asked for
+        return torch.cat([pooled(outputs[node], self.pool) for node in self.nodes], dim=1)
+
+
+def pooled(output: Tensor, pool: str) -> Tensor:
+    """(B, C) or (B, C, H, W) to (B, C) float32, or (B, 2C) with mean_max of a map: means first."""
+    if output.ndim == 2:
+        return output.float()
+    flat = output.float().flatten(2)
+    parts = {"mean": ["mean"], "max": ["max"], "mean_max": ["mean", "max"]}[pool]
+    return torch.cat([flat.mean(2) if part == "mean" else flat.amax(2) for part in parts], dim=1)
+
+
+def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tuple[Backbone, int]:
+    """Cut a network at some layers; returns the backbone and its D for images of size x size.
+
+    layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
+    activations behind the fully connected layers of VGG and AlexNet, their last max-pooling, and
+    the average-pooling of ResNet. Raises BackboneError for unknown layers, layers that give
+    neither a vector nor a (B, C, H, W) map, and sizes that the network cannot process.
+    """
+    if pool not in POOLS or not layers:
+        raise BackboneError(f"pool {pool!r} of layers {list(layers)}: allowed are {_join(POOLS)}")
+    nodes = [_alias(network, layer) for layer in layers]
+    _check_names(network, layers, nodes)
+    for module in network.modules():
+        if getattr(module, "inplace", False):  # would overwrite a layer that was asked for
+            module.inplace = False  # type: ignore[assignment]
+    wanted = {node: node for node in nodes}
+    traced = create_feature_extractor(network, wanted, suppress_diff_warning=True).eval()
+    graph = fx.GraphModule(traced, traced.eval_graph)
+    for node in graph.graph.nodes:
+        if node.kwargs.get("inplace"):
+            node.update_kwarg("inplace", False)
+    graph.recompile()
+    backbone = Backbone(graph, nodes, pool).eval().requires_grad_(False)
+    _check_outputs(network, backbone, layers, size)
+    return backbone, _probe(backbone, size).shape[1]
+
+
+def _alias(network: nn.Module, layer: str) -> str:
+    """The module name behind fc6, fc7 and pool5; other names unchanged."""
+    if isinstance(network, zoo.VGG | zoo.AlexNet):
+        if layer == "pool5":
+            return f"features.{_places(network.features, nn.MaxPool2d)[-1]}"
+        if layer in ("fc6", "fc7"):
+            return f"classifier.{_places(network.classifier, nn.ReLU)[int(layer[2]) - 6]}"
+    if isinstance(network, zoo.ResNet) and layer == "pool5":
+        return "avgpool"
+    return layer
+
+
+def _places(modules: Iterable[nn.Module], kind: type[nn.Module]) -> list[int]:
+    return [place for place, module in enumerate(modules) if isinstance(module, kind)]
+
+
+def _check_names(network: nn.Module, layers: Sequence[str], nodes: Sequence[str]) -> None:
+    if len(set(nodes)) != len(nodes):
+        raise BackboneError(f"layers {_join(layers)}: the same layer is named twice")
+    paths = get_graph_node_names(network, suppress_diff_warning=True)[1]
+    known = {".".join(path.split(".")[: depth + 1]) for path in paths for depth in range(9)}
+    aliases = [name for name in ("fc6", "fc7", "pool5") if _alias(network, name) != name]
+    top = [*dict.fromkeys(path.split(".")[0] for path in paths[1:]), *aliases]
+    for layer, node in zip(layers, nodes, strict=True):
+        if node not in known:
+            near = difflib.get_close_matches(layer, sorted(known), n=5)
+            similar = f"similar: {_join(near)}; " if near else ""
+            kind = type(network).__name__
+            raise BackboneError(
+                f"{kind} has no layer {layer!r}; {similar}at the top: {_join(top, 20)}"
+            )
+
+
+def _check_outputs(
+    network: nn.Module, backbone: Backbone, layers: Sequence[str], size: int
+) -> None:
+    outputs: dict[str, Any] = _probe(backbone.graph, size)
+    for layer, node in zip(layers, backbone.nodes, strict=True):
+        output = outputs[node]
+        if not isinstance(output, Tensor) or output.ndim not in (2, 4):
+            shape = tuple(output.shape[1:]) if isinstance(output, Tensor) else type(output).__name__
+            raise BackboneError(
+                f"layer {layer!r} gives {shape} per image, neither a vector nor a feature map; "
+                "cut vision transformers behind the choice of the class token, such as getitem_5"
+            )
+        channels_last = isinstance(network, zoo.SwinTransformer)
+        if channels_last and output.ndim == 4 and node.split(".")[0] in ("features", "norm"):
+            raise BackboneError(
+                f"layer {layer!r} of a Swin transformer has its channels last; "
+                "cut at permute, avgpool or flatten"
+            )
+
+
+def _probe(module: nn.Module, size: int) -> Any:
+    try:
+        with torch.inference_mode():
+            return module(torch.zeros(1, 3, size, size))
+    except (RuntimeError, ValueError, AssertionError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BackboneError(f"images of {size} x {size} pixels do not fit: {reason}") from None
+
+
+def _join(names: Iterable[str], limit: int = 8) -> str:
+    found = list(names)
+    more = f" and {len(found) - limit} more" if len(found) > limit else ""
+    return ", ".join(found[:limit]) + more
