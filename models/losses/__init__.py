@@ -1,0 +1,1 @@
+"""Training objectives, one idea per file."""

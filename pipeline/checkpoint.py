@@ -1,0 +1,192 @@
+"""Finished weights with what is needed to use them again: safetensors and one metadata entry.
+
+All metadata is JSON under a single key: safetensors writes several keys in an order that changes
+from process to process, and the same training must give the same bytes.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from pipeline.errors import WorkbenchError, listing
+from pipeline.files import atomic_path
+
+KEY = "vse_workbench"
+SCHEMA_VERSION = 1
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class Description(BaseModel):
+    """What a checkpoint says about itself.
+
+    model: name of the system; architecture: the network's sizes; params: values of params.yaml
+    that the training read; inputs: what identifies its inputs (network behind the features,
+    digest of the vocabulary); epoch, val_rsum: which epoch's weights these are and their rsum.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    schema_version: int = SCHEMA_VERSION
+    model: str
+    architecture: dict[str, int]
+    params: dict[str, Any]
+    inputs: dict[str, str]
+    epoch: int
+    val_rsum: float
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file's content. weights: name to tensor, on the CPU; sha256: over all of it."""
+
+    path: Path
+    weights: dict[str, torch.Tensor]
+    description: Description
+    sha256: str
+
+    def require(self, inputs: Mapping[str, str]) -> None:
+        """Raise WorkbenchError naming every input that is not the one of the training."""
+        trained = self.description.inputs
+        others = [
+            f"{name.replace('_', ' ')} {shown(value)} (trained with {shown(trained.get(name))})"
+            for name, value in inputs.items()
+            if value != trained.get(name)
+        ]
+        if others:
+            raise WorkbenchError(
+                f"{self.path}: does not fit its inputs: {', '.join(others)}",
+                "bring checkpoint and inputs up to date with: dvc repro",
+            )
+
+    def build(self, kind: Callable[..., Module]) -> Module:
+        """The network `kind(**architecture)` with these weights, on the CPU, in evaluation mode.
+
+        It is first built without memory, since a damaged architecture may ask for any size.
+        Raises WorkbenchError naming what does not fit.
+        """
+        sizes = self.description.architecture
+        try:
+            with torch.device("meta"):
+                model = kind(**sizes)
+        except (TypeError, ValueError, RuntimeError) as error:
+            first = str(error).splitlines()[0]
+            raise damaged(self.path, f"architecture {sizes} is impossible: {first}") from None
+        self._load_into(model)
+        return model.eval()
+
+    def _load_into(self, model: nn.Module) -> None:
+        """Replace all tensors of `model`, which may have no memory yet."""
+        wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+        found = {name: tuple(value.shape) for name, value in self.weights.items()}
+        problems = [
+            f"{what}: {listing(sorted(names))}"
+            for what, names in (
+                ("missing", wanted.keys() - found.keys()),
+                ("unexpected", found.keys() - wanted.keys()),
+                (
+                    "of another shape",
+                    {n for n in wanted.keys() & found.keys() if wanted[n] != found[n]},
+                ),
+            )
+            if names
+        ]
+        if problems:
+            raise damaged(self.path, f"weights {'; '.join(problems)}")
+        model.load_state_dict(self.weights, assign=True)
+
+
+def write_checkpoint(
+    path: Path | str, weights: Mapping[str, torch.Tensor], description: Description
+) -> None:
+    """Write weights and description atomically; the same content gives the same bytes."""
+    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+    entry = description.model_dump(mode="json")
+    text = as_text(entry | {"sha256": content_digest(entry, tensors)})
+    with atomic_path(path) as temporary:
+        save_file(tensors, temporary, {KEY: text})
+
+
+def read_checkpoint(path: Path | str, model: str) -> Checkpoint:
+    """Read and check a checkpoint of the system `model`.
+
+    Raises WorkbenchError when the file is missing, damaged, written by another program or another
+    system, or holds values that are not finite.
+    """
+    path = Path(path)
+    entry, weights = _read(path)
+    digest = entry.pop("sha256", None)
+    if entry.get("schema_version") != SCHEMA_VERSION:
+        raise damaged(path, f"schema_version {entry.get('schema_version')}, not {SCHEMA_VERSION}")
+    try:
+        description = Description.model_validate(entry)
+    except ValidationError as error:
+        keys = listing(".".join(map(str, detail["loc"])) for detail in error.errors())
+        raise damaged(path, f"its metadata is wrong in: {keys}") from None
+    if description.model != model:
+        raise WorkbenchError(
+            f"{path}: weights of the model {description.model!r}, not of {model!r}"
+        )
+    if digest != content_digest(entry, weights):
+        raise damaged(path, "its content does not match its sha256")
+    broken = [name for name, value in weights.items() if not torch.isfinite(value).all()]
+    if broken:
+        raise damaged(path, f"NaN or infinity in {listing(broken)}")
+    return Checkpoint(path, weights, description, digest)
+
+
+def feature_identity(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """What tells the features of one network from another's: entries for Description.inputs.
+
+    attributes: of a feature file. The corpus is left out: weights may be used on other images.
+    """
+    keys = ("model", "layer", "weights_sha256", "params")
+    return {f"features_{key}": str(attributes[key]) for key in keys if key in attributes}
+
+
+def content_digest(entry: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 over metadata and weights: safetensors has no checksum of its own."""
+    digest = hashlib.sha256(as_text(entry).encode())
+    for name, value in sorted(weights.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\0".encode())
+        digest.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def as_text(entry: Mapping[str, Any]) -> str:
+    """JSON with sorted keys."""
+    return json.dumps(entry, sort_keys=True, allow_nan=False)
+
+
+def damaged(path: Path, why: str) -> WorkbenchError:
+    """The error for a checkpoint that cannot be used."""
+    return WorkbenchError(f"{path}: damaged or foreign checkpoint: {why}", "train again: dvc repro")
+
+
+def shown(value: str | None) -> str:
+    """A value for a message, digests cut short."""
+    return "nothing" if value is None else value[:40] + ("..." if len(value) > 40 else "")
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Metadata entry and weights of a safetensors file; WorkbenchError when it is none of ours."""
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such checkpoint", "train it with: dvc repro")
+    try:
+        with safe_open(path, framework="pt") as file:
+            entry = json.loads((file.metadata() or {}).get(KEY, "null"))
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise damaged(path, str(error).splitlines()[0]) from None
+    if not isinstance(entry, dict):
+        raise damaged(path, f"no metadata under {KEY!r}")
+    return entry, weights

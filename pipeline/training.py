@@ -1,0 +1,244 @@
+"""One training loop for all models: what differs between them comes in as phases.
+
+A phase is a stretch of epochs with one objective. After every epoch the validation split is
+scored; the weights with the largest rsum are kept. Killed at any moment, a training continues
+from its last written state and ends with the same bytes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from pipeline.batches import Batch
+from pipeline.curves import Row, is_collapsed, validation_columns
+from pipeline.errors import WorkbenchError
+from pipeline.resume import ResumeFile, random_states, restore_random_states
+from pipeline.runtime import Progress, say
+from pipeline.score_file import SplitScores
+
+CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
+COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
+
+Objective = Callable[[Any, Batch], torch.Tensor]
+Weights = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Epochs with one objective. name: for the curve; objective: (model, batch) to a scalar."""
+
+    name: str
+    epochs: int
+    objective: Objective
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How steps are taken: the learning rate is multiplied by lr_factor every lr_step epochs.
+
+    clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast).
+    """
+
+    lr_step: int
+    lr_factor: float
+    clip: float
+    precision: str
+
+
+class Batches(Protocol):
+    """What the loop needs of a sampler (pipeline.batches.PairBatches)."""
+
+    steps: int
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]: ...
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The outcome. weights: of the epoch (from 1) with the largest validation rsum; history: one
+    row per epoch."""
+
+    weights: Weights
+    epoch: int
+    rsum: float
+    history: list[Row]
+
+
+def fit(
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    phases: Sequence[Phase],
+    batches: Batches,
+    score_validation: Callable[[], SplitScores],
+    schedule: Schedule,
+    resume: ResumeFile,
+) -> Fitted:
+    """Train a model through its phases.
+
+    model: on its device, initialised from a seed; optimiser: over its parameters, with the first
+    epoch's learning rates; score_validation: scores the validation split with the model as it is;
+    resume: where the state is kept (and looked for). Everything is deterministic given the random
+    generators' states, the batches and the machine.
+    Raises WorkbenchError when the loss is not finite or the model has collapsed.
+    """
+    loop = _Loop(model, optimiser, phases, batches, schedule, resume)
+    loop.restore()
+    epochs = sum(phase.epochs for phase in phases)
+    done = loop.epoch * batches.steps + loop.step
+    with Progress("training", epochs * batches.steps, "steps", done) as progress:
+        while loop.epoch < epochs:
+            loop.raise_if_stuck(COLLAPSED_EPOCHS)
+            loop.train_epoch(progress)
+            loop.close_epoch(score_validation())
+    loop.raise_if_stuck(min(epochs, COLLAPSED_EPOCHS))
+    best = loop.history[loop.best - 1]
+    return Fitted(loop.best_weights, best["epoch"], best["val_rsum"], loop.history)
+
+
+class _Loop:
+    """Everything that changes during a training, and how it is saved and restored.
+
+    epoch, step: how many of them are complete; total: sum of the running epoch's losses;
+    best: epoch (from 1) with the largest rsum, 0 before the first validation; stuck: number of
+    collapsed epochs in a row.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimiser: torch.optim.Optimizer,
+        phases: Sequence[Phase],
+        batches: Batches,
+        schedule: Schedule,
+        resume: ResumeFile,
+    ) -> None:
+        self.model, self.optimiser, self.phases = model, optimiser, phases
+        self.batches, self.schedule, self.resume = batches, schedule, resume
+        self.device = next(model.parameters()).device
+        self.epoch = self.step = self.best = self.stuck = 0
+        self.total = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.history: list[Row] = []
+        self.best_weights: Weights = {}
+
+    def train_epoch(self, progress: Progress) -> None:
+        """Take the steps of this epoch that are still to be taken."""
+        self.model.train()
+        self.set_learning_rate()
+        phase = phase_of(self.phases, self.epoch)
+        for batch in self.batches.epoch(self.epoch, self.step):
+            self.total += self.train_step(phase, batch.to(self.device))
+            self.step += 1
+            look = self.step % CHECK_EVERY == 0 or self.step == self.batches.steps
+            progress.update(note=self.checked_note() if look else "")
+            if self.resume.due():
+                self.checked_note()
+                self.save()
+
+    def train_step(self, phase: Phase, batch: Batch) -> torch.Tensor:
+        """One step of the optimiser; the loss before it, detached."""
+        self.optimiser.zero_grad()
+        reduced = self.schedule.precision == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
+            loss = phase.objective(self.model, batch)
+        loss.backward()
+        if self.schedule.clip > 0:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
+        self.optimiser.step()
+        return loss.detach()
+
+    def set_learning_rate(self) -> None:
+        factor = self.schedule.lr_factor ** (self.epoch // self.schedule.lr_step)
+        for group in self.optimiser.param_groups:
+            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+
+    def checked_note(self) -> str:
+        """The running mean loss as a note for the bar; WorkbenchError when it is not finite."""
+        mean = self.total.item() / self.step
+        if not torch.isfinite(self.total):
+            raise WorkbenchError(
+                f"the loss is not finite in epoch {self.epoch + 1}, by step {self.step}",
+                "lower lr, set clip to 2 or so, and look for NaN with: "
+                "python -m stages.inspect_features FILE.h5",
+            )
+        return f"epoch {self.epoch + 1}, loss {mean:.4g}"
+
+    def close_epoch(self, scores: SplitScores) -> None:
+        """Record the epoch, keep its weights when they are the best, and write the state."""
+        row = {
+            "epoch": self.epoch + 1,
+            "phase": phase_of(self.phases, self.epoch).name,
+            "loss": self.total.item() / self.batches.steps,
+            **validation_columns(scores),
+            "lr": self.optimiser.param_groups[0]["lr"],
+        }
+        self.history.append(row)
+        improved = not self.best or row["val_rsum"] > self.history[self.best - 1]["val_rsum"]
+        self.stuck = self.stuck + 1 if is_collapsed(scores, row, improved) else 0
+        self.epoch, self.step = self.epoch + 1, 0
+        self.total.zero_()
+        if improved:
+            self.best, self.best_weights = self.epoch, copied(self.model.state_dict())
+        self.save()
+        best = self.history[self.best - 1]["val_rsum"]
+        say(
+            f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, validation rsum "
+            f"{row['val_rsum']:.1f}, best {best:.1f} in epoch {self.best}"
+        )
+
+    def raise_if_stuck(self, epochs: int) -> None:
+        """WorkbenchError when the last `epochs` epochs were all collapsed."""
+        if self.stuck >= epochs:
+            row = self.history[-1]
+            raise WorkbenchError(
+                f"training has collapsed: for {self.stuck} epochs the validation scores are nearly "
+                f"equal (standard deviation {row['val_spread']:.2g}), rsum is {row['val_rsum']:.1f}"
+                f" and the loss stands at {row['loss']:.4g}",
+                "raise ranking.warmup_epochs, lower lr, or train with another loss",
+            )
+
+    def save(self) -> None:
+        self.resume.save(
+            {
+                "model": self.model.state_dict(),
+                "optimiser": self.optimiser.state_dict(),
+                "random": random_states(),
+                "epoch": self.epoch,
+                "step": self.step,
+                "total": self.total,
+                "history": self.history,
+                "best": self.best,
+                "stuck": self.stuck,
+                "best_weights": self.best_weights,
+            }
+        )
+
+    def restore(self) -> None:
+        """Continue from the saved state, if there is one."""
+        state = self.resume.load()
+        if state is None:
+            return
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        restore_random_states(state["random"])
+        self.epoch, self.step = state["epoch"], state["step"]
+        self.best, self.stuck = state["best"], state["stuck"]
+        self.total = state["total"].to(self.device)
+        self.history, self.best_weights = state["history"], state["best_weights"]
+        say(f"continuing after {self.epoch} epochs and {self.step} steps")
+
+
+def phase_of(phases: Sequence[Phase], epoch: int) -> Phase:
+    """The phase that an epoch (from 0) belongs to."""
+    for phase in phases:
+        if epoch < phase.epochs:
+            return phase
+        epoch -= phase.epochs
+    raise IndexError(f"{epoch} epochs after the last phase")
+
+
+def copied(weights: Mapping[str, torch.Tensor]) -> Weights:
+    """A copy of a state dict on the CPU."""
+    return {name: value.detach().cpu().clone() for name, value in weights.items()}

@@ -1,0 +1,40 @@
+"""Metrics, ranks and confidence intervals of one score file."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.evaluation import evaluate
+from pipeline.files import write_json
+from pipeline.params import load_params
+from pipeline.rank_file import write_ranks
+from pipeline.runtime import say, set_threads
+from pipeline.score_file import read_scores
+from stages.common import command, existing, target
+
+
+@command
+@click.option("--scores", type=existing, required=True, help="Score file (HDF5).")
+@click.option("--metrics", type=target, required=True, help="Metrics file to write (JSON).")
+@click.option("--ranks", type=target, required=True, help="Rank file to write (HDF5).")
+def main(scores: Path, metrics: Path, ranks: Path) -> None:
+    """Rank the test split both ways and write metrics, ranks and intervals."""
+    params = load_params()
+    set_threads(params.runtime.threads)
+    settings = params.evaluation
+    split = read_scores(scores, "test")
+    evaluation = evaluate(
+        split, settings.folds, settings.bootstrap, settings.confidence, params.seed
+    )
+    write_ranks(ranks, split, evaluation, settings.confidence)
+    write_json(metrics, evaluation.summary())
+    for name, figures in evaluation.metrics.items():
+        say(
+            f"{scores.stem}, {name}, {evaluation.protocol}: "
+            f"i2t R@1 {figures['i2t']['r1']:.1f}, t2i R@1 {figures['t2i']['r1']:.1f}, "
+            f"rsum {figures['rsum']:.1f} (chance {evaluation.chance['rsum']:.1f})"
+        )
+
+
+if __name__ == "__main__":
+    main()

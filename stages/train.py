@@ -1,0 +1,68 @@
+"""Train one model; an interrupted training is continued."""
+
+from pathlib import Path
+
+import click
+import torch
+
+from pipeline.checkpoint import Description, write_checkpoint
+from pipeline.curves import curve_tsv
+from pipeline.files import fingerprint, source_digest, write_text
+from pipeline.params import load_params
+from pipeline.resume import ResumeFile
+from pipeline.runtime import pick_device, say, seed_everything, set_threads
+from pipeline.training import fit
+from stages.common import WORK, command, existing, target
+from stages.systems import Inputs, load_system
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
+@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
+@click.option("--features", type=existing, required=True, help="Features of the images.")
+@click.option("--vocabulary", type=existing, required=True, help="Folder of the vocabulary.")
+@click.option("--output", type=target, required=True, help="Checkpoint to write, .safetensors.")
+@click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
+def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
+    """Train MODEL and write the weights of the epoch with the largest validation rsum."""
+    params, inputs, system = load_params(), Inputs(**paths), load_system(name)
+    device = pick_device(params.runtime.device)
+    set_threads(params.runtime.threads)
+    seed_everything(params.seed)
+    job = system.prepare_training(params, inputs, device)
+    key = fingerprint(
+        model=name,
+        params=job.params,
+        inputs=inputs.digests(),
+        source=source_digest(),
+        torch=torch.__version__,
+        device=device.type,
+        threads=params.runtime.threads,
+    )
+    resume = ResumeFile(WORK / f"train-{name}-{key[:16]}", key)
+    fitted = fit(
+        job.model,
+        job.optimiser,
+        job.phases,
+        job.batches,
+        job.score_validation,
+        job.schedule,
+        resume,
+    )
+    description = Description(
+        model=name,
+        architecture=job.architecture,
+        params=job.params,
+        inputs=job.inputs,
+        epoch=fitted.epoch,
+        val_rsum=fitted.rsum,
+    )
+    write_text(curve, curve_tsv(fitted.history))
+    write_checkpoint(output, fitted.weights, description)
+    resume.remove()
+    say(f"{name}: kept epoch {fitted.epoch}, validation rsum {fitted.rsum:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The stage that turns a score file into metrics and ranks."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.rank_file import read_ranks
+from pipeline.score_file import SplitScores, write_scores
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A folder with the default params.yaml and a score file of 20 images."""
+    (tmp_path / "data/raw/shapes").mkdir(parents=True)
+    text = (ROOT / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text(re.sub(r"bootstrap: \d+", "bootstrap: 30", text))
+    owner = np.repeat(np.arange(20), 2)
+    scores = np.random.default_rng(0).standard_normal((20, 40)) + 2 * np.equal.outer(
+        np.arange(20), owner
+    )
+    ids = [f"{n}.jpg" for n in range(20)]
+    split = SplitScores(
+        scores.astype(np.float32), ids, [str(n) for n in range(40)], [ids[n] for n in owner], ids
+    )
+    write_scores(tmp_path / "vse.h5", {"test": split, "val": split}, {"model": "vse"})
+    return tmp_path
+
+
+ARGUMENTS = ("--scores", "vse.h5", "--metrics", "m/vse.json", "--ranks", "r/vse.h5")
+
+
+def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
+    process = run_stage("evaluate", *ARGUMENTS, cwd=project)
+    metrics = project / "m/vse.json"
+    content = json.loads(metrics.read_text())
+    assert list(content) == ["naive", "protocol"]
+    assert list(content["naive"]) == ["i2t", "t2i", "rsum"]
+    assert list(content["naive"]["i2t"]) == ["r1", "r5", "r10", "medr", "meanr"]
+    record = read_ranks(project / "r/vse.h5")
+    low, high = record.intervals["naive"]["rsum"]
+    assert low <= content["naive"]["rsum"] <= high
+    assert f"rsum {content['naive']['rsum']:.1f}" in process.stderr
+    before = metrics.read_bytes(), (project / "r/vse.h5").read_bytes()
+    run_stage("evaluate", *ARGUMENTS, cwd=project)
+    assert before == (metrics.read_bytes(), (project / "r/vse.h5").read_bytes())
+
+
+def test_errors_are_plain_lines_and_leave_nothing(project, run_stage):
+    params = project / "params.yaml"
+    params.write_text(re.sub(r"folds: \d+", "folds: 3", params.read_text()))
+    process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
+    assert process.returncode == 1
+    assert "evaluation.folds = 3" in process.stderr
+    assert "Traceback" not in process.stderr
+    data = bytearray((project / "vse.h5").read_bytes())
+    (project / "vse.h5").write_bytes(data[: len(data) // 2])
+    process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
+    assert process.returncode == 1
+    assert "vse.h5: damaged" in process.stderr
+    assert not (project / "m").exists()
+    assert not (project / "r").exists()

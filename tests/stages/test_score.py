@@ -1,0 +1,98 @@
+"""`python -m stages.score vse`: the scores, where the sizes come from, and what must fit."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_inputs import (
+    DIM,
+    IMAGES,
+    WORDS,
+    invoke,
+    options,
+    write_image_features,
+    write_inputs,
+    write_params,
+    write_vocabulary,
+)
+
+from models.vse import VSE
+from pipeline.checkpoint import Description, feature_identity, write_checkpoint
+from pipeline.corpus import in_split, load_captions
+from pipeline.feature_store import FeatureFile
+from pipeline.score_file import read_scores
+from pipeline.vocabulary import Vocabulary
+from stages.score import main
+
+COMMAND = ["vse", *options(), "--checkpoint", "vse.safetensors", "--output", "vse.h5"]
+SIZES = {"image_dim": DIM, "vocabulary_size": len(WORDS) + 2}
+SIZES |= {"word_dim": 6, "hidden": 5, "dim": 7}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Inputs, and a checkpoint with drawn weights."""
+    write_inputs(tmp_path)
+    torch.manual_seed(0)
+    inputs = {"vocabulary_sha256": Vocabulary.load(tmp_path / "vocabulary").sha256}
+    inputs |= feature_identity(FeatureFile(tmp_path / "image.h5").attributes)
+    description = Description(
+        model="vse", architecture=SIZES, params={}, inputs=inputs, epoch=1, val_rsum=1.0
+    )
+    write_checkpoint(tmp_path / "vse.safetensors", VSE(**SIZES).state_dict(), description)
+    return tmp_path
+
+
+def test_scores_are_the_models_cosines(folder):
+    assert invoke(main, folder, *COMMAND)[0] == 0
+    torch.manual_seed(0)
+    model, file = VSE(**SIZES).eval(), FeatureFile(folder / "image.h5")
+    words = Vocabulary.load(folder / "vocabulary")
+    captions = load_captions(folder / "corpus/captions.parquet")
+    for split in ("val", "test"):
+        scores = read_scores(folder / "vse.h5", split)
+        table = in_split(captions, split)
+        assert list(scores.image_ids) == [f"{split}{i}" for i in range(IMAGES[split])]
+        assert list(scores.caption_ids) == table["caption_id"].tolist()
+        assert list(scores.caption_image_ids) == table["image_id"].tolist()
+        assert scores.scores.dtype == np.float32
+        for row, image in enumerate(scores.image_ids):
+            features = torch.from_numpy(file.read(file.rows([image]))).float()
+            for column, caption in enumerate(table["tokens"]):
+                tokens = torch.tensor([words.encode(caption)])
+                with torch.no_grad():
+                    one = model(features, tokens, torch.tensor([len(caption)])).item()
+                assert scores.scores[row, column] == pytest.approx(one, abs=1e-6)
+        product = scores.image_embeddings @ scores.caption_embeddings.T
+        np.testing.assert_allclose(scores.scores, product, atol=1e-6)
+
+
+def test_repeats_and_does_not_depend_on_params(folder):
+    invoke(main, folder, *COMMAND)
+    first = (folder / "vse.h5").read_bytes()
+    write_params(folder, vse__dim=99, vse__hidden=98, loss="knn_margin", seed=5)
+    assert invoke(main, folder, *COMMAND)[0] == 0
+    assert (folder / "vse.h5").read_bytes() == first
+
+
+def test_another_vocabulary_is_refused(folder):
+    write_vocabulary(folder, WORDS[::-1])
+    code, message = invoke(main, folder, *COMMAND)
+    assert code == 1
+    assert "does not fit its inputs: vocabulary sha256" in message
+
+
+def test_features_of_another_network_are_refused(folder):
+    ids = FeatureFile(folder / "image.h5").ids
+    values = np.ones((len(ids), DIM), np.float16)
+    write_image_features(folder, ids, values, layer="layer2", weights_sha256="c" * 64)
+    code, message = invoke(main, folder, *COMMAND)
+    assert code == 1
+    assert "features layer layer2 (trained with layer1)" in message
+    assert "features weights sha256 cccc" in message
+
+
+def test_missing_checkpoint(folder):
+    (folder / "vse.safetensors").unlink()
+    code, message = invoke(main, folder, *COMMAND)
+    assert code == 1
+    assert "vse.safetensors: no such checkpoint" in message

@@ -1,0 +1,117 @@
+"""A few images with features and a vocabulary, as the stages before training leave them."""
+
+import json
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from click.testing import CliRunner
+from ruamel.yaml import YAML
+
+from pipeline.corpus import Corpus
+from pipeline.feature_store import write_features
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = {"train": 24, "val": 8, "test": 9}
+WORDS = [f"w{i}" for i in range(12)]
+DIM = 10
+PATHS = {
+    "images": "corpus/images.parquet",
+    "captions": "corpus/captions.parquet",
+    "features": "image.h5",
+    "vocabulary": "vocabulary",
+}
+
+
+def write_inputs(folder: Path) -> None:
+    """Everything `stages.train` and `stages.score` read: images show 4 of 12 things, captions name
+    two to four of them; captions per image vary."""
+    generator = np.random.default_rng(0)
+    things = generator.normal(size=(len(WORDS), DIM))
+    images, captions, features = [], [], []
+    for split, count in IMAGES.items():
+        for number in range(count):
+            name = f"{split}{number}"
+            shown = generator.choice(len(WORDS), 4, replace=False)
+            features.append(things[shown].sum(0))
+            images.append((name, f"{name}.jpg", split, name, 32, 32, "0" * 64))
+            for caption in range(generator.integers(1, 5)):
+                words = [WORDS[i] for i in generator.choice(shown, generator.integers(2, 5), False)]
+                captions.append((f"{name}#{caption}", name, split, " ".join(words), words))
+    write_corpus(folder, images, captions)
+    ids = [row[0] for row in images]
+    write_image_features(folder, ids, np.array(features, np.float16))
+    write_vocabulary(folder, WORDS)
+    write_params(folder)
+
+
+def write_corpus(folder, images, captions):
+    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
+    Corpus(
+        images=pd.DataFrame(images, columns=columns),
+        captions=pd.DataFrame(
+            captions, columns=["caption_id", "image_id", "split", "text", "tokens"]
+        ),
+        boxes=pd.DataFrame(
+            columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"], dtype=object
+        ),
+        rejects=pd.DataFrame(columns=["file", "reason"]),
+    ).write(folder / "corpus")
+
+
+def write_image_features(folder, ids, features, **attributes):
+    described = {"model": "resnet18", "layer": "layer1", "weights_sha256": "a" * 64, "params": "{}"}
+    described |= {"corpus_sha256": "b" * 64} | attributes
+    write_features(folder / PATHS["features"], ids, {"features": features}, described)
+
+
+def write_vocabulary(folder, words, dim=6):
+    tokens = ["<pad>", "<unk>", *words]
+    content = {"schema_version": 1, "sentence_markers": False, "tokens": dict.fromkeys(tokens, 1)}
+    target = folder / PATHS["vocabulary"]
+    target.mkdir(exist_ok=True)
+    (target / "vocabulary.json").write_text(json.dumps(content))
+    vectors = np.random.default_rng(1).normal(size=(len(tokens), dim)).astype(np.float32)
+    write_features(target / "vectors.h5", tokens, {"features": vectors}, {"source": "test"})
+
+
+def write_params(folder, **changes):
+    """The repository's params.yaml with small sizes; changes: dotted keys, `__` for a dot."""
+    yaml = YAML()
+    values = yaml.load((ROOT / "params.yaml").read_text())
+    small = {
+        "raw": ".",
+        "runtime__device": "cpu",
+        "runtime__threads": 1,
+        "vse__dim": 8,
+        "vse__hidden": 8,
+        "vse__word_dim": 6,
+        "vocabulary__dim": 6,
+        "vse__training__epochs": 4,
+        "vse__training__batch_size": 8,
+        "vse__training__lr": 0.01,
+    }
+    for key, value in (small | changes).items():
+        *parents, last = key.split("__")
+        node = values
+        for parent in parents:
+            node = node[parent]
+        node[last] = value
+    with open(folder / "params.yaml", "w") as file:
+        yaml.dump(values, file)
+
+
+def options(**changes):
+    """The command's options for the inputs, as a flat list."""
+    return [word for key, path in (PATHS | changes).items() for word in (f"--{key}", path)]
+
+
+def invoke(command, folder, *arguments):
+    """Run a stage's command in this process, in `folder`; returns (exit code, standard error)."""
+    runner = CliRunner()
+    with chdir(folder):
+        result = runner.invoke(command, arguments)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stderr
