@@ -22,27 +22,32 @@ from pipeline.feature_store import FeatureWriter
 from pipeline.preprocessing import preprocessing_of
 
 CPU = torch.device("cpu")
-BATCH = 16
+BATCH = 64  # the default of params.yaml
 
 
 def rows() -> list[Row]:
     """The table's rows: the loop in two settings, then the network at both precisions."""
     return [
-        loop_row("resnet18", ["layer1", "layer2", "layer3"], (128, 128), 128, images=512),
-        loop_row("resnet50", ["pool5"], (500, 375), None, images=96),
+        loop_row("resnet18", ["layer1", "layer2", "layer3"], (128, 128), 128, 64, images=1536),
+        loop_row("resnet50", ["pool5"], (500, 375), None, 16, images=128),
         forward_row("fp32", target=2.2),
         forward_row("bf16", target=4.5),
     ]
 
 
 def loop_row(
-    model: str, layers: list[str], picture: tuple[int, int], size: int | None, images: int
+    model: str,
+    layers: list[str],
+    picture: tuple[int, int],
+    size: int | None,
+    batch_size: int,
+    images: int,
 ) -> Row:
     """Extraction from JPEG files to HDF5 against the same forward passes on a batch in memory."""
     preprocessing = preprocessing_of(model, size, "center")
     backbone, width = cut(classifier(model, 0), layers, "mean_max", preprocessing.crop)
-    forward = accelerate(backbone, CPU, "fp32", False, BATCH, preprocessing.crop)
-    batch = _images(preprocessing.crop)
+    forward = accelerate(backbone, CPU, "fp32", False, batch_size, preprocessing.crop)
+    batch = _images(batch_size, preprocessing.crop)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         table = _photographs(folder, picture, images)
@@ -51,12 +56,18 @@ def loop_row(
             shapes = {"features": ((width,), np.float16)}
             with FeatureWriter(folder, "work", table["image_id"].tolist(), shapes, {}) as writer:
                 extract(
-                    table, forward, preprocessing, writer, batch_size=BATCH, workers=2, device=CPU
+                    table,
+                    forward,
+                    preprocessing,
+                    writer,
+                    batch_size=batch_size,
+                    workers=2,
+                    device=CPU,
                 )
                 writer.finish(folder / "image.h5")
 
         def bare() -> None:
-            for _ in range(images // BATCH):
+            for _ in range(images // batch_size):
                 forward(batch)
 
         ratio, seconds, _ = paired_ratio(ours, bare, runs=3)
@@ -69,7 +80,7 @@ def loop_row(
 def forward_row(precision: str, target: float) -> Row:
     """ResNet-50 at 224, channels-last, folded and compiled, against the plain float32 network."""
     plain, quick = _resnet50(), _resnet50()
-    batch = _images(224)
+    batch = _images(BATCH, 224)
     fast = accelerate(quick, CPU, precision, True, BATCH, 224)
     reference = _plain(plain)
     cosine = torch.cosine_similarity(fast(batch).double(), reference(batch).double()).min()
@@ -90,8 +101,8 @@ def _plain(backbone: Backbone) -> Callable[[Tensor], Tensor]:
     return torch.inference_mode()(backbone.forward)
 
 
-def _images(size: int) -> Tensor:
-    return torch.randn(BATCH, 3, size, size, generator=torch.Generator().manual_seed(0))
+def _images(count: int, size: int) -> Tensor:
+    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(0))
 
 
 def _photographs(folder: Path, size: tuple[int, int], count: int) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Container, Iterator
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from pathlib import Path
 from types import TracebackType
 
@@ -18,7 +18,7 @@ import numpy as np
 from pipeline.errors import WorkbenchError
 from pipeline.runtime import Progress
 
-BUFFER = 1 << 20  # bytes; more than any word and vector, little enough to stay in the CPU cache
+BUFFER = 1 << 18  # bytes; more than any word and vector, little enough to stay in the CPU cache
 LONGEST_WORD = 2048  # bytes
 LONGEST_LINE = 1 << 20  # bytes
 LARGEST_DIM = 10_000
@@ -67,6 +67,15 @@ class Stream:
         self._advance()
         return data
 
+    def read_into(self, view: memoryview) -> int:
+        """Fill a writable view as far as the file goes; how many bytes were written."""
+        try:
+            count = self.handle.readinto(view)
+        except UNPACKING as error:
+            raise self.damage(f"cannot be decompressed ({error})") from None
+        self._advance()
+        return count
+
     def readline(self, limit: int = LONGEST_LINE) -> bytes:
         """The next line, empty at the end of the file; one longer than `limit` is an error."""
         try:
@@ -106,27 +115,46 @@ def read_binary(stream: Stream, wanted: dict[bytes, str]) -> tuple[int, Rows]:
 
 def _binary_entries(
     stream: Stream, count: int, length: int, wanted: Container[bytes]
-) -> Iterator[tuple[bytes, bytes, int]]:
+) -> Iterator[tuple[bytes, bytearray, int]]:
     """Yield (word, a chunk of the file, where in it the vector's `length` bytes begin).
 
-    Only for wanted words: this loop passes every word of the file, and is the cost of reading it.
+    Only for wanted words. The entries of a chunk are cut by one regular expression: a loop over
+    every word of the file would be most of the cost of reading it.
     """
-    chunk, start = b"", 0
-    for entry in range(count):
-        space = chunk.find(b" ", start, start + LONGEST_WORD)
-        if space < 0 or space + length >= len(chunk):
-            chunk, start = chunk[start:] + stream.read(BUFFER), 0
-            space = chunk.find(b" ", 0, LONGEST_WORD)
-            if space < 0 or space + length >= len(chunk):
-                endless = space < 0 and len(chunk) >= LONGEST_WORD
-                what = f"is longer than {LONGEST_WORD} bytes" if endless else "is cut short"
-                raise stream.damage(f"word {entry + 1:,} of {count:,} {what}")
-        word = chunk[start:space].lstrip(b"\n")
-        if word in wanted:
-            yield word, chunk, space + 1
-        start = space + 1 + length
-    if (chunk[start:] + stream.read(BUFFER)).strip(b"\n"):
+    # The second alternative takes the incomplete entry at the end, so that it is looked at once.
+    entry = re.compile(rb"([^ ]*+) (?s:.{%d})|(?s:.+)" % length)
+    # One buffer for all: fresh memory for every chunk cost more than cutting it.
+    chunk, filled, done = bytearray(BUFFER), 0, 0
+    while done < count:
+        data = stream.read_into(memoryview(chunk)[filled:])
+        filled += data
+        words, ends = _complete(
+            entry.findall(chunk, 0, filled)[: count - done], chunk, length, filled
+        )
+        for word, end in zip(words, ends, strict=True):
+            if (found := word.lstrip(b"\n")) in wanted:
+                yield found, chunk, end - length
+        done += len(words)
+        if ends:
+            chunk[: filled - ends[-1]] = chunk[ends[-1] : filled]
+            filled -= ends[-1]
+        endless = chunk.find(b" ", 0, min(filled, LONGEST_WORD)) < 0 and filled >= LONGEST_WORD
+        if endless or max(map(len, words), default=0) >= LONGEST_WORD:
+            raise stream.damage(f"a word after word {done:,} is longer than {LONGEST_WORD} bytes")
+        if not data and done < count:
+            raise stream.damage(f"word {done + 1:,} of {count:,} is cut short")
+    if (chunk[:filled] + stream.read(BUFFER)).strip(b"\n"):
         raise stream.damage(f"goes on after the {count:,} words that its first line promises")
+
+
+def _complete(
+    words: list[bytes], chunk: bytearray, length: int, filled: int
+) -> tuple[list[bytes], list[int]]:
+    """The words whose vectors lie in the chunk as a whole, and where each of these ends."""
+    ends = list(accumulate([len(word) + 1 + length for word in words]))
+    if words and (ends[-1] > filled or chunk[ends[-1] - length - 1] != ord(" ")):
+        return words[:-1], ends[:-1]
+    return words, ends
 
 
 def read_text(stream: Stream, wanted: dict[bytes, str]) -> tuple[int, Rows]:

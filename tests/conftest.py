@@ -2,7 +2,7 @@
 
 import os
 
-# Before numpy and torch are loaded: tests run two at a time, and idle threads would fight for cores.
+# Before numpy and torch are loaded: tests run side by side, and threads would fight for cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import subprocess

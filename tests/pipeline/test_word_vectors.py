@@ -215,7 +215,7 @@ def test_too_many_and_too_few_words(tmp_path):
 def test_a_word_without_end_is_refused(tmp_path):
     path = tmp_path / "v"
     path.write_bytes(b"2 4\n" + b"x" * 5000)
-    refuses("word2vec_bin", path, match="word 1 of 2 is longer than 2048 bytes")
+    refuses("word2vec_bin", path, match="a word after word 0 is longer than 2048 bytes")
     path.write_bytes(b"2 4\n" + b"x" * (vector_files.LONGEST_LINE + 1))
     refuses("word2vec_text", path, match="line 2 is longer")
 

@@ -82,6 +82,7 @@ def write_params(folder, **changes):
     values = yaml.load((ROOT / "params.yaml").read_text())
     small = {
         "raw": ".",
+        "loss": "max_margin",
         "runtime__device": "cpu",
         "runtime__threads": 1,
         "vse__dim": 8,

@@ -1,0 +1,169 @@
+"""The whole graph as a user runs it, in a fresh clone on a tiny world: `dvc repro`, `dvc exp run`.
+
+The tests of this file share one workspace and run in order; each leaves it as it found it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline.recipes import overlay
+
+ROOT = Path(__file__).resolve().parents[1]
+TINY = {
+    "runtime": {"threads": 1},
+    "shapes": {"train": 96, "val": 16, "test": 24, "image_size": 64},
+    "vocabulary": {"dim": 16, "epochs": 1},
+    "image_features": {"size": 64, "batch_size": 16, "workers": 0},
+    "vse": {"dim": 32, "hidden": 32, "word_dim": 16, "training": {"epochs": 6, "batch_size": 32}},
+    "evaluation": {"bootstrap": 50},
+}
+OUTPUTS = [
+    "data/corpus/images.parquet",
+    "data/corpus/captions.parquet",
+    "data/vocabulary/vocabulary.json",
+    "data/features/image.h5",
+    "data/checkpoints/vse.safetensors",
+    "data/curves/vse.tsv",
+    "data/scores/vse.h5",
+    "data/ranks/vse.h5",
+    "metrics/vse.json",
+    "report/compare.md",
+]
+
+
+class Workspace:
+    """A clone with its own DVC cache in which commands are run as a user would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "DVC_NO_ANALYTICS": "1",
+        }
+
+    def run(self, *command: str, check: bool = True) -> str:
+        process = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert (process.returncode == 0) == check, process.stdout
+        return process.stdout
+
+    def lock(self) -> dict:
+        return YAML(typ="safe", pure=True).load((self.folder / "dvc.lock").read_text())["stages"]
+
+    def outputs(self) -> dict[str, bytes]:
+        return {name: (self.folder / name).read_bytes() for name in OUTPUTS}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clone") / "workbench"
+    folder.mkdir()
+    files = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\0")
+    for name in filter(None, files):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    os.environ["GIT_CONFIG_COUNT"] = "0"
+    space = Workspace(folder)
+    params = folder / "params.yaml"
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        params.write_text(overlay(params, TINY)[0])
+    finally:
+        os.chdir(here)
+    space.run("git", "init", "--quiet", "--initial-branch=main")
+    space.run("git", "config", "user.email", "test@example.org")
+    space.run("git", "config", "user.name", "test")
+    space.run("git", "add", "--all")
+    space.run("git", "commit", "--quiet", "--message", "tiny world")
+    space.run("dvc", "repro")
+    space.run("git", "add", "--all")
+    space.run("git", "commit", "--quiet", "--message", "first run")
+    return space
+
+
+def ran(output: str) -> list[str]:
+    """Names of the stages that a DVC command ran, in order."""
+    return [
+        line.split("'")[1]
+        for line in output.splitlines()
+        if line.startswith("Running stage '") and line.endswith(":")
+    ]
+
+
+def test_repro_makes_every_output_and_beats_chance(workspace):
+    assert all(workspace.outputs().values())
+    metrics = json.loads((workspace.folder / "metrics/vse.json").read_text())
+    assert set(metrics) == {"naive", "protocol"}
+    assert set(metrics["naive"]) == {"i2t", "t2i", "rsum"}
+    for direction in ("i2t", "t2i"):
+        assert set(metrics["naive"][direction]) == {"r1", "r5", "r10", "medr", "meanr"}
+    # 24 test images: a random ranking has a caption-to-image R@10 of 10/24.
+    assert metrics["naive"]["t2i"]["r10"] > 100 * 10 / 24
+    assert "vse" in (workspace.folder / "report/compare.md").read_text()
+
+
+def test_graph_leaves_git_clean(workspace):
+    assert workspace.run("git", "status", "--porcelain") == ""
+
+
+def test_second_repro_does_nothing(workspace):
+    assert "Data and pipelines are up to date." in workspace.run("dvc", "repro")
+
+
+def test_repeating_everything_gives_the_same_bytes(workspace):
+    before, lock = workspace.outputs(), workspace.lock()
+    workspace.run("dvc", "repro", "--force", "--no-run-cache")
+    assert workspace.outputs() == before
+    assert workspace.lock() == lock
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("loss=bogus", "loss = 'bogus': allowed are sum_margin, max_margin, knn_margin"),
+        ("+los=1", "los = 1: unknown key; did you mean loss?"),
+    ],
+)
+def test_wrong_value_fails_at_once_and_loses_nothing(workspace, setting, words):
+    before = workspace.outputs()
+    output = workspace.run("dvc", "exp", "run", "-S", setting, check=False)
+    assert words in output
+    assert "touch params.yaml && git checkout params.yaml" in output
+    assert "Traceback" not in output
+    assert ran(output) == ["check_params"]
+    assert workspace.outputs() == before
+    (workspace.folder / "params.yaml").touch()
+    workspace.run("git", "checkout", "params.yaml")
+    assert ran(workspace.run("dvc", "repro")) == []  # the marker comes back from the run cache
+
+
+def test_loss_reruns_only_what_depends_on_it(workspace):
+    output = workspace.run("dvc", "exp", "run", "-S", "loss=knn_margin")
+    assert ran(output) == ["check_params", "train@vse", "score@vse", "evaluate@vse", "compare"]
+    difference = workspace.run("dvc", "metrics", "diff")
+    for metric in ("naive.i2t.r1", "naive.t2i.r10", "naive.rsum"):
+        assert metric in difference
+    workspace.run("git", "checkout", ".")
+    workspace.run("dvc", "checkout")
+    assert "up to date" in workspace.run("dvc", "repro")
