@@ -1,0 +1,35 @@
+"""What the documents say about the project is held against the project."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_picture_of_the_graph_is_up_to_date():
+    sys.path.insert(0, str(ROOT / "docs"))
+    import draw_graph
+
+    drawn = draw_graph.draw(draw_graph.stages(ROOT / "dvc.yaml"))
+    assert drawn == (ROOT / "docs/graph.svg").read_text(), "run python docs/draw_graph.py"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_and_commands_lead_somewhere(document):
+    text = document.read_text()
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (document.parent / link).exists(), f"{document.name} links to {link}"
+    for module in re.findall(r"python -m (stages\.\w+)", text):
+        file = ROOT / Path(*module.split(".")).with_suffix(".py")
+        assert file.is_file(), f"{document.name} runs {module}"
+    for path in re.findall(r"`((?:pipeline|stages|models|tests|recipes|docs)/[\w/]+\.\w+)`", text):
+        assert (ROOT / path).exists(), f"{document.name} names {path}"
+    makefile = (ROOT / "Makefile").read_text()
+    for goal in re.findall(r"`?make (\w+)", text):
+        if goal in ("sure", "a"):
+            continue
+        assert f"\n{goal}:" in makefile, f"{document.name} says make {goal}"
