@@ -170,7 +170,7 @@ def verify(path: Path, layout: Layout) -> None:
 
 
 def _remedy(path: Path) -> str:
-    return f"delete {path} and write it again with: dvc repro"
+    return "if the workbench wrote it, delete it and write it again with: dvc repro"
 
 
 def _first_line(error: BaseException) -> str:

@@ -5,6 +5,8 @@ says and a misspelt override never passes unnoticed. All problems are reported a
 """
 
 import difflib
+import os
+import reprlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -199,17 +201,19 @@ def describe(detail: ErrorDetails) -> str:
     value, kind, context = detail["input"], detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _siblings(location[:-1]), n=1)
-        return f"{key} = {value!r}: unknown key" + (f"; did you mean {near[0]}?" if near else "")
+        return f"{key} = {_brief(value)}: unknown key" + (
+            f"; did you mean {near[0]}?" if near else ""
+        )
     if kind == "missing":
         return f"{key}: missing; every key must be given"
     if kind == "literal_error":
-        return f"{key} = {value!r}: allowed are {_plain(context['expected'])}"
+        return f"{key} = {_brief(value)}: allowed are {_plain(context['expected'])}"
     if kind in ("string_too_short", "too_short"):
-        return f"{key} = {value!r}: must not be empty"
+        return f"{key} = {_brief(value)}: must not be empty"
     if kind in ("model_type", "model_attributes_type"):
-        return f"{key} = {value!r}: must be a section with keys {_keys(location)}"
+        return f"{key} = {_brief(value)}: must be a section with keys {_keys(location)}"
     allowed = detail["msg"].replace("Input should be", "must be").replace("Input", "value")
-    return f"{key} = {value!r}: {allowed}"
+    return f"{key} = {_brief(value)}: {allowed}"
 
 
 def contradictions(values: dict[str, Any]) -> Iterator[str]:
@@ -222,13 +226,13 @@ def contradictions(values: dict[str, Any]) -> Iterator[str]:
         return node
 
     raw = get("raw")
-    if isinstance(raw, str) and raw and not Path(raw).exists():
+    if isinstance(raw, str) and raw and not os.path.exists(raw):
         yield f"raw = {raw!r}: no such file or folder"
     source, vectors = get("vocabulary.source"), get("vocabulary.vectors")
     if source in ("word2vec_bin", "word2vec_text", "gensim"):
         if vectors is None:
             yield f"vocabulary.vectors = None: source {source!r} needs the path of a vector file"
-        elif isinstance(vectors, str) and not Path(vectors).exists():
+        elif isinstance(vectors, str) and not os.path.isfile(vectors):
             yield f"vocabulary.vectors = {vectors!r}: no such file"
     if source == "train":
         if vectors is not None:
@@ -243,7 +247,7 @@ def contradictions(values: dict[str, Any]) -> Iterator[str]:
             )
     weights = get("image_features.weights")
     named = weights in ("random", "imagenet", "") or not isinstance(weights, str)
-    if not named and not Path(weights).is_file():
+    if not named and not os.path.isfile(weights):
         yield (
             f"image_features.weights = {weights!r}: no such file; "
             "allowed are random, imagenet or the path of a state dict"
@@ -251,6 +255,13 @@ def contradictions(values: dict[str, Any]) -> Iterator[str]:
     warmup, epochs = get("ranking.warmup_epochs"), get("vse.training.epochs")
     if isinstance(warmup, int) and isinstance(epochs, int) and warmup >= epochs:
         yield f"ranking.warmup_epochs = {warmup}: must be below vse.training.epochs = {epochs}"
+
+
+def _brief(value: Any) -> str:
+    """A value for a message; cut, because aliases let a small file stand for a huge value."""
+    short = reprlib.Repr()
+    short.maxlevel, short.maxstring, short.maxother = 3, 120, 120
+    return short.repr(value)
 
 
 def _plain(expected: str) -> str:

@@ -7,6 +7,7 @@ import click
 from pipeline.comparison import read_results, report
 from pipeline.files import write_text
 from pipeline.params import load_params
+from pipeline.runtime import say
 from stages.common import command, existing, target
 
 
@@ -17,9 +18,9 @@ from stages.common import command, existing, target
 def main(metrics: tuple[Path, ...], ranks: tuple[Path, ...], output: Path) -> None:
     """Compare the models of metrics files, each with the rank file of the same name."""
     params = load_params()
-    text = report(read_results(metrics, ranks), params.dataset, params.loss)
-    write_text(output, text)
-    print(text, end="")
+    results = read_results(metrics, ranks)
+    write_text(output, report(results, params.dataset, params.loss))
+    say(f"compared {', '.join(path.stem for path in metrics)}: see {output}")
 
 
 if __name__ == "__main__":

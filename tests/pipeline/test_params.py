@@ -162,6 +162,27 @@ def test_arbitrary_bytes_never_escape(tmp_path_factory, content):
         load_params(file)
 
 
+def test_aliases_that_multiply_give_a_short_message(tmp_path):
+    file = tmp_path / "params.yaml"
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [
+        f"{b}: &{b} [{', '.join(['*' + a] * 10)}]"
+        for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    file.write_text("\n".join(lines))
+    with pytest.raises(WorkbenchError) as caught:
+        load_params(file)
+    assert "i = " in str(caught.value)
+    assert len(str(caught.value)) < 20_000
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "~nobody/x"])
+def test_impossible_paths_are_named(name):
+    for path in (("raw",), ("image_features", "weights")):
+        text = problems(changed(path, lambda node, key: node.__setitem__(key, name)))
+        assert text.startswith(".".join(path))
+
+
 def test_scientific_numbers_as_dvc_writes_them(tmp_path):
     file = tmp_path / "params.yaml"
     text = (ROOT / "params.yaml").read_text()

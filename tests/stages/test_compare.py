@@ -1,4 +1,4 @@
-"""The stage that prints and writes the table of models."""
+"""The stage that writes the table of models."""
 
 import re
 from pathlib import Path
@@ -35,10 +35,9 @@ def arguments(*names):
     return [argument for pair in pairs for argument in pair]
 
 
-def test_prints_what_it_writes(project, run_stage):
-    process = run_stage("compare", *arguments("vse", "scan"), "--output", "r/c.md", cwd=project)
+def test_writes_a_row_per_model_and_chance(project, run_stage):
+    run_stage("compare", *arguments("vse", "scan"), "--output", "r/c.md", cwd=project)
     text = (project / "r/c.md").read_text()
-    assert process.stdout == text
     assert [line.split("|")[1].strip() for line in text.splitlines()[-3:]] == [
         "vse", "scan", "chance",
     ]  # fmt: skip
