@@ -8,18 +8,14 @@ from pipeline.checkpoint import read_checkpoint
 from pipeline.params import load_params
 from pipeline.runtime import pick_device, say, seed_everything, set_threads
 from pipeline.score_file import write_scores
-from stages.common import command, existing, target
+from stages.common import command, model_and_inputs, target
 from stages.systems import Inputs, load_system
 
 SCORED = ("val", "test")
 
 
 @command
-@click.argument("name", metavar="MODEL")
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
-@click.option("--features", type=existing, required=True, help="Features of the images.")
-@click.option("--vocabulary", type=existing, required=True, help="Folder of the vocabulary.")
+@model_and_inputs
 @click.option("--checkpoint", type=target, required=True, help="Weights of the model.")
 @click.option("--output", type=target, required=True, help="Score file to write, .h5.")
 def main(name: str, checkpoint: Path, output: Path, **paths: Path) -> None:

@@ -12,16 +12,12 @@ from pipeline.params import load_params
 from pipeline.resume import ResumeFile
 from pipeline.runtime import pick_device, say, seed_everything, set_threads
 from pipeline.training import fit
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, model_and_inputs, target
 from stages.systems import Inputs, load_system
 
 
 @command
-@click.argument("name", metavar="MODEL")
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
-@click.option("--features", type=existing, required=True, help="Features of the images.")
-@click.option("--vocabulary", type=existing, required=True, help="Folder of the vocabulary.")
+@model_and_inputs
 @click.option("--output", type=target, required=True, help="Checkpoint to write, .safetensors.")
 @click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
