@@ -198,7 +198,7 @@ def test_intervals_of_folds_are_of_the_mean_over_folds():
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say():
-    """Ranks of an image's captions equal: drawing captions one by one would cover some 60 %."""
+    """Ranks of an image's captions equal: single captions drawn would make intervals too narrow."""
     random = np.random.default_rng(11)
     codes, covered = np.repeat(np.arange(60), 5), 0
     for seed in range(120):
