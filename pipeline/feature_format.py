@@ -7,6 +7,7 @@ and digests of its datasets, so that a flipped bit in either is noticed.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,7 @@ def encode_ids(ids: Sequence[str]) -> Array:
     if bad:
         names = listing([repr(name) for name in bad], 5)
         raise WorkbenchError(f"ids that are empty, hold NUL or are not Unicode text: {names}")
-    seen: set[str] = set()
-    twice = [name for name in ids if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+    twice = [name for name, count in Counter(ids).items() if count > 1]
     if twice:
         raise WorkbenchError(f"ids given more than once: {listing(twice, 5)}")
     return np.array([name.encode() for name in ids], dtype=np.bytes_)

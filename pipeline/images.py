@@ -122,7 +122,7 @@ def _upright(source: Image.Image, image: Image.Image) -> Image.Image:
     try:
         # After load(): Pillow turns TIFF files itself and then removes the tag.
         orientation = source.getexif().get(0x0112, 1)
-    except Exception:
+    except Exception:  # as above; the pixels are whole, only the tag is not
         orientation = 1
     turn = _UPRIGHT.get(orientation)
     return image if turn is None else image.transpose(turn)
