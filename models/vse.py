@@ -2,8 +2,9 @@
 
 import torch
 from torch import nn
-from torch.nn import functional
 
+from models.layers import glorot_linear, unit_rows
+from models.standardise import Standardise
 from models.text_encoders import GRUEncoder
 
 
@@ -25,20 +26,14 @@ class VSE(nn.Module):
         self.text = GRUEncoder(vocabulary_size, word_dim, hidden)
         self.text_projection = nn.Identity() if hidden == dim else glorot_linear(hidden, dim)
         self.image_projection = glorot_linear(image_dim, dim)
-        self.image_mean: torch.Tensor
-        self.image_scale: torch.Tensor
-        self.register_buffer("image_mean", torch.zeros(image_dim))
-        self.register_buffer("image_scale", torch.ones(image_dim))
+        self.image_standardise = Standardise(image_dim)
 
     def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
         """Centre and scale image features by the training images' mean and deviation, (D,) each.
 
-        The projection stays a linear function of the features; only its conditioning changes,
-        which matters when mean- and max-pooled layers of different magnitude are concatenated.
         Constant features are centred and not scaled.
         """
-        self.image_mean.copy_(mean)
-        self.image_scale.copy_(torch.where(deviation > 0, deviation, torch.ones_like(deviation)))
+        self.image_standardise.fit(mean, deviation)
 
     def initialise_words(self, matrix: torch.Tensor) -> None:
         """Start the word embeddings from `matrix` (V, word_dim)."""
@@ -46,8 +41,7 @@ class VSE(nn.Module):
 
     def embed_images(self, images: torch.Tensor) -> torch.Tensor:
         """Image features (B, D) to unit rows (B, K)."""
-        standardised = (images - self.image_mean) / self.image_scale
-        return unit_rows(self.image_projection(standardised))
+        return unit_rows(self.image_projection(self.image_standardise(images)))
 
     def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Padded word ids (B, T) with lengths (B,) on the CPU to unit rows (B, K)."""
@@ -61,18 +55,3 @@ class VSE(nn.Module):
         # bf16 keeps 3 digits of a cosine: too few beside a margin of 0.2
         with torch.autocast(images.device.type, enabled=False):
             return left @ right.T
-
-
-def glorot_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear layer with Glorot's uniform weights and zero biases."""
-    layer = nn.Linear(inputs, outputs)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
-def unit_rows(vectors: torch.Tensor) -> torch.Tensor:
-    """Rows (B, K) divided by their L2 norms, at least float32."""
-    if vectors.dtype in (torch.float16, torch.bfloat16):
-        vectors = vectors.float()
-    return functional.normalize(vectors, dim=1)

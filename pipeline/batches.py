@@ -18,7 +18,7 @@ from pipeline.corpus import in_split, load_captions, load_images
 from pipeline.errors import WorkbenchError, listing
 
 ImageSource = Callable[[np.ndarray], torch.Tensor]
-CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, torch.Tensor]]
+CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Split:
     """The images and captions of one split, in the corpus's order.
 
     image_ids, image_groups: N; caption_ids: M; described: (M,) row of the image that a caption
-    describes; images: rows (B,) to their input tensor; captions: rows (B,) to (inputs, lengths).
+    describes; images: rows (B,) to their input tensor; captions: rows (B,) to what the model's
+    `embed_captions` takes, (word ids, lengths) or (vectors,); the first goes to the device.
     """
 
     image_ids: list[str]

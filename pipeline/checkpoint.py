@@ -144,13 +144,14 @@ def read_checkpoint(path: Path | str, model: str) -> Checkpoint:
     return Checkpoint(path, weights, description, digest)
 
 
-def feature_identity(attributes: Mapping[str, Any]) -> dict[str, str]:
+def feature_identity(attributes: Mapping[str, Any], kind: str = "features") -> dict[str, str]:
     """What tells the features of one network from another's: entries for Description.inputs.
 
-    attributes: of a feature file. The corpus is left out: weights may be used on other images.
+    attributes: of a feature file; kind: begins the entries' names. The corpus is left out: weights
+    may be used on other images.
     """
     keys = ("model", "layer", "weights_sha256", "params")
-    return {f"features_{key}": str(attributes[key]) for key in keys if key in attributes}
+    return {f"{kind}_{key}": str(attributes[key]) for key in keys if key in attributes}
 
 
 def content_digest(entry: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> str:

@@ -103,6 +103,15 @@ def images_digest(images: pd.DataFrame) -> str:
     return digest.hexdigest()
 
 
+def captions_digest(captions: pd.DataFrame) -> str:
+    """SHA-256 hex over caption_id, split and words of every caption, in row order."""
+    digest = hashlib.sha256()
+    columns = (captions["caption_id"], captions["split"], captions["tokens"])
+    for caption_id, split, words in zip(*columns, strict=True):
+        digest.update(f"{caption_id}\0{split}\0{' '.join(words)}\n".encode())
+    return digest.hexdigest()
+
+
 def _write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
     columns = [pa.array(table[field.name].tolist(), field.type) for field in schema]
     with atomic_path(path) as temporary:

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 # Editing these changes how a program is run or what it prints, never what it computes.
-INFRASTRUCTURE = ("pipeline.errors", "pipeline.files", "pipeline.params", "pipeline.runtime")
+INFRASTRUCTURE = (
+    "pipeline.contradictions",
+    "pipeline.errors",
+    "pipeline.files",
+    "pipeline.params",
+    "pipeline.runtime",
+    "pipeline.sections",
+)
 
 
 @contextmanager

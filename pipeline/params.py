@@ -5,149 +5,21 @@ says and a misspelt override never passes unnoticed. All problems are reported a
 """
 
 import difflib
-import os
 import reprlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from pipeline.contradictions import contradictions
 from pipeline.errors import WorkbenchError
+from pipeline.sections import Params
 
 UNDO = "undo with: touch params.yaml && git checkout params.yaml"
-
-Count = Annotated[int, Field(ge=1)]
-Natural = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Name = Annotated[str, Field(min_length=1)]
-
-
-class Section(BaseModel):
-    """A frozen mapping of params.yaml without implicit conversions and without unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Runtime(Section):
-    """Where a run takes place; not part of what it computes."""
-
-    device: Literal["auto", "cpu", "cuda"]
-    threads: Count
-
-
-class Corpus(Section):
-    """How the files under `raw` are read and checked."""
-
-    annotations: Name | None
-    images: Name | None
-    restval: Literal["train", "drop"]
-    split_files: Name | None
-    val_images: Count
-    test_images: Count
-    skip_bad_images: bool
-    max_megapixels: Positive
-
-
-class Shapes(Section):
-    """Sizes of the rendered built-in world."""
-
-    train: Count
-    val: Count
-    test: Count
-    image_size: Annotated[int, Field(ge=32, le=1024)]
-    captions_per_image: Annotated[int, Field(ge=1, le=20)]
-    near_duplicates: Share
-
-
-class Vocabulary(Section):
-    """Words and their vectors."""
-
-    source: Literal["train", "word2vec_bin", "word2vec_text", "gensim"]
-    vectors: Name | None
-    dim: Count
-    window: Count
-    epochs: Count
-    min_count: Count
-    known_words_only: bool
-    sentence_markers: bool
-
-
-class ImageFeatures(Section):
-    """Which network sees the images, and what is kept of it."""
-
-    model: Name
-    weights: Name
-    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    pool: Literal["mean", "max", "mean_max"]
-    views: Literal["center", "flip", "ten_crop"]
-    size: Annotated[int, Field(ge=32, le=1024)] | None
-    precision: Literal["fp32", "bf16"]
-    compile: bool
-    batch_size: Count
-    workers: Natural
-
-
-class Ranking(Section):
-    """The ranking loss chosen by the top-level `loss`."""
-
-    margin: Positive
-    k: Count
-    warmup_epochs: Natural
-    reduction: Literal["sum", "mean"]
-
-
-class Training(Section):
-    """Optimisation of one model."""
-
-    epochs: Count
-    batch_size: Annotated[int, Field(ge=2)]
-    lr: Positive
-    lr_step: Count
-    lr_factor: Annotated[float, Field(gt=0, le=1)]
-    clip: NonNegative
-    precision: Literal["fp32", "bf16"]
-
-
-class VSE(Section):
-    """The VSE model: widths, word initialisation, optimisation."""
-
-    dim: Count
-    hidden: Count
-    word_dim: Count
-    word_vectors: Literal["random", "pretrained"]
-    standardise_images: bool
-    training: Training
-
-
-class Evaluation(Section):
-    """Protocol and confidence intervals."""
-
-    folds: Count
-    bootstrap: Natural
-    confidence: Annotated[float, Field(gt=0, lt=1)]
-
-
-class Params(Section):
-    """The whole of params.yaml."""
-
-    loss: Literal["sum_margin", "max_margin", "knn_margin"]
-    dataset: Literal["shapes", "karpathy_json", "captions_csv"]
-    raw: Name
-    seed: Annotated[int, Field(ge=0, lt=2**32)]
-    runtime: Runtime
-    corpus: Corpus
-    shapes: Shapes
-    vocabulary: Vocabulary
-    image_features: ImageFeatures
-    ranking: Ranking
-    vse: VSE
-    evaluation: Evaluation
 
 
 def load_params(path: Path | str = "params.yaml") -> Params:
@@ -214,47 +86,6 @@ def describe(detail: ErrorDetails) -> str:
         return f"{key} = {_brief(value)}: must be a section with keys {_keys(location)}"
     allowed = detail["msg"].replace("Input should be", "must be").replace("Input", "value")
     return f"{key} = {_brief(value)}: {allowed}"
-
-
-def contradictions(values: dict[str, Any]) -> Iterator[str]:
-    """Combinations that are wrong although each value is allowed."""
-
-    def get(key: str) -> Any:
-        node: Any = values
-        for part in key.split("."):
-            node = node.get(part) if isinstance(node, dict) else None
-        return node
-
-    raw = get("raw")
-    if isinstance(raw, str) and raw and not os.path.exists(raw):
-        yield f"raw = {raw!r}: no such file or folder"
-    source, vectors = get("vocabulary.source"), get("vocabulary.vectors")
-    if source in ("word2vec_bin", "word2vec_text", "gensim"):
-        if vectors is None:
-            yield f"vocabulary.vectors = None: source {source!r} needs the path of a vector file"
-        elif isinstance(vectors, str) and not os.path.isfile(vectors):
-            yield f"vocabulary.vectors = {vectors!r}: no such file"
-    if source == "train":
-        if vectors is not None:
-            yield f"vocabulary.vectors = {vectors!r}: must be null when source is 'train'"
-        if get("vocabulary.known_words_only") is True:
-            yield "vocabulary.known_words_only = True: needs a source of vectors other than 'train'"
-        word_dim, dim = get("vse.word_dim"), get("vocabulary.dim")
-        if get("vse.word_vectors") == "pretrained" and word_dim != dim:
-            yield (
-                f"vse.word_dim = {word_dim!r}: must equal vocabulary.dim = {dim!r} "
-                "when vse.word_vectors is 'pretrained'"
-            )
-    weights = get("image_features.weights")
-    named = weights in ("random", "imagenet", "") or not isinstance(weights, str)
-    if not named and not os.path.isfile(weights):
-        yield (
-            f"image_features.weights = {weights!r}: no such file; "
-            "allowed are random, imagenet or the path of a state dict"
-        )
-    warmup, epochs = get("ranking.warmup_epochs"), get("vse.training.epochs")
-    if isinstance(warmup, int) and isinstance(epochs, int) and warmup >= epochs:
-        yield f"ranking.warmup_epochs = {warmup}: must be below vse.training.epochs = {epochs}"
 
 
 def _brief(value: Any) -> str:

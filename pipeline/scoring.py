@@ -1,6 +1,6 @@
 """From a trained model and a split to the matrix of scores that retrieval is measured on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +22,9 @@ class VectorModel(Protocol):
 
     def embed_images(self, images: torch.Tensor, /) -> torch.Tensor: ...
 
-    def embed_captions(self, captions: torch.Tensor, lengths: torch.Tensor, /) -> torch.Tensor: ...
+    @property
+    def embed_captions(self) -> Callable[..., torch.Tensor]:
+        """Takes what a caption source yields for some rows: word ids and lengths, or vectors."""
 
 
 def score_vectors(model: VectorModel, split: Split, device: torch.device) -> SplitScores:
@@ -73,8 +75,8 @@ def embedded_captions(
 ) -> Iterator[torch.Tensor]:
     """Embeddings (B, K) of a split's captions, batch by batch."""
     for rows in in_batches(len(split.caption_ids)):
-        captions, lengths = split.captions(rows)
-        yield model.embed_captions(captions.to(device), lengths)
+        first, *others = split.captions(rows)
+        yield model.embed_captions(first.to(device), *others)
 
 
 def in_batches(count: int, size: int = EMBED_BATCH) -> Iterator[np.ndarray]:

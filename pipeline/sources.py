@@ -65,8 +65,21 @@ class TokenRows:
         return torch.from_numpy(padded), torch.from_numpy(lengths)
 
 
+class SentenceRows:
+    """Vectors of M captions: rows (B,) to one tensor, float32 (B, D), alone in a tuple.
+
+    Raises WorkbenchError when the file lacks some of the captions.
+    """
+
+    def __init__(self, features: FeatureFile, captions: pd.DataFrame) -> None:
+        self.vectors = FeatureRows(features, captions["caption_id"].tolist())
+
+    def __call__(self, rows: np.ndarray) -> tuple[torch.Tensor]:
+        return (self.vectors(rows),)
+
+
 def open_vectors(path: Path) -> FeatureFile:
-    """A file of one feature vector per image (N, D), in memory when it fits the budget.
+    """A file of one feature vector per image or caption (N, D), in memory within the budget.
 
     Raises WorkbenchError when the features have another shape.
     """
@@ -74,7 +87,7 @@ def open_vectors(path: Path) -> FeatureFile:
     shape = features.shape()
     if len(shape) != 2:
         raise WorkbenchError(
-            f"{path}: features of shape {shape}; this model takes one vector per image (N, D)"
+            f"{path}: features of shape {shape}; this model takes one vector per row (N, D)"
         )
     features.in_memory(MEMORY_BUDGET)
     return features

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from pipeline.batches import Batch
 from pipeline.curves import Row, is_collapsed, validation_columns
 from pipeline.errors import WorkbenchError
 from pipeline.resume import ResumeFile, random_states, restore_random_states
@@ -22,7 +21,8 @@ from pipeline.score_file import SplitScores
 CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
 
-Objective = Callable[[Any, Batch], torch.Tensor]
+# from a model and a batch on the model's device to a scalar
+Objective = Callable[[Any, Any], torch.Tensor]
 Weights = dict[str, torch.Tensor]
 
 
@@ -48,12 +48,18 @@ class Schedule:
     precision: str
 
 
+class Movable(Protocol):
+    """What the loop needs of a batch."""
+
+    def to(self, device: torch.device) -> Any: ...
+
+
 class Batches(Protocol):
     """What the loop needs of a sampler (pipeline.batches.PairBatches)."""
 
     steps: int
 
-    def epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]: ...
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[Movable]: ...
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,7 @@ class _Loop:
                 self.checked_note()
                 self.save()
 
-    def train_step(self, phase: Phase, batch: Batch) -> torch.Tensor:
+    def train_step(self, phase: Phase, batch: Any) -> torch.Tensor:
         """One step of the optimiser; the loss before it, detached."""
         self.optimiser.zero_grad()
         reduced = self.schedule.precision == "bf16"

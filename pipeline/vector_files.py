@@ -1,8 +1,9 @@
 """The two public formats of word vectors, word2vec's .bin and text, read as a stream.
 
 Published files are far larger than what a corpus needs (GoogleNews: 3 million words, 3.6 GB), so
-they are read once through a buffer and only the wanted rows are kept. They come from outside: sizes
-are checked against the file before they are believed, and every fault is a WorkbenchError.
+they are read once through a buffer, and only the wanted rows and a random sample of the others are
+kept. They come from outside: sizes are checked against the file before they are believed, and every
+fault is a WorkbenchError.
 """
 
 import gzip
@@ -17,6 +18,7 @@ import numpy as np
 
 from pipeline.errors import WorkbenchError
 from pipeline.runtime import Progress
+from pipeline.word_sample import WordSample
 
 BUFFER = 1 << 18  # bytes; more than any word and vector, little enough to stay in the CPU cache
 LONGEST_WORD = 2048  # bytes
@@ -99,7 +101,7 @@ class Stream:
         self.shown = megabytes
 
 
-def read_binary(stream: Stream, wanted: dict[bytes, str]) -> tuple[int, Rows]:
+def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
     """Dimension D and the wanted rows, (D,) float32 each, of word2vec's .bin format.
 
     It is a line `count D`, then per word its bytes, a space, D little-endian float32, and in some
@@ -107,14 +109,14 @@ def read_binary(stream: Stream, wanted: dict[bytes, str]) -> tuple[int, Rows]:
     """
     count, dim = _sizes(stream, stream.readline(100), bytes_per_number=4)
     rows: Rows = {}
-    for word, chunk, offset in _binary_entries(stream, count, 4 * dim, wanted):
+    for word, chunk, offset in _binary_entries(stream, count, 4 * dim, wanted, sample):
         if wanted[word] not in rows:
             rows[wanted[word]] = np.frombuffer(chunk, "<f4", dim, offset).astype(np.float32)
     return dim, rows
 
 
 def _binary_entries(
-    stream: Stream, count: int, length: int, wanted: Container[bytes]
+    stream: Stream, count: int, length: int, wanted: Container[bytes], sample: WordSample
 ) -> Iterator[tuple[bytes, bytearray, int]]:
     """Yield (word, a chunk of the file, where in it the vector's `length` bytes begin).
 
@@ -134,6 +136,9 @@ def _binary_entries(
         for word, end in zip(words, ends, strict=True):
             if (found := word.lstrip(b"\n")) in wanted:
                 yield found, chunk, end - length
+        while (place := sample.next - 1 - done) < len(words):
+            name = words[place].lstrip(b"\n").decode(errors="surrogateescape")
+            sample.offer(name, np.frombuffer(chunk, "<f4", length // 4, ends[place] - length))
         done += len(words)
         if ends:
             chunk[: filled - ends[-1]] = chunk[ends[-1] : filled]
@@ -157,7 +162,7 @@ def _complete(
     return words, ends
 
 
-def read_text(stream: Stream, wanted: dict[bytes, str]) -> tuple[int, Rows]:
+def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
     """Dimension D and the wanted rows, (D,) float32 each, of word2vec's or GloVe's text format.
 
     A line per word: the word and D numbers, separated by single spaces; word2vec's first line is
@@ -174,17 +179,25 @@ def read_text(stream: Stream, wanted: dict[bytes, str]) -> tuple[int, Rows]:
     beginnings = {word.split(b" ", 1)[0] for word in wanted}
     for fields in _text_lines(stream, line):
         seen += 1
+        sampled = seen == sample.next
         if fields.count(b" ") < dim:
             raise stream.damage(f"line {stream.line:,} has fewer than {dim} numbers after its word")
-        if fields[: fields.find(b" ")] in beginnings:
+        if sampled or fields[: fields.find(b" ")] in beginnings:
             word, *numbers = fields.rsplit(b" ", dim)
-            if count is None and NUMBER.fullmatch(word.rpartition(b" ")[2]) and b" " in word:
-                raise stream.damage(f"line {stream.line:,} has more than {dim} numbers")
+            if count is None:
+                _check_word(stream, word, dim)
             if word in wanted and wanted[word] not in rows:
                 rows[wanted[word]] = _parsed(stream, numbers)
+            if sampled:
+                sample.offer(word.decode(errors="surrogateescape"), _parsed(stream, numbers))
     if count not in (None, seen):
         raise stream.damage(f"has {seen:,} words, but its first line promises {count:,}")
     return dim, rows
+
+
+def _check_word(stream: Stream, word: bytes, dim: int) -> None:
+    if b" " in word and NUMBER.fullmatch(word.rpartition(b" ")[2]):
+        raise stream.damage(f"line {stream.line:,} has more than {dim} numbers")
 
 
 def _text_lines(stream: Stream, line: bytes) -> Iterator[bytes]:

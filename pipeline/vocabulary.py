@@ -2,6 +2,7 @@
 
 The vocabulary is readable JSON, the matrix HDF5; row i of the matrix belongs to token i. Both are
 made in word_matrix.py, apart from this file so that a change there does not concern the models.
+What is fitted on word vectors leaves out the random rows, and may add a sample of other words.
 """
 
 import hashlib
@@ -112,6 +113,42 @@ def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:
             f"set the model's word_dim to {matrix.shape[1]}, or choose other vectors",
         )
     return matrix.astype(np.float32)
+
+
+def load_known_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
+    """The W words that have a vector of their own, in the order of their ids, and (W, D) float32.
+
+    Reserved tokens are left out. Raises WorkbenchError when there are none, when the file does not
+    say which they are, and as load_word_vectors does.
+    """
+    matrix, vocabulary = load_word_vectors(folder), Vocabulary.load(folder)
+    file = FeatureFile(folder / "vectors.h5")
+    if "known" not in file.layouts or file.shape("known") != (len(vocabulary),):
+        raise WorkbenchError(
+            f"{file.path}: does not say which words have their own vector", REBUILD
+        )
+    known = file.load("known").astype(bool)
+    known[: len(reserved(vocabulary.sentence_markers))] = False
+    if not known.any():
+        raise WorkbenchError(
+            f"{file.path}: no word has its own vector",
+            "choose vectors of the captions' language and spelling with vocabulary.vectors",
+        )
+    return [vocabulary.tokens[i] for i in np.flatnonzero(known)], matrix[known]
+
+
+def load_background(folder: Path) -> np.ndarray | None:
+    """(N, D) float32 vectors of words that are not the vocabulary's, None when none were kept.
+
+    Raises WorkbenchError when the file is damaged or was not made with the folder's `vectors.h5`.
+    """
+    path = folder / "background.h5"
+    if not path.exists():
+        return None
+    file, own = FeatureFile(path), FeatureFile(folder / "vectors.h5")
+    if file.attributes != own.attributes or file.shape()[1:] != own.shape()[1:]:
+        raise WorkbenchError(f"{path}: does not belong to {own.path}", REBUILD)
+    return file.load().astype(np.float32, copy=False)
 
 
 def reserved(sentence_markers: bool) -> tuple[str, ...]:

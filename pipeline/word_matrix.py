@@ -16,6 +16,7 @@ from pipeline.errors import WorkbenchError
 from pipeline.feature_store import write_features
 from pipeline.files import write_json
 from pipeline.vocabulary import RESERVED, SCHEMA_VERSION, Vocabulary, reserved
+from pipeline.word_sample import Background
 from pipeline.word_vectors import WordVectors
 
 MOST_MISSED = 50
@@ -25,11 +26,13 @@ MOST_MISSED = 50
 class Coverage:
     """How many of the frequent enough words, and of their occurrences, have a vector.
 
+    words_from_other_spelling: how many of words_with_vector took that of another spelling;
     missing: the most frequent words without one, with their counts.
     """
 
     words: int
     words_with_vector: int
+    words_from_other_spelling: int
     occurrences: int
     occurrences_with_vector: int
     missing: dict[str, int]
@@ -40,28 +43,44 @@ class Coverage:
         text = (
             f"{words:.1f} % of the words and {occurrences:.1f} % of their occurrences have a vector"
         )
+        if self.words_from_other_spelling:
+            text += f" (under another spelling: {self.words_from_other_spelling:,})"
         named = ", ".join(f"{word} ({count:,})" for word, count in list(self.missing.items())[:8])
         return text + (f"; most frequent without: {named}" if named else "")
 
 
 @dataclass(frozen=True)
 class BuiltVocabulary:
-    """A vocabulary, its (V, D) float32 matrix, and how far the vectors covered the words."""
+    """A vocabulary and its word vectors.
+
+    matrix: (V, D) float32; known: (V,) uint8, 1 for tokens with a vector of their own; coverage:
+    how far the vectors covered the words; background: vectors of other words, None without any.
+    """
 
     vocabulary: Vocabulary
     matrix: np.ndarray
+    known: np.ndarray
     coverage: Coverage
+    background: Background | None
 
     def write(self, folder: Path, made_from: Mapping[str, Any]) -> None:
-        """Write `vectors.h5` and `vocabulary.json`; made_from: JSON-able settings to keep there."""
+        """Write `vectors.h5`, `vocabulary.json` and, if there are other words, `background.h5`.
+
+        made_from: JSON-able settings to keep there.
+        """
         vocabulary = self.vocabulary
         attributes = {
             "model": f"word vectors ({made_from['source']})",
             "vocabulary_sha256": vocabulary.sha256,
             "params": json.dumps(dict(made_from), sort_keys=True),
         }
-        matrices = {"features": self.matrix}
-        write_features(folder / "vectors.h5", vocabulary.tokens, matrices, attributes)
+        arrays = {"features": self.matrix, "known": self.known}
+        write_features(folder / "vectors.h5", vocabulary.tokens, arrays, attributes)
+        others = folder / "background.h5"
+        others.unlink(missing_ok=True)  # of an earlier vocabulary
+        if self.background and self.background.names:
+            arrays = {"features": self.background.vectors}
+            write_features(others, self.background.names, arrays, attributes)
         values = {
             "schema_version": SCHEMA_VERSION,
             "sentence_markers": vocabulary.sentence_markers,
@@ -120,7 +139,9 @@ def build_vocabulary(
         counts=(0, left_out, *[captions] * (len(first) - 2), *(counts[word] for word in words)),
         sentence_markers=sentence_markers,
     )
-    return BuiltVocabulary(vocabulary, lay_out(vocabulary, vectors, seed), coverage)
+    known = np.array([token in vectors.rows for token in vocabulary.tokens], np.uint8)
+    matrix = lay_out(vocabulary, vectors, seed)
+    return BuiltVocabulary(vocabulary, matrix, known, coverage, vectors.background)
 
 
 def measure_coverage(
@@ -139,6 +160,7 @@ def measure_coverage(
     return Coverage(
         words=len(words),
         words_with_vector=len(known),
+        words_from_other_spelling=sum(word in vectors.respelt for word in known),
         occurrences=sum(counts[word] for word in words),
         occurrences_with_vector=sum(counts[word] for word in known),
         missing={word: counts[word] for word in missing[:MOST_MISSED]},

@@ -32,7 +32,14 @@ def main(captions: Path, output: Path) -> None:
             seed=seed,
         )
     else:
-        vectors = read_vectors(settings.source, Path(settings.vectors or ""), words)
+        vectors = read_vectors(
+            settings.source,
+            Path(settings.vectors or ""),
+            words,
+            other_cases=settings.other_cases,
+            background=settings.background,
+            seed=seed,
+        )
     built = build_vocabulary(
         counts,
         captions=len(sentences),
@@ -42,7 +49,8 @@ def main(captions: Path, output: Path) -> None:
         sentence_markers=settings.sentence_markers,
         seed=seed,
     )
-    unused = {"vectors"} if settings.source == "train" else {"vectors", "window", "epochs"}
+    of_file, of_training = {"vectors", "other_cases", "background"}, {"vectors", "window", "epochs"}
+    unused = of_file if settings.source == "train" else of_training
     made_from = settings.model_dump(exclude=unused) | {"dim": vectors.dim, "seed": seed}
     if settings.vectors:
         made_from["vectors"] = Path(settings.vectors).name  # a path would tie it to this machine
@@ -52,6 +60,10 @@ def main(captions: Path, output: Path) -> None:
         f"vectors of {vectors.dim} dimensions ({settings.source})"
     )
     say(f"coverage: {built.coverage}")
+    if vectors.background:
+        kept, asked = len(vectors.background.names), settings.background
+        ending = "" if kept == asked else "; the file has no more"
+        say(f"background: {kept:,} of {asked:,} other words{ending}")
 
 
 if __name__ == "__main__":

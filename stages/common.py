@@ -39,19 +39,23 @@ def command(function: Callable[..., None]) -> click.Command:
     return click.command(help=function.__doc__)(guarded)
 
 
-def model_and_inputs(function: Callable[..., None]) -> Callable[..., None]:
-    """The argument MODEL and the artefacts a model may read, for the stages that run one."""
+def model_inputs(function: Callable[..., None]) -> Callable[..., None]:
+    """The artefacts a model may read, as options."""
     for option in (
         click.option(
-            "--vocabulary", type=existing, required=True, help="Folder of the vocabulary."
+            "--text", type=existing, required=True, help="Vocabulary folder or sentence features."
         ),
         click.option("--features", type=existing, required=True, help="Features of the images."),
         click.option("--captions", type=existing, required=True, help="Captions of the corpus."),
         click.option("--images", type=existing, required=True, help="Images of the corpus."),
-        click.argument("name", metavar="MODEL"),
     ):
         function = option(function)
     return function
+
+
+def model_and_inputs(function: Callable[..., None]) -> Callable[..., None]:
+    """The argument MODEL and the artefacts a model may read, for the stages that run one."""
+    return click.argument("name", metavar="MODEL")(model_inputs(function))
 
 
 def fail(text: str) -> None:

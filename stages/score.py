@@ -20,7 +20,7 @@ SCORED = ("val", "test")
 @click.option("--output", type=target, required=True, help="Score file to write, .h5.")
 def main(name: str, checkpoint: Path, output: Path, **paths: Path) -> None:
     """Score both splits with MODEL; its sizes come from the checkpoint, not from params.yaml."""
-    params, system = load_params(), load_system(name)
+    params, system = load_params(), load_system(name, "prepare_scoring")
     device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
     seed_everything(0)  # nothing is drawn, but kernels must be the repeatable ones

@@ -22,7 +22,7 @@ from stages.systems import Inputs, load_system
 @click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
-    params, inputs, system = load_params(), Inputs(**paths), load_system(name)
+    params, inputs, system = load_params(), Inputs(**paths), load_system(name, "prepare_training")
     device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
     seed_everything(params.seed)

@@ -10,7 +10,7 @@ from first_party import PACKAGES, closure, imported
 from ruamel.yaml import YAML
 
 from pipeline.files import INFRASTRUCTURE
-from pipeline.params import Params
+from pipeline.sections import Params
 from stages.systems import SYSTEMS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,7 +88,9 @@ def test_packages_keep_to_their_libraries(package, library):
 def test_deps_are_the_import_closure(name, key, stage):
     needed = closure(ROOT, loaded_by(name, key), LEFT_OUT)
     listed = [dep for dep in stage["deps"] if dep.endswith(".py")]
-    assert len(listed) == len(set(listed)), "a file is listed twice"
+    twice = {dep for dep in listed if listed.count(dep) > 1}
+    # a model with fewer files than the template has slots fills them up with its own file
+    assert twice <= ({f"models/{key}.py"} if key else set()), f"listed twice: {sorted(twice)}"
     missing, spare = sorted(needed - set(listed)), sorted(set(listed) - needed)
     assert not missing, f"add to deps of {name} in dvc.yaml: {missing}"
     assert not spare, f"remove from deps of {name} in dvc.yaml: {spare}"

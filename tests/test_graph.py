@@ -21,19 +21,31 @@ TINY = {
     "shapes": {"train": 96, "val": 16, "test": 24, "image_size": 64},
     "vocabulary": {"dim": 16, "epochs": 1},
     "image_features": {"size": 64, "batch_size": 16, "workers": 0},
+    "sentences": {"fisher": {"centres": 4, "ica": 8, "pca": 32}},
     "vse": {"dim": 32, "hidden": 32, "word_dim": 16, "training": {"epochs": 6, "batch_size": 32}},
+    "two_branch": {
+        "dim": 32,
+        "hidden": 64,
+        "dropout": 0.0,
+        "training": {"epochs": 8, "batch_size": 32, "lr": 0.003},
+    },
+    "cca": {"dim": 8, "regularisation": 0.1},  # 96 images in 896 dimensions
     "evaluation": {"bootstrap": 50},
 }
+MODELS = ["cca", "two_branch", "vse"]
 OUTPUTS = [
     "data/corpus/images.parquet",
     "data/corpus/captions.parquet",
     "data/vocabulary/vocabulary.json",
     "data/features/image.h5",
-    "data/checkpoints/vse.safetensors",
+    "data/features/sentences.h5",
+    "data/features/sentence_encoder.h5",
+    "data/curves/two_branch.tsv",
     "data/curves/vse.tsv",
-    "data/scores/vse.h5",
-    "data/ranks/vse.h5",
-    "metrics/vse.json",
+    *(f"data/checkpoints/{model}.safetensors" for model in MODELS),
+    *(f"data/scores/{model}.h5" for model in MODELS),
+    *(f"data/ranks/{model}.h5" for model in MODELS),
+    *(f"metrics/{model}.json" for model in MODELS),
     "report/compare.md",
 ]
 
@@ -113,14 +125,16 @@ def ran(output: str) -> list[str]:
 
 def test_repro_makes_every_output_and_beats_chance(workspace):
     assert all(workspace.outputs().values())
-    metrics = json.loads((workspace.folder / "metrics/vse.json").read_text())
-    assert set(metrics) == {"naive", "protocol"}
-    assert set(metrics["naive"]) == {"i2t", "t2i", "rsum"}
-    for direction in ("i2t", "t2i"):
-        assert set(metrics["naive"][direction]) == {"r1", "r5", "r10", "medr", "meanr"}
-    # 24 test images: a random ranking has a caption-to-image R@10 of 10/24.
-    assert metrics["naive"]["t2i"]["r10"] > 100 * 10 / 24
-    assert "vse" in (workspace.folder / "report/compare.md").read_text()
+    table = (workspace.folder / "report/compare.md").read_text()
+    for model in MODELS:
+        metrics = json.loads((workspace.folder / f"metrics/{model}.json").read_text())
+        assert set(metrics) == {"naive", "protocol"}
+        assert set(metrics["naive"]) == {"i2t", "t2i", "rsum"}
+        for direction in ("i2t", "t2i"):
+            assert set(metrics["naive"][direction]) == {"r1", "r5", "r10", "medr", "meanr"}
+        # 24 test images: a random ranking has a caption-to-image R@10 of 10/24.
+        assert metrics["naive"]["t2i"]["r10"] > 100 * 10 / 24, model
+        assert f"| {model} " in table
 
 
 def test_graph_leaves_git_clean(workspace):
@@ -158,12 +172,31 @@ def test_wrong_value_fails_at_once_and_loses_nothing(workspace, setting, words):
     assert ran(workspace.run("dvc", "repro")) == []  # the marker comes back from the run cache
 
 
-def test_loss_reruns_only_what_depends_on_it(workspace):
-    output = workspace.run("dvc", "exp", "run", "-S", "loss=knn_margin")
-    assert ran(output) == ["check_params", "train@vse", "score@vse", "evaluate@vse", "compare"]
-    difference = workspace.run("dvc", "metrics", "diff")
-    for metric in ("naive.i2t.r1", "naive.t2i.r10", "naive.rsum"):
-        assert metric in difference
+def restore(workspace):
     workspace.run("git", "checkout", ".")
     workspace.run("dvc", "checkout")
     assert "up to date" in workspace.run("dvc", "repro")
+
+
+def test_loss_reruns_only_what_depends_on_it(workspace):
+    output = workspace.run("dvc", "exp", "run", "-S", "loss=knn_margin")
+    trained = ["two_branch", "vse"]
+    expected = {f"{stage}@{m}" for stage in ("train", "score", "evaluate") for m in trained}
+    assert set(ran(output)) == expected | {"check_params", "compare"}
+    difference = workspace.run("dvc", "metrics", "diff")
+    for metric in ("naive.i2t.r1", "naive.t2i.r10", "naive.rsum"):
+        assert metric in difference
+    assert "cca.json" not in difference
+    restore(workspace)
+
+
+def test_encoding_reruns_only_the_models_on_sentence_vectors(workspace):
+    output = workspace.run("dvc", "exp", "run", "-S", "sentences.encoding=tfidf")
+    expected = {f"{stage}@{m}" for stage in ("score", "evaluate") for m in ("cca", "two_branch")}
+    expected |= {"check_params", "encode_sentences", "fit_cca", "train@two_branch", "compare"}
+    assert set(ran(output)) == expected
+    difference = workspace.run("dvc", "metrics", "diff")
+    assert "two_branch.json" in difference
+    assert "cca.json" in difference
+    assert "vse.json" not in difference
+    restore(workspace)

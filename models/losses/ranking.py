@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from models.layers import at_least_float32
+
 LOSSES = ("sum_margin", "max_margin", "knn_margin")
 
 
@@ -22,12 +24,9 @@ class RankingLoss(nn.Module):
 
     def __init__(self, name: str, margin: float, k: int = 3, reduction: str = "sum") -> None:
         super().__init__()
-        if name not in LOSSES:
-            raise ValueError(f"loss {name!r}: allowed are {', '.join(LOSSES)}")
-        if reduction not in ("sum", "mean"):
-            raise ValueError(f"reduction {reduction!r}: allowed are sum, mean")
+        check_reduction(reduction)
         self.margin, self.reduction = margin, reduction
-        self.hardest = {"sum_margin": None, "max_margin": 1, "knn_margin": k}[name]
+        self.hardest = hardest_negatives(name, k)
 
     def forward(self, scores: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
         """The loss of one batch, a scalar.
@@ -41,6 +40,22 @@ class RankingLoss(nn.Module):
         return total / len(scores) if self.reduction == "mean" else total
 
 
+def hardest_negatives(name: str, k: int) -> int | None:
+    """How many negatives of a query the loss `name` counts: None for all, 1, or k.
+
+    Raises ValueError on a name that is not in LOSSES.
+    """
+    if name not in LOSSES:
+        raise ValueError(f"loss {name!r}: allowed are {', '.join(LOSSES)}")
+    return {"sum_margin": None, "max_margin": 1, "knn_margin": k}[name]
+
+
+def check_reduction(reduction: str) -> None:
+    """Raise ValueError unless the reduction is sum or mean."""
+    if reduction not in ("sum", "mean"):
+        raise ValueError(f"reduction {reduction!r}: allowed are sum, mean")
+
+
 def ranking_loss(
     scores: torch.Tensor, positives: torch.Tensor, margin: float, hardest: int | None
 ) -> torch.Tensor:
@@ -49,8 +64,7 @@ def ranking_loss(
     scores: (B, B); positives: (B, B) bool, True where row and column belong together, the diagonal
     included; hardest: number of negatives that count per query, None for all. At least float32.
     """
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
+    scores = at_least_float32(scores)
     true = scores.diagonal()
     # a hinge grows with its score, so the hardest negatives are those of the largest hinges
     by_image = functional.relu(margin - true[:, None] + scores).masked_fill(positives, 0.0)

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
-from pipeline import params
+from pipeline import sections
 from pipeline.errors import WorkbenchError, listing
 
 IMAGE_FOLDERS = ("Images", "images", "flickr30k_images")
@@ -22,8 +22,8 @@ class Options:
     """All that a reader may depend on: the parameters that its stage declares to DVC."""
 
     seed: int
-    corpus: params.Corpus
-    shapes: params.Shapes
+    corpus: sections.Corpus
+    shapes: sections.Shapes
     workers: int = 1  # processes; never changes the result
 
 

@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from pipeline.errors import WorkbenchError, listing
-from pipeline.params import Section, read_yaml
+from pipeline.params import read_yaml
+from pipeline.sections import Section
 
 MAX_BYTES = 100_000
 HINT = "mend the file or restore it with git checkout"

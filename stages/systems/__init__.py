@@ -2,7 +2,8 @@
 
 Looked up by name and imported only when asked for, so that a stage depends on one variant alone.
 A module offers `prepare_training(params, inputs, device) -> TrainingJob` and
-`prepare_scoring(checkpoint, inputs, device) -> Callable[[str], SplitScores]`.
+`prepare_scoring(checkpoint, inputs, device) -> Callable[[str], SplitScores]`; one that is not
+trained by steps (cca) offers the second alone.
 """
 
 import importlib
@@ -15,23 +16,30 @@ from typing import Any
 import torch
 from torch import nn
 
-from pipeline.batches import PairBatches
 from pipeline.errors import WorkbenchError
 from pipeline.files import sha256_file
 from pipeline.score_file import SplitScores
-from pipeline.training import Phase, Schedule
+from pipeline.training import Batches, Phase, Schedule
 
-SYSTEMS = {"vse": "stages.systems.vse"}
+SYSTEMS = {
+    "cca": "stages.systems.cca",
+    "two_branch": "stages.systems.two_branch",
+    "vse": "stages.systems.vse",
+}
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The artefacts a model may read."""
+    """The artefacts a model may read.
+
+    images, captions: tables of the corpus; features: of the images; text: what captions are read
+    through, the folder of the vocabulary or a file of sentence features.
+    """
 
     images: Path
     captions: Path
     features: Path
-    vocabulary: Path
+    text: Path
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of everything in every artefact, by field and file name."""
@@ -52,7 +60,7 @@ class TrainingJob:
     model: nn.Module
     optimiser: torch.optim.Optimizer
     phases: Sequence[Phase]
-    batches: PairBatches
+    batches: Batches
     score_validation: Callable[[], SplitScores]
     schedule: Schedule
     architecture: dict[str, int]
@@ -60,8 +68,11 @@ class TrainingJob:
     inputs: dict[str, str]
 
 
-def load_system(name: str) -> ModuleType:
-    """The module of a model; WorkbenchError naming the models there are for any other name."""
+def load_system(name: str, function: str) -> ModuleType:
+    """The module of a model; WorkbenchError for other names and for one without the function."""
     if name not in SYSTEMS:
         raise WorkbenchError(f"model {name!r}: allowed are {', '.join(sorted(SYSTEMS))}")
-    return importlib.import_module(SYSTEMS[name])
+    system = importlib.import_module(SYSTEMS[name])
+    if not hasattr(system, function):
+        raise WorkbenchError(f"model {name!r} has no {function}", f"see stages.fit_{name}")
+    return system

@@ -1,29 +1,31 @@
-"""Phases of models that learn from a matrix of scores by the ranking loss of params.yaml."""
+"""Phases of models that learn by the ranking loss of params.yaml."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from models.losses.ranking import RankingLoss
-from pipeline.batches import Batch
-from pipeline.params import Ranking
+from pipeline.sections import Ranking
 from pipeline.training import Phase
 
-Score = Callable[[Any, Batch], torch.Tensor]
+MakeLoss = Callable[[str], Callable[..., torch.Tensor]]
+Arguments = Callable[[Any, Any], tuple[torch.Tensor, ...]]
 
 
-def ranking_phases(loss: str, ranking: Ranking, epochs: int, score: Score) -> list[Phase]:
+def ranking_phases(
+    loss: str, ranking: Ranking, epochs: int, make_loss: MakeLoss, arguments: Arguments
+) -> list[Phase]:
     """The chosen loss, after sum-margin epochs where they are asked for.
 
-    loss: one of models.losses.ranking.LOSSES; epochs: of all phases together; score: from a model
-    and a batch to the (B, B) scores of its images (rows) and captions.
+    loss: one of models.losses.ranking.LOSSES; epochs: of all phases together; make_loss: from the
+    name of a loss to the loss; arguments: from a model and a batch to what the loss takes.
     """
     warmup = ranking.warmup_epochs if loss != "sum_margin" else 0
-    start = [_phase("sum_margin", ranking, warmup, score)] if warmup else []
-    return [*start, _phase(loss, ranking, epochs - warmup, score)]
+    phases = [("sum_margin", warmup), (loss, epochs - warmup)]
+    return [_phase(name, count, make_loss(name), arguments) for name, count in phases if count]
 
 
-def _phase(loss: str, ranking: Ranking, epochs: int, score: Score) -> Phase:
-    criterion = RankingLoss(loss, ranking.margin, ranking.k, ranking.reduction)
-    return Phase(loss, epochs, lambda model, batch: criterion(score(model, batch), batch.groups))
+def _phase(
+    name: str, epochs: int, criterion: Callable[..., torch.Tensor], arguments: Arguments
+) -> Phase:
+    return Phase(name, epochs, lambda model, batch: criterion(*arguments(model, batch)))

@@ -70,4 +70,4 @@ def test_standardised_images_are_a_linear_function_of_the_features(batch):
     scaled = torch.from_numpy(scaler.transform(images.double().numpy())).float()
     expected = torch.nn.functional.normalize(model.image_projection(scaled), dim=1)
     torch.testing.assert_close(model.embed_images(images), expected, rtol=0, atol=1e-5)
-    assert {"image_mean", "image_scale"} <= set(model.state_dict())
+    assert {"image_standardise.mean", "image_standardise.scale"} <= set(model.state_dict())

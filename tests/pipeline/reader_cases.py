@@ -4,9 +4,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from pipeline.params import Corpus, Shapes
 from pipeline.readers import read_corpus
 from pipeline.readers.source import Options
+from pipeline.sections import Corpus, Shapes
 
 CORPUS = {
     "annotations": None,

@@ -108,13 +108,45 @@ def test_no_implicit_conversion():
         (("vocabulary", "vectors"), "x.bin", "must be null when source is 'train'"),
         (("vocabulary", "known_words_only"), True, "needs a source of vectors"),
         (("image_features", "weights"), "no.pth", "no such file"),
-        (("ranking", "warmup_epochs"), 99, "must be below vse.training.epochs"),
+        (("vocabulary", "other_cases"), True, "needs a source of vectors"),
+        (("vocabulary", "background"), 9, "needs a source of vectors"),
+        (("vse", "training", "epochs"), 1, "must be below vse.training.epochs"),
+        (("two_branch", "training", "epochs"), 1, "must be below two_branch.training.epochs"),
+        (("sentences", "tfidf", "stop_words"), "no.txt", "no such file"),
+        (("sentences", "tfidf", "wordnet"), "no/folder", "no such folder"),
+        (("sentences", "fisher", "ica"), 101, "must not exceed 100, that is vocabulary.dim"),
+        (("sentences", "fisher", "centres"), 1, "must not exceed 64, that is 2 x centres x"),
     ],
 )
 def test_bad_combinations(path, value, words):
     text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
     assert words in text
     assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pca", "words"),
+    [
+        ("mean_vector", 101, "must not exceed 100, that is vocabulary.dim"),
+        ("tfidf", 3001, "must not exceed 3000, that is sentences.tfidf.terms"),
+    ],
+)
+def test_components_beyond_the_width(encoding, pca, words):
+    values = changed(("sentences", encoding, "pca"), lambda node, key: node.__setitem__(key, pca))
+    assert problems(values) == ""  # another encoding is chosen
+    values["sentences"]["encoding"] = encoding
+    assert words in problems(values)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "None", "all", None])
+def test_number_of_components_is_a_count_or_none(value):
+    key = ("sentences", "fisher", "pca")
+    text = problems(changed(key, lambda node, key: node.__setitem__(key, value)))
+    assert text == f"sentences.fisher.pca = {value!r}: must be a whole number from 1, or none"
+
+
+def test_none_switches_a_projection_off():
+    assert load_params().sentences.tfidf.pca is None
 
 
 def test_pretrained_words_need_the_vocabulary_width():

@@ -36,6 +36,9 @@ def test_empty_overlay_keeps_every_byte():
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipe_changes_its_values_and_nothing_else(name, tmp_path):
     recipe = read_yaml(find_recipe(ROOT / "recipes", name))
+    if recipe["vocabulary"]["source"] != "train":  # a file that the user names
+        (tmp_path / "vectors.bin").touch()
+        recipe = merge(recipe, {"vocabulary": {"vectors": str(tmp_path / "vectors.bin")}})
     text, lines = overlay(ROOT / "params.yaml", recipe)
     assert comments(text) == comments((ROOT / "params.yaml").read_text())
     result = tmp_path / "params.yaml"
@@ -66,6 +69,32 @@ def test_first_recipes_have_the_settings_of_the_paper():
         assert recipe["image_features"]["model"] == network
         assert recipe["image_features"]["layers"] == [layer]
         assert recipe["evaluation"]["folds"] == folds
+
+
+@pytest.mark.parametrize("dataset", ["flickr30k", "mscoco"])
+@pytest.mark.parametrize(
+    ("feature", "hidden", "dim"),
+    [("", 2048, 512), ("_tfidf", 2048, 512), ("_mean_vector", 1024, 256)],
+)
+def test_two_branch_recipes_hold_the_papers_settings(dataset, feature, hidden, dim):
+    """Wang et al. 2016, sections 2.2, 3.1 and 3.2."""
+    recipe = read_yaml(find_recipe(ROOT / "recipes", f"two_branch_2016_{dataset}{feature}"))
+    own = recipe["two_branch"]
+    assert (own["hidden"], own["dim"], own["dropout"], own["margin"]) == (hidden, dim, 0.5, 0.1)
+    assert list(own["weights"].values()) == [1, 2, 0, 0.2]
+    assert (recipe["loss"], recipe["ranking"]["k"], own["structure_k"]) == ("knn_margin", 50, 50)
+    training = own["training"]
+    assert (training["batch_size"], training["epochs"]) == (1500, 30)
+    assert (training["lr"], training["lr_step"], training["lr_factor"]) == (0.1, 10, 0.1)
+    assert (training["momentum"], training["weight_decay"]) == (0.9, 0.0005)
+    images = recipe["image_features"]
+    assert (images["model"], images["layers"], images["views"]) == ("vgg19", ["fc7"], "ten_crop")
+    if feature == "_tfidf":
+        terms = {"flickr30k": 3000, "mscoco": 5600}[dataset]
+        assert recipe["sentences"]["tfidf"]["terms"] == terms
+    if feature == "":
+        fisher = recipe["sentences"]["fisher"]
+        assert (fisher["mixture"], fisher["centres"], fisher["pca"]) == ("hglmm", 30, 6000)
 
 
 def test_unknown_recipe_lists_those_there_are():

@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import WorkbenchError
-from pipeline.feature_store import FeatureFile
-from pipeline.vocabulary import RESERVED, Vocabulary, load_word_vectors
+from pipeline.feature_store import FeatureFile, write_features
+from pipeline.vocabulary import (
+    RESERVED,
+    Vocabulary,
+    load_background,
+    load_known_vectors,
+    load_word_vectors,
+)
 from pipeline.word_matrix import build_vocabulary, count_words, frequent_words
+from pipeline.word_sample import Background
 from pipeline.word_vectors import WordVectors
 
 SENTENCES = [["a", "dog", "and", "a", "cat"], ["a", "dog"], ["a", "zebra"]]
@@ -143,6 +150,17 @@ def test_coverage_counts_words_and_occurrences():
     )
 
 
+def test_coverage_says_how_many_words_took_another_spelling():
+    rows = VECTORS.rows | {"unseen": np.ones(3, np.float32)}
+    vectors = WordVectors(3, rows, respelt={"cat": "Cat", "unseen": "UNSEEN"})
+    coverage = built(vectors=vectors).coverage
+    assert (coverage.words_with_vector, coverage.words_from_other_spelling) == (2, 1)
+    assert str(coverage) == (
+        "40.0 % of the words and 33.3 % of their occurrences have a vector "
+        "(under another spelling: 1); most frequent without: a (4), and (1), zebra (1)"
+    )
+
+
 def test_no_words_and_no_vectors_are_plain_errors():
     with pytest.raises(WorkbenchError, match=r"min_count = 5: .* 9 words, 5 different ones"):
         built(min_count=5)
@@ -170,6 +188,70 @@ def test_written_folder_is_readable_and_read_back(tmp_path):
     assert values["made_from"] == MADE_FROM
     assert values["coverage"]["missing"] == {"a": 4, "and": 1, "naïve": 1, "zebra": 1, "日本": 1}
     assert '    "naïve": 1,\n' in (tmp_path / "vocabulary.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("sentence_markers", [True, False])
+@pytest.mark.parametrize("known_words_only", [True, False])
+def test_known_vectors_are_those_of_words_with_a_vector(
+    tmp_path, sentence_markers, known_words_only
+):
+    vectors = WordVectors(3, VECTORS.rows | {"<unk>": np.ones(3, np.float32)})
+    options = {"sentence_markers": sentence_markers, "known_words_only": known_words_only}
+    result = built(vectors=vectors, **options)
+    result.write(tmp_path, MADE_FROM)
+    words, matrix = load_known_vectors(tmp_path)
+    assert words == ["dog", "cat"]
+    assert matrix.dtype == np.float32
+    np.testing.assert_array_equal(matrix, [[2, 2, 2], [-4, -4, -4]])
+    known = FeatureFile(tmp_path / "vectors.h5").load("known")
+    assert known.dtype == np.uint8
+    assert known.tolist() == [token in vectors.rows for token in result.vocabulary.tokens]
+
+
+def test_a_matrix_that_does_not_say_or_has_no_own_vectors_is_refused(tmp_path):
+    result = built()
+    result.write(tmp_path, MADE_FROM)
+    tokens, path = result.vocabulary.tokens, tmp_path / "vectors.h5"
+    arrays = {"features": result.matrix}
+    wrong = [
+        (arrays, "does not say which words"),
+        (arrays | {"known": result.matrix}, "does not say which words"),
+        (arrays | {"known": np.array([1, 1, 0, 0, 0, 0, 0], np.uint8)}, "no word has its own"),
+    ]
+    for stored, match in wrong:
+        write_features(path, tokens, stored, {})
+        load_word_vectors(tmp_path)
+        with pytest.raises(WorkbenchError, match=match):
+            load_known_vectors(tmp_path)
+
+
+def with_background(**changes):
+    others = Background(["Dog", "#3"], np.array([[1, 2, 3], [4, 5, 6]], np.float32))
+    return built(vectors=replace(VECTORS, background=others), **changes)
+
+
+def test_the_background_is_kept_beside_the_vectors_and_not_longer_than_they(tmp_path):
+    with_background().write(tmp_path, MADE_FROM)
+    vectors = load_background(tmp_path)
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, [[1, 2, 3], [4, 5, 6]])
+    assert FeatureFile(tmp_path / "background.h5").ids == ["Dog", "#3"]
+    for without in (built(), built(vectors=replace(VECTORS, background=Background([], vectors)))):
+        with_background().write(tmp_path, MADE_FROM)
+        without.write(tmp_path, MADE_FROM)
+        assert load_background(tmp_path) is None
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "vectors.h5",
+            "vocabulary.json",
+        ]
+
+
+def test_the_background_of_another_vocabulary_is_refused(tmp_path):
+    for name, changes in {"a": {}, "b": {"min_count": 2}}.items():
+        with_background(**changes).write(tmp_path / name, MADE_FROM)
+    (tmp_path / "b" / "background.h5").replace(tmp_path / "a" / "background.h5")
+    with pytest.raises(WorkbenchError, match=r"background\.h5: does not belong to .*vectors\.h5"):
+        load_background(tmp_path / "a")
 
 
 def test_writing_repeats_byte_for_byte(tmp_path):

@@ -2,6 +2,7 @@ import gzip
 import os
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline import vector_files
 from pipeline.errors import WorkbenchError
-from pipeline.word_vectors import read_vectors, train_vectors
+from pipeline.word_vectors import read_vectors, spellings, train_vectors
 
 ROOT = Path(__file__).resolve().parents[2]
 on_disk = settings(
@@ -47,6 +48,22 @@ def text(table, header=True, end="\n"):
     dim = len(next(iter(table.values())))
     lines = [" ".join([name, *map(repr, row.tolist())]) for name, row in table.items()]
     return "".join(line + end for line in [f"{len(table)} {dim}"] * header + lines).encode()
+
+
+FORMATS = ("bin", "bin.gz", "txt", "txt.gz", "glove", "glove.gz", "gensim")
+
+
+def write_as(form, table, path):
+    """Write a table of words in one of FORMATS; the source to read it with."""
+    if form == "gensim":
+        kv = KeyedVectors(len(next(iter(table.values()))))
+        kv.add_vectors(list(table), np.stack(list(table.values())))
+        kv.save(str(path))
+        return "gensim"
+    kind, _, packed = form.partition(".")
+    content = binary(table) if kind == "bin" else text(table, header=kind == "txt")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    return "word2vec_bin" if kind == "bin" else "word2vec_text"
 
 
 def assert_same(vectors, table):
@@ -173,13 +190,15 @@ def test_damage_gives_vectors_or_a_plain_error(tmp_path, table, source, data):
     path.write_bytes(content)
     kind = {"glove": "word2vec_text", "gz": "word2vec_bin"}.get(source, source)
     try:
-        vectors = read_vectors(kind, path, list(table))
+        vectors = read_vectors(kind, path, list(table)[::2], other_cases=True, background=4)
     except WorkbenchError:
         return
     assert vectors.rows.keys() <= table.keys()
     for row in vectors.rows.values():
         assert row.shape == (vectors.dim,)
         assert np.isfinite(row).all()
+    assert vectors.background.vectors.shape == (len(vectors.background.names), vectors.dim)
+    assert np.isfinite(vectors.background.vectors).all()
 
 
 @pytest.mark.parametrize(
@@ -250,6 +269,101 @@ def test_spelling_is_exact(tmp_path):
     assert read_vectors("word2vec_text", path, ["paris", "london", "Paris"]).rows.keys() == {
         "Paris"
     }
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_first_spelling_that_the_file_has_wins(tmp_path, form):
+    """All files with some of four spellings of a word, and all four asked for at once."""
+    cases = ("ab", "aB", "Ab", "AB")
+    for kept in [kept for count in range(1, 5) for kept in combinations(cases, count)]:
+        table = {word: np.array([cases.index(word)], np.float32) for word in kept}
+        source = write_as(form, table, tmp_path / "v")
+        found = read_vectors(source, tmp_path / "v", cases, other_cases=True)
+        expected = {}
+        for word in cases:
+            for spelling in (word.upper(), word.capitalize(), word.lower(), word):
+                if spelling in table:
+                    expected[word] = spelling
+        assert_same(found, {word: table[spelling] for word, spelling in expected.items()})
+        assert found.respelt == {word: s for word, s in expected.items() if word != s}
+        assert not read_vectors(source, tmp_path / "v", cases).respelt
+
+
+def test_spellings_are_tried_in_the_order_of_the_paper():
+    assert spellings("new_York") == ("new_York", "new_york", "New_york", "NEW_YORK")
+    assert spellings("a") == ("a", "A")
+    assert spellings("7") == ("7",)
+
+
+def test_only_the_spelling_that_is_taken_has_to_be_finite(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("4 2\nDOG nan 1\ndog 1 2\nCat nan 1\nCAT 3 4\n")
+    found = read_vectors("word2vec_text", path, ["dog"], other_cases=True)
+    np.testing.assert_array_equal(found.rows["dog"], [1, 2])
+    with pytest.raises(WorkbenchError, match="in the vectors of cat\n"):
+        read_vectors("word2vec_text", path, ["cat", "dog"], other_cases=True)
+
+
+@on_disk
+@given(
+    table=tables(),
+    form=st.sampled_from(FORMATS),
+    size=st.integers(1, 14),
+    seed=st.integers(0, 3),
+    other_cases=st.booleans(),
+    data=st.data(),
+)
+def test_the_background_is_other_words_with_their_vectors(
+    tmp_path, table, form, size, seed, other_cases, data
+):
+    wanted = data.draw(st.sets(st.sampled_from(list(table))))
+    source = write_as(form, table, tmp_path / "v")
+    options = {"other_cases": other_cases, "background": size, "seed": seed}
+    found = read_vectors(source, tmp_path / "v", wanted, **options)
+    cases = [{w, w.lower(), w.capitalize(), w.upper()} if other_cases else {w} for w in wanted]
+    others = {f"#{i}": row for i, row in enumerate(table.values(), 1)} | table
+    fitting = table.keys() - set().union(*cases)
+    assert_same(found, {word: table[word] for word in wanted})
+    assert len(set(found.background.names)) == min(size, len(fitting))
+    for name, row in zip(found.background.names, found.background.vectors, strict=True):
+        assert name in fitting or name[0] == "#"
+        np.testing.assert_array_equal(row, others[name])
+    assert read_vectors(source, tmp_path / "v", wanted).background is None
+
+
+def test_every_format_gives_the_same_background(tmp_path, random_table, monkeypatch):
+    monkeypatch.setattr(vector_files, "BUFFER", 61)
+    samples = []
+    for form in FORMATS:
+        source = write_as(form, random_table, tmp_path / "v")
+        for seed in (0, 0, 1):
+            found = read_vectors(source, tmp_path / "v", ["the", "w7"], background=50, seed=seed)
+            samples.append((found.background.names, found.background.vectors.tobytes()))
+    assert samples == samples[:3] * len(FORMATS)
+    assert samples[0] == samples[1]
+    assert set(samples[0][0]) != set(samples[2][0])
+
+
+def test_the_background_leaves_out_what_is_not_finite_and_names_what_is_no_text(tmp_path):
+    path = tmp_path / "v"
+    path.write_text("5 2\na 1 1\nb nan 1\nc 1e39 1\nd 4 4\nd 5 5\n")
+    found = read_vectors("word2vec_text", path, ["a"], background=9).background
+    assert found.names == ["d", "#5"]
+    np.testing.assert_array_equal(found.vectors, [[4, 4], [5, 5]])
+    rows = [b"na\xc3 ", b" ", b"a ", b"n\0l ", b"na\xc3 "]
+    values = [np.full(2, i, "<f4").tobytes() + b"\n" for i in range(5)]
+    path.write_bytes(b"5 2\n" + b"".join(map(bytes.__add__, rows, values)))
+    found = read_vectors("word2vec_bin", path, ["a"], background=9).background
+    assert found.names == ["#1", "#2", "#4", "#5"]
+    np.testing.assert_array_equal(found.vectors[:, 0], [0, 1, 3, 4])
+
+
+def test_a_damaged_line_in_the_background_is_refused(tmp_path):
+    path = tmp_path / "v"
+    path.write_text("a 1 1\nb 1 x\n")
+    assert read_vectors("word2vec_text", path, ["a"]).rows.keys() == {"a"}
+    with pytest.raises(WorkbenchError, match="line 2: could not convert"):
+        read_vectors("word2vec_text", path, ["a"], background=1)
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e39"])

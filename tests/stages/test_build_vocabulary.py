@@ -11,7 +11,13 @@ from gensim.models import KeyedVectors
 from ruamel.yaml import YAML
 
 from pipeline.corpus import CAPTIONS
-from pipeline.vocabulary import Vocabulary, load_word_vectors
+from pipeline.feature_store import FeatureFile
+from pipeline.vocabulary import (
+    Vocabulary,
+    load_background,
+    load_known_vectors,
+    load_word_vectors,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SPLITS = {
@@ -39,6 +45,7 @@ def workspace(tmp_path):
         params = yaml.load(tmp_path / "params.yaml")
         params["vocabulary"] |= {"dim": 8, "epochs": 2} | vocabulary
         params["vse"]["word_dim"] = 8
+        params["sentences"]["fisher"] |= {"ica": 8, "pca": 16}
         yaml.dump(params, tmp_path / "params.yaml")
         return tmp_path
 
@@ -85,6 +92,29 @@ def test_vectors_from_a_file_and_known_words_only(workspace, build, tmp_path):
     assert made_from["vectors"] == "v.bin"
     assert made_from["dim"] == 4
     assert str(tmp_path) not in text
+
+
+def test_other_spellings_and_a_background(workspace, build, tmp_path):
+    kv = KeyedVectors(8)
+    kv.add_vectors(["dog", "Dog", "RED", "Paris", "Red", "rome"], np.eye(6, 8, dtype=np.float32))
+    kv.save_word2vec_format(tmp_path / "v.txt", binary=False)
+    settings = {"source": "word2vec_text", "vectors": str(tmp_path / "v.txt")}
+    folder = workspace(**settings, other_cases=True, background=5)
+    process = build(folder)
+    words, vectors = load_known_vectors(folder / "vocabulary")
+    assert words == ["dog", "red"]
+    np.testing.assert_array_equal(vectors, np.eye(6, 8)[[0, 4]])
+    assert "40.0 % of the words" in process.stderr
+    assert "a vector (under another spelling: 1); most frequent without" in process.stderr
+    assert "background: 2 of 5 other words; the file has no more" in process.stderr
+    assert FeatureFile(folder / "vocabulary" / "background.h5").ids == ["Paris", "rome"]
+    np.testing.assert_array_equal(load_background(folder / "vocabulary"), np.eye(6, 8)[[3, 5]])
+    values = json.loads((folder / "vocabulary" / "vocabulary.json").read_text())
+    assert values["made_from"]["other_cases"] is True
+    assert values["made_from"]["background"] == 5
+    build(folder, "again")
+    for name in ("vocabulary.json", "vectors.h5", "background.h5"):
+        assert (folder / "vocabulary" / name).read_bytes() == (folder / "again" / name).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,14 @@ def fail(folder, *arguments):
 
 
 def test_unknown_model(folder):
-    assert "model 'vsr': allowed are vse" in fail(folder, "vsr", *options())
+    message = fail(folder, "vsr", *options())
+    assert "model 'vsr': allowed are cca, two_branch, vse" in message
+
+
+def test_a_model_that_is_fitted_and_not_trained(folder):
+    assert "model 'cca' has no prepare_training\nsee stages.fit_cca" in fail(
+        folder, "cca", *options()
+    )
 
 
 def test_image_without_features(folder):

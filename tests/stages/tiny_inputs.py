@@ -1,4 +1,5 @@
-"""A few images with features and a vocabulary, as the stages before training leave them."""
+"""A few images with features, a vocabulary and sentence vectors, as the stages before training
+leave them."""
 
 import json
 from contextlib import chdir
@@ -9,7 +10,7 @@ import pandas as pd
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from pipeline.corpus import Corpus
+from pipeline.corpus import Corpus, load_captions
 from pipeline.feature_store import write_features
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,8 +21,9 @@ PATHS = {
     "images": "corpus/images.parquet",
     "captions": "corpus/captions.parquet",
     "features": "image.h5",
-    "vocabulary": "vocabulary",
+    "text": "vocabulary",
 }
+SENTENCES = "sentences.h5"
 
 
 def write_inputs(folder: Path) -> None:
@@ -66,14 +68,28 @@ def write_image_features(folder, ids, features, **attributes):
     write_features(folder / PATHS["features"], ids, {"features": features}, described)
 
 
-def write_vocabulary(folder, words, dim=6):
+def write_sentences(folder, **attributes):
+    """`sentences.h5`: how often each of the 12 words is in a caption, scaled to unit length."""
+    table = load_captions(folder / PATHS["captions"])
+    counts = np.array([[words.count(word) for word in WORDS] for words in table["tokens"]], float)
+    described = {"model": "tfidf", "layer": "none", "weights_sha256": "d" * 64, "params": "{}"}
+    described |= {"corpus_sha256": "e" * 64} | attributes
+    vectors = (counts / np.linalg.norm(counts, axis=1, keepdims=True)).astype(np.float16)
+    ids = table["caption_id"].tolist()
+    write_features(folder / SENTENCES, ids, {"features": vectors}, described)
+
+
+def write_vocabulary(folder, words, dim=6, without=()):
+    """without: words that have no vector of their own."""
     tokens = ["<pad>", "<unk>", *words]
     content = {"schema_version": 1, "sentence_markers": False, "tokens": dict.fromkeys(tokens, 1)}
-    target = folder / PATHS["vocabulary"]
+    target = folder / PATHS["text"]
     target.mkdir(exist_ok=True)
     (target / "vocabulary.json").write_text(json.dumps(content))
     vectors = np.random.default_rng(1).normal(size=(len(tokens), dim)).astype(np.float32)
-    write_features(target / "vectors.h5", tokens, {"features": vectors}, {"source": "test"})
+    known = np.array([0, 0, *[word not in without for word in words]], np.uint8)
+    arrays = {"features": vectors, "known": known}
+    write_features(target / "vectors.h5", tokens, arrays, {"source": "test"})
 
 
 def write_params(folder, **changes):
@@ -92,6 +108,16 @@ def write_params(folder, **changes):
         "vse__training__epochs": 4,
         "vse__training__batch_size": 8,
         "vse__training__lr": 0.01,
+        "sentences__fisher__centres": 2,
+        "sentences__fisher__ica": 4,
+        "sentences__fisher__iterations": 3,
+        "sentences__fisher__pca": "none",
+        "two_branch__hidden": 16,
+        "two_branch__dim": 8,
+        "two_branch__training__epochs": 4,
+        "two_branch__training__batch_size": 8,
+        "two_branch__training__lr": 0.01,
+        "cca__dim": 4,
     }
     for key, value in (small | changes).items():
         *parents, last = key.split("__")

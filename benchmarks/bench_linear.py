@@ -1,0 +1,176 @@
+"""CCA at full size, and PCA at full width: the latter estimated from parts that are measured.
+
+Both run in processes of their own, so that their peak memory is theirs; random rows are made block
+by block and never held together. CCA's time includes making them.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import IncrementalPCA
+from threadpoolctl import threadpool_limits
+
+from benchmarks.common import Row, paired_ratio
+from pipeline.cca import fit_cca
+from pipeline.covariance import CHUNK, Covariance
+from pipeline.projection import fit_projection, leading_eigenvectors
+
+PAIRS, IMAGE, SENTENCE, DIRECTIONS = 30_000, 4096, 6000, 1024
+ROWS, WIDTH, COMPONENTS = 150_000, 18_000, 6000
+SMALLER = (3000, 4500)  # widths at which eigenvectors are measured, a third of them kept
+SLICE_ROWS, SLICE_WIDTH, SLICE_COMPONENTS, SLICE_BLOCK = 8192, 1200, 400, 1024
+
+
+def rows() -> list[Row]:
+    """CCA's time and memory, PCA's memory and estimated time, PCA against IncrementalPCA."""
+    return [*_cca_rows(), _pca_row(), _slice_row()]
+
+
+def _cca_rows() -> list[Row]:
+    found = _in_process("cca")
+    work = f"CCA, {PAIRS:,} x {IMAGE:,} x {SENTENCE:,}, {DIRECTIONS:,} directions"
+    seconds, peak = found["seconds"], found["peak"] / 1e9
+    return [
+        Row(work, f"{seconds:.0f} s ({found['making']:.0f} s of it making rows)", "< 60 s",
+            seconds < 60),
+        Row(f"{work}: peak memory", f"{peak:.1f} GB", "< 6 GB", peak < 6),
+    ]  # fmt: skip
+
+
+def _pca_row() -> Row:
+    """The covariance is measured at full width on two chunks, the eigenvectors at smaller widths.
+
+    Eigenvectors take time in proportion to the cube of the width. While they are sought there are
+    the matrix, float64 vectors, and float32 components with the copy that their signs need.
+    """
+    gram, eigen = _in_process("gram"), _in_process("eigen")
+    covariance = gram["seconds"] * ROWS / CHUNK / 60
+    small, large = eigen["seconds"]
+    vectors = large * (WIDTH / SMALLER[1]) ** 3 / 60
+    needed = _eigen_bytes(WIDTH, COMPONENTS)
+    peak = max(gram["peak"], gram["before"] + needed) / 1e9
+    exact = eigen["grown"] / _eigen_bytes(SMALLER[1], SMALLER[1] // 3)
+    return Row(
+        f"PCA {WIDTH:,} -> {COMPONENTS:,} of {ROWS:,} rows: peak memory",
+        f"{peak:.1f} GB ({gram['peak'] / 1e9:.1f} GB measured for two chunks of the covariance at "
+        f"full width; arrays of the eigenvectors' phase added up, which at {SMALLER[1]:,} gives "
+        f"{exact:.2f} of it measured); time estimated: {covariance:.0f} min for the covariance, "
+        f"from those chunks, and {vectors:.0f} min for the eigenvectors, by the cube of the width "
+        f"from {large:.1f} s at {SMALLER[1]:,} ({small:.1f} s at {SMALLER[0]:,})",
+        "< 8 GB",
+        peak < 8,
+    )
+
+
+def _slice_row() -> Row:
+    """The same components by scikit-learn's streaming form, rows in memory."""
+    values = np.concatenate(list(_decaying(SLICE_ROWS, SLICE_WIDTH, SLICE_BLOCK)))
+    blocks = np.split(values, SLICE_ROWS // SLICE_BLOCK)
+    kept = {}
+
+    def ours() -> None:
+        kept["ours"] = fit_projection(blocks, SLICE_COMPONENTS, SLICE_ROWS).explained
+
+    def theirs() -> None:
+        model = IncrementalPCA(SLICE_COMPONENTS)
+        for block in blocks:
+            model.partial_fit(block)
+        kept["theirs"] = model.explained_variance_ratio_.sum()
+
+    ratio, mine, other = paired_ratio(ours, theirs, runs=3)
+    return Row(
+        f"PCA {SLICE_WIDTH:,} -> {SLICE_COMPONENTS:,} of {SLICE_ROWS:,} rows",
+        f"{1 / ratio:.1f}x IncrementalPCA ({mine:.2f} s, {other:.2f} s; variance explained "
+        f"{100 * kept['ours']:.2f} %, {100 * kept['theirs']:.2f} %)",
+        ">= 5x",
+        1 / ratio >= 5,
+    )
+
+
+def _cca() -> dict[str, Any]:
+    """The whole fit, and what making its rows takes alone."""
+    start = time.perf_counter()
+    fit_cca(_pairs(), DIRECTIONS, 1e-4, PAIRS)
+    seconds, peak = time.perf_counter() - start, _memory("VmHWM")
+    start = time.perf_counter()
+    for _ in _pairs():
+        pass
+    return {"seconds": seconds, "making": time.perf_counter() - start, "peak": peak}
+
+
+def _gram() -> dict[str, Any]:
+    """Seconds of one chunk of the covariance at full width, after a first that warms memory up."""
+    before = _memory("VmRSS")
+    covariance = Covariance(["rows"], [WIDTH], 2 * CHUNK)
+    seconds = 0.0
+    for number, block in enumerate(_decaying(2 * CHUNK, WIDTH, SLICE_BLOCK)):
+        start = time.perf_counter()
+        covariance.add((block,))
+        seconds += (time.perf_counter() - start) * (number >= CHUNK // SLICE_BLOCK)
+    covariance.finish()
+    return {"seconds": seconds, "before": before, "peak": _memory("VmHWM")}
+
+
+def _eigen() -> dict[str, Any]:
+    """Seconds of the eigenvectors at both smaller widths, and how much memory the larger took."""
+    seconds = []
+    for width in SMALLER:
+        before = _memory("VmRSS")
+        covariance = Covariance(["rows"], [width], 2 * width)
+        for block in _decaying(2 * width, width, SLICE_BLOCK):
+            covariance.add((block,))
+        matrix = covariance.finish()[1]
+        del covariance, block
+        start = time.perf_counter()
+        leading_eigenvectors(matrix, width // 3)
+        seconds.append(time.perf_counter() - start)
+    return {"seconds": seconds, "grown": _memory("VmHWM") - before}
+
+
+def _eigen_bytes(width: int, components: int) -> int:
+    return 8 * width * width + (8 + 4 + 4) * width * components
+
+
+def _pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Image features and sentence vectors that share their first columns in part."""
+    rng = np.random.default_rng(0)
+    for start in range(0, PAIRS, CHUNK):
+        count = min(CHUNK, PAIRS - start)
+        image = rng.standard_normal((count, IMAGE), dtype=np.float32)
+        sentence = rng.standard_normal((count, SENTENCE), dtype=np.float32)
+        sentence[:, :DIRECTIONS] += image[:, :DIRECTIONS]
+        yield image, sentence
+
+
+def _decaying(count: int, width: int, block: int) -> Iterator[np.ndarray]:
+    """Blocks of rows whose variances fall as features' do; a flat spectrum would be easier."""
+    rng = np.random.default_rng(0)
+    scale = np.arange(1, width + 1, dtype=np.float32) ** np.float32(-0.6)
+    for start in range(0, count, block):
+        size = (min(block, count - start), width)
+        yield rng.standard_normal(size, dtype=np.float32) * scale
+
+
+def _in_process(part: str) -> dict[str, Any]:
+    """Run a part in a fresh interpreter and return what it found."""
+    command = [sys.executable, "-m", "benchmarks.bench_linear", part]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
+def _memory(key: str) -> int:
+    """Bytes from /proc: VmRSS now, VmHWM at most; getrusage would include the parent's."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split(f"{key}:")[1].split()[0])
+
+
+if __name__ == "__main__":
+    threadpool_limits(2)
+    print(json.dumps({"cca": _cca, "gram": _gram, "eigen": _eigen}[sys.argv[1]]()))

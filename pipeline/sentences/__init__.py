@@ -1,0 +1,1 @@
+"""Sentences as vectors of fixed width: mean word vector, tf-idf, Fisher vector."""

@@ -1,0 +1,70 @@
+"""Captions as bags of rows of one table with a row per word: what mean vector and Fisher vector
+have in common, so that a caption is encoded by adding rows and nothing else."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from pipeline.errors import WorkbenchError, listing
+
+
+@dataclass(frozen=True)
+class Bags:
+    """The known words of M captions, S in all, repeated words as often as they occur.
+
+    rows (S,) int64: rows of the table, caption after caption; starts, lengths (M,) int64: where the
+    rows of a caption begin and how many there are, possibly none.
+    """
+
+    rows: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
+def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
+    """The bags of M captions; words that `index` (word to row) does not have are left out."""
+    found = [[index[word] for word in caption if word in index] for caption in captions]
+    lengths = np.fromiter(map(len, found), np.int64, len(found))
+    rows = np.fromiter((row for bag in found for row in bag), np.int64, int(lengths.sum()))
+    return Bags(rows, np.cumsum(lengths) - lengths, lengths)
+
+
+def add_rows(table: torch.Tensor, bags: Bags) -> torch.Tensor:
+    """Sum of every bag's rows of `table` (V, D): (M, D), zeros for an empty bag.
+
+    Each bag is added up in its own order, whatever the other bags are.
+    """
+    return functional.embedding_bag(
+        torch.from_numpy(bags.rows), table, torch.from_numpy(bags.starts), mode="sum"
+    )
+
+
+def index_words(words: Sequence[str], vectors: np.ndarray) -> dict[str, int]:
+    """Word to row of `vectors` (V, D).
+
+    Raises WorkbenchError when there are no words, a word is there twice, the number of words is not
+    V, or a vector has a value that is not finite.
+    """
+    if not len(words):
+        raise WorkbenchError(
+            "a sentence encoder needs words with vectors, but there are none",
+            "check that the word vectors are of the captions' language and casing",
+        )
+    if vectors.ndim != 2 or len(vectors) != len(words):
+        raise WorkbenchError(f"{len(words)} words, but vectors of shape {vectors.shape}")
+    index = {word: row for row, word in enumerate(words)}
+    if len(index) != len(words):
+        twice = [word for word, count in Counter(words).items() if count > 1]
+        raise WorkbenchError(f"words that are there more than once: {listing(twice)}")
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        named = listing(words[row] for row in bad.tolist())
+        raise WorkbenchError(
+            f"{len(bad)} word vectors have values that are not finite: {named}",
+            "the file of word vectors is damaged: fetch or convert it again",
+        )
+    return index

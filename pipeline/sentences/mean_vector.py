@@ -1,0 +1,43 @@
+"""A caption as the mean of its words' vectors: the simplest sentence encoder, and the text feature
+that word order and rare words cannot disturb (Wang et al. 2016, section 3.1)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from pipeline.sentences.bags import add_rows, gather, index_words
+from pipeline.sentences.state import State
+
+
+class MeanVector:
+    """Mean over the vectors of a caption's known words, every occurrence counted; not normalised.
+
+    words: V different words; vectors: (V, D). Raises WorkbenchError when they do not fit each
+    other or are not finite.
+    """
+
+    def __init__(self, words: Sequence[str], vectors: np.ndarray) -> None:
+        self._index = index_words(words, vectors)
+        self._table = torch.tensor(vectors, dtype=torch.float32)
+        self.dim = vectors.shape[1]
+
+    def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
+        """How many words of each of M captions have a vector, (M,) int64."""
+        return gather(captions, self._index).lengths
+
+    def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
+        """M captions to (M, D) float32; zeros for a caption without a known word."""
+        bags = gather(captions, self._index)
+        sums = add_rows(self._table, bags).numpy()
+        sums /= np.maximum(bags.lengths, 1).astype(np.float32)[:, None]
+        return sums
+
+    def state(self) -> State:
+        """Words and vectors."""
+        return State({}, list(self._index), {"vectors": self._table.numpy().copy()})
+
+    @classmethod
+    def restore(cls, state: State) -> "MeanVector":
+        """The encoder whose state this is."""
+        return cls(state.words, state.arrays["vectors"])

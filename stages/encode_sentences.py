@@ -1,0 +1,67 @@
+"""One vector per caption, and the encoder that makes them."""
+
+import json
+from pathlib import Path
+
+import click
+import numpy as np
+
+from pipeline.corpus import captions_digest, in_split, load_captions
+from pipeline.feature_store import FeatureWriter
+from pipeline.files import fingerprint, sha256_file, source_digest
+from pipeline.params import load_params
+from pipeline.runtime import Progress, say, seed_everything, set_threads
+from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known, project, read_encoder
+from stages.common import WORK, command, existing, target
+from stages.sentence_encoders import chosen_settings, fit_encoding
+
+
+@command
+@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
+@click.option("--vocabulary", type=existing, required=True, help="Folder of the vocabulary.")
+@click.option("--output", type=target, required=True, help="Feature file to write.")
+@click.option("--encoder", type=target, required=True, help="File of the fitted encoder to write.")
+def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
+    """Fit an encoder on the training captions and encode all; a killed run continues."""
+    params, table = load_params(), load_captions(captions)
+    settings, seed = params.sentences, params.seed
+    set_threads(params.runtime.threads)
+    seed_everything(seed)
+    described = {"params": json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)}
+    described["corpus_sha256"] = captions_digest(table)
+    words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
+    machine = [params.runtime.threads, np.__version__]
+    key = fingerprint(described=described, words=words, source=source_digest(), machine=machine)
+    work, ids, tokens = WORK / "sentences", table["caption_id"].tolist(), list(table["tokens"])
+    fitted = work / f"encoder-{key}.h5"
+    if not fitted.is_file():
+        training = list(in_split(table, "train")["tokens"])
+        encoding = fit_encoding(settings, vocabulary, training, seed)
+        check_known(ids, encoding.known(tokens), settings.unknown)
+        name = settings.encoding
+        kept = getattr(settings, name).pca
+        projection = project(encoding, training, kept, f"sentences.{name}.pca") if kept else None
+        SentenceEncoder(name, encoding, projection).write(fitted)
+    # read back, so that a run that was continued computes with the very same numbers
+    made = read_encoder(fitted, Path(settings.tfidf.wordnet) if settings.tfidf.wordnet else None)
+    attributes = described | {"model": made.name, "weights_sha256": sha256_file(fitted)}
+    attributes["layer"] = f"pca {made.dim}" if made.projection else "none"
+    with FeatureWriter(
+        work, key, ids, {"features": ((made.dim,), "float16")}, attributes
+    ) as writer:
+        missing = set(writer.missing.tolist())
+        with Progress("sentences", len(ids), "captions", len(ids) - len(missing)) as progress:
+            for start, block in blocks(tokens):
+                rows = np.arange(start, start + len(block))
+                if not missing.isdisjoint(rows.tolist()):
+                    writer.write(rows, features=made.encode(block))
+                    progress.update(len(block))
+        writer.finish(output)
+    made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
+    for leftover in (fitted, *work.glob(f".*{key}*.part")):  # parts are what a kill left
+        leftover.unlink()
+    say(f"sentences: {len(ids):,} x {made.dim}, {made}")
+
+
+if __name__ == "__main__":
+    main()
