@@ -16,15 +16,20 @@ if TYPE_CHECKING:
     import torch
 
 
-def seed_everything(seed: int) -> None:
-    """Seed python, numpy and torch, and ask torch for deterministic kernels."""
+def seed_everything(seed: int, compiled: bool = False) -> None:
+    """Seed python, numpy and torch, and ask torch for deterministic kernels.
+
+    compiled: whether torch.compile will be used: then its compiler must be told as well.
+    """
     import torch
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - libraries that draw from the global state
     torch.manual_seed(seed)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.set_deterministic_debug_mode("warn")
+    if compiled:  # does the same and tells the compiler, whose import takes two seconds
+        torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
 
 

@@ -1,19 +1,24 @@
 """One vector per caption, and the encoder that makes them."""
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 import numpy as np
+from pandas import DataFrame
 
 from pipeline.corpus import captions_digest, in_split, load_captions
 from pipeline.feature_store import FeatureWriter
 from pipeline.files import fingerprint, sha256_file, source_digest
 from pipeline.params import load_params
 from pipeline.runtime import Progress, say, seed_everything, set_threads
+from pipeline.sections import Sentences
 from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known, project, read_encoder
 from stages.common import WORK, command, existing, target
-from stages.sentence_encoders import chosen_settings, fit_encoding
+from stages.sentence_encoders import chosen_settings, fit_encoding, wordnet_folder
+
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose versions decide the last bits
 
 
 @command
@@ -27,40 +32,47 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
     settings, seed = params.sentences, params.seed
     set_threads(params.runtime.threads)
     seed_everything(seed)
-    described = {"params": json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)}
-    described["corpus_sha256"] = captions_digest(table)
+    chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
+    described = {"params": chosen, "corpus_sha256": captions_digest(table)}
     words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
-    machine = [params.runtime.threads, np.__version__]
+    machine = [params.runtime.threads, *map(version, LIBRARIES)]
     key = fingerprint(described=described, words=words, source=source_digest(), machine=machine)
-    work, ids, tokens = WORK / "sentences", table["caption_id"].tolist(), list(table["tokens"])
-    fitted = work / f"encoder-{key}.h5"
+    ids, tokens = table["caption_id"].tolist(), list(table["tokens"])
+    fitted = (work := WORK / "sentences") / f"encoder-{key}.h5"
     if not fitted.is_file():
-        training = list(in_split(table, "train")["tokens"])
-        encoding = fit_encoding(settings, vocabulary, training, seed)
-        check_known(ids, encoding.known(tokens), settings.unknown)
-        name = settings.encoding
-        kept = getattr(settings, name).pca
-        projection = project(encoding, training, kept, f"sentences.{name}.pca") if kept else None
-        SentenceEncoder(name, encoding, projection).write(fitted)
+        fitted_encoder(settings, vocabulary, table, seed).write(fitted)
     # read back, so that a run that was continued computes with the very same numbers
-    made = read_encoder(fitted, Path(settings.tfidf.wordnet) if settings.tfidf.wordnet else None)
+    made = read_encoder(fitted, wordnet_folder(settings))
     attributes = described | {"model": made.name, "weights_sha256": sha256_file(fitted)}
     attributes["layer"] = f"pca {made.dim}" if made.projection else "none"
-    with FeatureWriter(
-        work, key, ids, {"features": ((made.dim,), "float16")}, attributes
-    ) as writer:
-        missing = set(writer.missing.tolist())
+    datasets = {"features": ((made.dim,), "float16")}
+    with FeatureWriter(work, key, ids, datasets, attributes) as writer:
+        missing = writer.missing
         with Progress("sentences", len(ids), "captions", len(ids) - len(missing)) as progress:
             for start, block in blocks(tokens):
                 rows = np.arange(start, start + len(block))
-                if not missing.isdisjoint(rows.tolist()):
+                if np.isin(rows, missing).any():
                     writer.write(rows, features=made.encode(block))
                     progress.update(len(block))
         writer.finish(output)
     made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
-    for leftover in (fitted, *work.glob(f".*{key}*.part")):  # parts are what a kill left
-        leftover.unlink()
+    for used in (fitted, *work.glob(f".*{key}*.part")):  # parts are what a kill left
+        used.unlink()
     say(f"sentences: {len(ids):,} x {made.dim}, {made}")
+
+
+def fitted_encoder(
+    settings: Sentences, vocabulary: Path, table: DataFrame, seed: int
+) -> SentenceEncoder:
+    """The encoder asked for, fitted on the training captions of a captions table.
+
+    Raises WorkbenchError for captions without a known word where settings.unknown says so.
+    """
+    name, training = settings.encoding, list(in_split(table, "train")["tokens"])
+    encoding = fit_encoding(settings, vocabulary, training, seed)
+    check_known(list(table["caption_id"]), encoding.known(list(table["tokens"])), settings.unknown)
+    kept, key = getattr(settings, name).pca, f"sentences.{name}.pca"
+    return SentenceEncoder(name, encoding, kept and project(encoding, training, kept, key))
 
 
 if __name__ == "__main__":

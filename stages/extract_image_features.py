@@ -28,7 +28,7 @@ def main(images: Path, output: Path) -> None:
     params = load_params()
     settings, device = params.image_features, pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
-    seed_everything(params.seed)
+    seed_everything(params.seed, settings.compile)
     table = load_images(images)
     try:
         network = classifier(settings.model, params.seed)

@@ -8,10 +8,10 @@ import numpy as np
 
 from pipeline.files import sha256_file
 from pipeline.runtime import say
-from pipeline.sections import Fisher, Sentences, TfIdf
+from pipeline.sections import Fisher, Sentences
 from pipeline.sentences.encoder import Encoding
 from pipeline.sentences.fisher import FisherVector
-from pipeline.sentences.lemmas import Lemmatiser, lemmatiser
+from pipeline.sentences.lemmas import lemmatiser
 from pipeline.sentences.mean_vector import MeanVector
 from pipeline.sentences.mixtures import fit_mixture
 from pipeline.sentences.stop_words import stop_words
@@ -29,30 +29,28 @@ def chosen_settings(settings: Sentences) -> dict[str, Any]:
     """
     chosen = settings.model_dump(exclude={"tfidf": {"wordnet"}})[settings.encoding]
     if settings.encoding == "tfidf":
-        chosen["lemmatiser"] = _lemmatiser(settings.tfidf).provenance
+        lemmas = lemmatiser(settings.tfidf.lemmatiser, wordnet_folder(settings))
+        chosen["lemmatiser"] = lemmas.provenance
         if chosen["stop_words"] not in ("function_words", "none"):
             chosen["stop_words"] = sha256_file(chosen["stop_words"])
-    return {"encoding": settings.encoding, "unknown": settings.unknown, settings.encoding: chosen}
+    return {"encoding": settings.encoding, settings.encoding: chosen}
 
 
 def fit_encoding(settings: Sentences, vocabulary: Path, training: Captions, seed: int) -> Encoding:
     """The chosen encoding, fitted on the training captions and the vocabulary's vectors."""
     if settings.encoding == "tfidf":
-        return _tfidf(settings.tfidf, training)
+        lemmas = lemmatiser(settings.tfidf.lemmatiser, wordnet_folder(settings))
+        stop = stop_words(settings.tfidf.stop_words)
+        return fit_tfidf(training, settings.tfidf.terms, lemmas, stop)
     words, vectors = load_known_vectors(vocabulary)
     if settings.encoding == "mean_vector":
         return MeanVector(words, vectors)
     return _fisher(settings.fisher, words, vectors, load_background(vocabulary), seed)
 
 
-def _tfidf(settings: TfIdf, training: Captions) -> Encoding:
-    stop = stop_words(settings.stop_words)
-    return fit_tfidf(training, settings.terms, _lemmatiser(settings), stop)
-
-
-def _lemmatiser(settings: TfIdf) -> Lemmatiser:
-    folder = Path(settings.wordnet) if settings.wordnet else None
-    return lemmatiser(settings.lemmatiser, folder)
+def wordnet_folder(settings: Sentences) -> Path | None:
+    """The folder given for WordNet's files, None where they are to be looked for."""
+    return Path(settings.tfidf.wordnet) if settings.tfidf.wordnet else None
 
 
 def _fisher(

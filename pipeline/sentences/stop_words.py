@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipeline.errors import WorkbenchError
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 14  # the list is kept in an attribute of the encoder's file, which holds 64 KiB
 
 _LIST = """
 a an the this that these those some any such
@@ -61,7 +61,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise WorkbenchError(f"{path}: {error.strerror}") from None
     if len(content) > MAX_BYTES:
-        raise WorkbenchError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not a list of words")
+        raise WorkbenchError(f"{path}: larger than {MAX_BYTES >> 10} KiB, not a list of stop words")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,0 +1,355 @@
+"""`python -m stages.encode_sentences`: the vectors of every encoding, repeats, kills, bad input."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pytest
+from killed_encoding import POINTS
+from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import TfidfVectorizer
+from tiny_inputs import ROOT, invoke, write_corpus, write_params, write_vocabulary
+
+from pipeline.corpus import captions_digest, in_split, load_captions
+from pipeline.errors import WorkbenchError
+from pipeline.feature_store import FeatureFile, write_features
+from pipeline.files import sha256_file
+from pipeline.sentences.encoder import read_encoder
+from pipeline.sentences.fisher import FisherVector
+from pipeline.sentences.mixtures import fit_mixture
+from pipeline.sentences.word_space import fit_word_space
+from pipeline.vocabulary import load_word_vectors
+from stages.encode_sentences import main
+
+WORDS = ["a", "red", "dog", "dogs", "cat", "sat", "blue", "ball", "runs", "two", "men", "bowl"]
+ENCODINGS = ["mean_vector", "tfidf", "fisher"]
+COUNTS = {"train": 30, "val": 6, "test": 8}
+PLAIN = {"tfidf__lemmatiser": "none", "tfidf__stop_words": "none"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Captions and a vocabulary; the last test caption is of a word that is not in it."""
+    write_captions(tmp_path)
+    write_vocabulary(tmp_path, WORDS)
+    return tmp_path
+
+
+def write_captions(folder, counts=COUNTS, others=("zebra",)):
+    """Captions of one to five words; others: of the last test caption."""
+    random, rows = np.random.default_rng(0), []
+    for split, count in counts.items():
+        for i in range(count):
+            words = [str(word) for word in random.choice(WORDS, random.integers(1, 6))]
+            if (split, i) == ("test", count - 1):
+                words = list(others)
+            rows.append((f"{split}{i}#0", f"{split}{i}", split, " ".join(words), words))
+    write_corpus(folder, [], rows)
+
+
+def set_params(folder, encoding, **changes):
+    """changes: keys of the section `sentences`, `__` for a dot."""
+    named = {f"sentences__{key}": value for key, value in changes.items()}
+    write_params(folder, sentences__encoding=encoding, **named)
+
+
+def run(folder, output="sentences.h5", encoder="encoder.h5"):
+    """Exit code and standard error."""
+    options = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]
+    return invoke(main, folder, *options, "--output", output, "--encoder", encoder)
+
+
+def encode(folder, encoding, **changes):
+    """The rows, as float32, of a run that must succeed, and what it printed."""
+    set_params(folder, encoding, **changes)
+    code, printed = run(folder)
+    assert code == 0, printed
+    return FeatureFile(folder / "sentences.h5").load().astype(np.float32), printed
+
+
+def fail(folder, encoding, **changes):
+    """Standard error of a run that must end with a plain message and without outputs."""
+    set_params(folder, encoding, **changes)
+    code, printed = run(folder)
+    assert code == 1, printed
+    assert printed.splitlines()[-1] != ""
+    assert not (folder / "sentences.h5").exists()
+    assert not (folder / "encoder.h5").exists()
+    return printed
+
+
+def captions(folder, split=None):
+    """Lists of words, of one split or all."""
+    table = load_captions(folder / "corpus/captions.parquet")
+    return list((in_split(table, split) if split else table)["tokens"])
+
+
+def word_vectors(folder):
+    """Word to vector."""
+    return dict(zip(WORDS, load_word_vectors(folder / "vocabulary")[2:], strict=True))
+
+
+def flip(path, array):
+    """Flip a bit of an array that is somewhere in a file."""
+    content = bytearray(path.read_bytes())
+    content[content.index(array.tobytes()) + 5] ^= 1
+    path.write_bytes(content)
+
+
+def test_mean_vectors_are_numpys(folder):
+    write_vocabulary(folder, WORDS, without=["cat", "two"])
+    vectors = word_vectors(folder)
+    rows, _ = encode(folder, "mean_vector")
+    assert FeatureFile(folder / "sentences.h5").dtype() == np.float16
+    for words, row in zip(captions(folder), rows, strict=True):
+        own = [vectors[word] for word in words if word not in ("cat", "two", "zebra")]
+        expected = np.mean(own, axis=0) if own else np.zeros(6)
+        np.testing.assert_allclose(row, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_ids_are_the_captions_in_the_corpus_order(folder):
+    encode(folder, "mean_vector")
+    table = load_captions(folder / "corpus/captions.parquet")
+    assert FeatureFile(folder / "sentences.h5").ids == table["caption_id"].tolist()
+
+
+def test_tfidf_is_scikit_learns_fitted_on_the_training_captions(folder):
+    write_captions(folder, others=["tested", "tested", "dog"])
+    rows, _ = encode(folder, "tfidf", tfidf__terms=7, **PLAIN)
+    training = captions(folder, "train")
+    counts = Counter(word for words in training for word in words)
+    terms = sorted(counts, key=lambda word: (-counts[word], word))[:7]
+    oracle = TfidfVectorizer(analyzer=list, vocabulary=terms).fit(training)
+    expected = oracle.transform(captions(folder)).toarray()
+    np.testing.assert_allclose(rows, expected, rtol=1e-3, atol=1e-6)
+    assert read_encoder(folder / "encoder.h5").encoding.state().words == terms
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_other_splits_do_not_touch_the_encoder(folder, encoding):
+    encode(folder, encoding, **PLAIN)
+    first = (folder / "encoder.h5").read_bytes()
+    write_captions(folder, {"train": 30, "val": 9, "test": 4}, others=["tested", "bowl", "bowl"])
+    encode(folder, encoding, **PLAIN)
+    assert (folder / "encoder.h5").read_bytes() == first
+    assert b"tested" not in first
+
+
+def test_lemmas_and_stop_words(folder):
+    encode(folder, "tfidf", tfidf__lemmatiser="lemminflect")
+    made = read_encoder(folder / "encoder.h5")
+    one, two = made.encode([["dog", "sat"], ["a", "dogs", "sit"]])
+    np.testing.assert_array_equal(one, two)
+    terms = made.encoding.state().words
+    assert {"dog", "sit", "run", "man"} <= set(terms)
+    assert {"a", "dogs", "sat", "runs", "men"}.isdisjoint(terms)
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("gmm", 1.0), ("hglmm", 10.0)])
+@pytest.mark.parametrize("background", [False, True])
+def test_fisher_vectors_are_those_of_the_parts(folder, kind, scale, background):
+    """The word space and the mixture are fitted on the background as well."""
+    basis = load_word_vectors(folder / "vocabulary")[2:]
+    if background:
+        others = np.random.default_rng(2).normal(size=(9, 6)).astype(np.float32)
+        names = [f"other{i}" for i in range(9)]
+        path = folder / "vocabulary/background.h5"
+        write_features(path, names, {"features": others}, {"source": "test"})
+        basis = np.concatenate([basis, others])
+    rows, printed = encode(folder, "fisher", fisher__mixture=kind)
+    space = fit_word_space(basis, 4, scale, 0)
+    mixture, _ = fit_mixture(space.apply(basis), kind, 2, 3, 0)
+    expected = FisherVector(WORDS, space.apply(basis)[:12], mixture).encode(captions(folder))
+    np.testing.assert_array_equal(rows, expected.astype(np.float16))
+    assert rows.shape == (44, 2 * 2 * 4)
+    np.testing.assert_allclose(np.linalg.norm(rows[:-1], axis=1), 1, atol=2e-3)
+    assert f"{kind} of 2 centres on {len(basis)} word vectors: mean log-likelihood" in printed
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_principal_components_of_the_training_captions(folder, encoding):
+    whole, _ = encode(folder, encoding, **PLAIN)
+    rows, printed = encode(folder, encoding, **{f"{encoding}__pca": 3}, **PLAIN)
+    assert rows.shape == (44, 3)
+    oracle = PCA(3, svd_solver="full").fit(whole[:30])
+    expected = oracle.transform(whole)
+    expected *= np.sign((rows[:-1] * expected[:-1]).sum(axis=0))
+    np.testing.assert_allclose(rows[:-1], expected[:-1], atol=5e-3)
+    assert not rows[-1].any()
+    assert FeatureFile(folder / "sentences.h5").attributes["layer"] == "pca 3"
+    assert f"sentences: 44 x 3, {encoding} of {whole.shape[1]} dimensions, projected" in printed
+    share = float(printed.split("projected with ")[1].split(" %")[0])
+    assert share == pytest.approx(100 * oracle.explained_variance_ratio_.sum(), abs=0.2)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_what_the_file_says_of_itself(folder, encoding):
+    encode(folder, encoding, **PLAIN)
+    attributes = FeatureFile(folder / "sentences.h5").attributes
+    assert attributes["model"] == encoding
+    assert attributes["layer"] == "none"
+    assert attributes["weights_sha256"] == sha256_file(folder / "encoder.h5")
+    table = load_captions(folder / "corpus/captions.parquet")
+    assert attributes["corpus_sha256"] == captions_digest(table)
+    params = json.loads(attributes["params"])
+    assert params[encoding] == {
+        "mean_vector": {"pca": None},
+        "tfidf": {
+            "lemmatiser": {"name": "none"}, "stop_words": "none", "terms": 3000, "pca": None,
+        },
+        "fisher": {"mixture": "hglmm", "centres": 2, "ica": 4, "iterations": 3, "pca": None},
+    }[encoding]  # fmt: skip
+
+
+def test_a_list_of_stop_words_is_told_by_its_content(folder):
+    (folder / "none").write_text("a\ndog\n")  # not read: `none` is no path
+    (folder / "stop.txt").write_text("a\ndog\n")
+    found = {}
+    for choice in ("none", "./none", "stop.txt"):
+        encode(folder, "tfidf", tfidf__lemmatiser="none", tfidf__stop_words=choice)
+        attributes = FeatureFile(folder / "sentences.h5").attributes
+        chosen = json.loads(attributes["params"])["tfidf"]["stop_words"]
+        found[choice] = chosen, (folder / "sentences.h5").read_bytes()
+    assert found["none"][0] == "none"
+    assert found["stop.txt"][0] == sha256_file(folder / "stop.txt")
+    assert found["./none"] == found["stop.txt"]
+    assert "dog" not in read_encoder(folder / "encoder.h5").encoding.state().words
+
+
+@pytest.mark.parametrize("pca", ["none", 3])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_same_bytes_again_and_no_work_left(folder, encoding, pca):
+    set_params(folder, encoding, **{f"{encoding}__pca": pca})
+    for name in ("one", "two"):
+        assert run(folder, f"{name}/sentences.h5", f"{name}/encoder.h5")[0] == 0
+    for name in ("sentences.h5", "encoder.h5"):
+        assert (folder / "one" / name).read_bytes() == (folder / "two" / name).read_bytes()
+    assert os.listdir(folder / "data/.work/sentences") == ["lock"]
+    assert str(folder).encode() not in (folder / "one/sentences.h5").read_bytes()
+
+
+def test_other_encodings_settings_change_nothing(folder):
+    encode(folder, "mean_vector")
+    first = (folder / "sentences.h5").read_bytes()
+    encode(folder, "mean_vector", fisher__centres=3, tfidf__terms=9)
+    assert (folder / "sentences.h5").read_bytes() == first
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_written_encoder_makes_the_same_vectors(folder, encoding):
+    rows, _ = encode(folder, encoding, **{f"{encoding}__pca": 3}, **PLAIN)
+    made = read_encoder(folder / "encoder.h5")
+    np.testing.assert_array_equal(made.encode(captions(folder)).astype(np.float16), rows)
+    alone = made.encode([captions(folder)[7]])
+    np.testing.assert_allclose(alone[0], rows[7], rtol=1e-3, atol=1e-6)
+
+
+def test_a_changed_encoder_is_refused(folder):
+    encode(folder, "mean_vector")
+    vectors = load_word_vectors(folder / "vocabulary")[2:]
+    flip(folder / "encoder.h5", vectors)
+    with pytest.raises(WorkbenchError, match=r"encoder\.h5: damaged: .* do not match their sha256"):
+        read_encoder(folder / "encoder.h5")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("pca", ["none", 3])
+def test_captions_without_a_known_word_are_rows_of_zeros(folder, encoding, pca):
+    rows, printed = encode(folder, encoding, **{f"{encoding}__pca": pca}, **PLAIN)
+    assert "1 of 44 captions have no known word: test7#0; their vectors are zero" in printed
+    assert not rows[-1].any()
+    assert rows[:-1].any(axis=1).all()
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_captions_without_a_known_word_are_an_error_where_asked_for(folder, encoding):
+    message = fail(folder, encoding, unknown="error", **PLAIN)
+    assert "error: 1 of 44 captions have no known word: test7#0\n" in message
+    assert "sentences.unknown to zero" in message
+    write_captions(folder, others=["dog"])
+    encode(folder, encoding, unknown="error", **PLAIN)
+
+
+def test_fewer_captions_than_components(folder):
+    write_captions(folder, {"train": 5, "val": 6, "test": 8})
+    message = fail(folder, "fisher", fisher__pca=9)
+    assert "error: sentences.fisher.pca = 9: 5 training captions" in message
+    assert "at most 4 components\nlower sentences.fisher.pca or set it to none" in message
+
+
+def test_fewer_words_than_centres_or_components(folder):
+    message = fail(folder, "fisher", fisher__centres=13)
+    assert "error: 13 centres need 13 different rows: there are 12" in message
+    write_vocabulary(folder, WORDS[:4])
+    message = fail(folder, "fisher")
+    assert "error: 4 ICA components need 5 word vectors: there are 4" in message
+
+
+def test_only_stop_words(folder):
+    (folder / "all.txt").write_text("\n".join(WORDS))
+    message = fail(folder, "tfidf", tfidf__lemmatiser="none", tfidf__stop_words="all.txt")
+    assert "error: 30 training captions without a word that is not a stop word" in message
+
+
+@pytest.mark.parametrize("encoding", ["mean_vector", "fisher"])
+def test_damaged_word_vectors(folder, encoding):
+    flip(folder / "vocabulary/vectors.h5", load_word_vectors(folder / "vocabulary"))
+    message = fail(folder, encoding)
+    assert "error: vocabulary/vectors.h5: damaged" in message
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Folders of runs that were killed at a point and then continued, by point."""
+    folder, first = tmp_path_factory.mktemp("killed"), POINTS[0]
+    (folder / first).mkdir()
+    write_captions(folder / first, {"train": 2100, "val": 100, "test": 100})
+    write_vocabulary(folder / first, WORDS)
+    set_params(folder / first, "fisher", fisher__pca=5)
+    for point in POINTS[1:]:
+        shutil.copytree(folder / first, folder / point)
+    subprocess.run(
+        [sys.executable, Path(__file__).with_name("killed_encoding.py"), folder],
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    return {point: folder / point for point in POINTS}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_anywhere_it_ends_with_the_same_bytes(killed, point):
+    for name in ("sentences.h5", "encoder.h5"):
+        expected = (killed["never"] / "out" / name).read_bytes()
+        assert (killed[point] / "out" / name).read_bytes() == expected
+    assert os.listdir(killed[point] / "data/.work/sentences") == ["lock"]
+
+
+@pytest.mark.parametrize(
+    ("point", "fits", "rows"),
+    [
+        ("never", True, [0, 1024, 2048]),
+        ("publish 1", True, [0, 1024, 2048]),
+        ("publish 2", False, [0, 1024, 2048]),
+        ("rows 2048", False, [2048]),
+        ("publish 7", False, []),
+        ("publish 8", False, [0, 1024, 2048]),
+    ],
+)
+def test_a_killed_run_does_not_repeat_finished_work(killed, point, fits, rows):
+    log = (killed[point] / "log").read_text()
+    assert ("hglmm of 2 centres" in log) == fits
+    assert [int(line.split()[1]) for line in log.splitlines() if line.startswith("rows")] == rows
+
+
+def test_what_was_encoded_in_this_process_is_the_same(killed, tmp_path):
+    shutil.copytree(killed["never"] / "corpus", tmp_path / "corpus")
+    shutil.copytree(killed["never"] / "vocabulary", tmp_path / "vocabulary")
+    rows, _ = encode(tmp_path, "fisher", fisher__pca=5)
+    with chdir(killed["never"]):
+        np.testing.assert_array_equal(FeatureFile("out/sentences.h5").load(), rows)
