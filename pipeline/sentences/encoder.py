@@ -22,7 +22,7 @@ from pipeline.sentences.mean_vector import MeanVector
 from pipeline.sentences.state import State
 from pipeline.sentences.tfidf import TfIdf
 
-BLOCK = 1024  # captions encoded at once; fixed, since sums of floats depend on it
+BLOCK = 256  # captions encoded at once; fixed, since sums of floats depend on it
 # What encodings were seen to raise when they are restored from parts that do not fit each other.
 MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 

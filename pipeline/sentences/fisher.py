@@ -8,7 +8,7 @@ encoding a caption is adding a dozen rows. The definition is that of Klein et al
 Shapes: V words, C dimensions of a word vector, K centres, M captions of T known words.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -52,11 +52,6 @@ class FisherVector:
             sums = sums.view(len(sums), -1, self._vectors.shape[1])
             normalise(sums, out=torch.from_numpy(encoded[tile]).view_as(sums))
         return encoded
-
-    def encode_blocks(self, captions: Sequence[Sequence[str]], block: int) -> Iterator[np.ndarray]:
-        """The rows of `encode`, up to `block` of them at a time, where (M, 2KC) is too large."""
-        for start in range(0, len(captions), block):
-            yield self.encode(captions[start : start + block])
 
     def state(self) -> State:
         """Words, vectors and mixture; the table is computed from them."""
