@@ -36,17 +36,31 @@ def bootstrap_intervals(
     fold, and averages over the folds. The interval holds the middle `confidence` of the draws.
     rsum is summed draw by draw, so that its interval reflects how the recalls vary together.
     """
-    random = np.random.default_rng(seed)
-    drawn = np.mean([_draws(fold, resamples, random) for fold in folds], axis=0)
-    tail = 50.0 * (1.0 - confidence)
-    low, high = np.percentile(drawn, [tail, 100.0 - tail], axis=1)
-    limits = [[float(a), float(b)] for a, b in zip(low, high, strict=True)]
+    low, high = limits(resampled(folds, resamples, seed), confidence)
+    pairs = [[float(a), float(b)] for a, b in zip(low, high, strict=True)]
     size = len(MEASURES)
     return {
-        "i2t": dict(zip(MEASURES, limits[:size], strict=True)),
-        "t2i": dict(zip(MEASURES, limits[size : 2 * size], strict=True)),
-        "rsum": limits[-1],
+        "i2t": dict(zip(MEASURES, pairs[:size], strict=True)),
+        "t2i": dict(zip(MEASURES, pairs[size : 2 * size], strict=True)),
+        "rsum": pairs[-1],
     }
+
+
+def resampled(folds: Sequence[RankedFold], resamples: int, seed: int) -> np.ndarray:
+    """Every draw's figures: (2 x measures + 1, resamples): i2t, t2i and rsum, means over the folds.
+
+    What is drawn depends on the groups of the folds and the seed alone, never on the ranks: two
+    runs with the same queries are resampled alike, draw by draw.
+    """
+    random = np.random.default_rng(seed)
+    return np.asarray(np.mean([_draws(fold, resamples, random) for fold in folds], axis=0))
+
+
+def limits(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper end, (F,) each, of the middle `confidence` of draws (F, resamples)."""
+    tail = 50.0 * (1.0 - confidence)
+    low, high = np.percentile(drawn, [tail, 100.0 - tail], axis=1)
+    return low, high
 
 
 def _draws(fold: RankedFold, resamples: int, random: np.random.Generator) -> np.ndarray:

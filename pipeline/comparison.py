@@ -1,6 +1,7 @@
 """One table of all models: what each reaches, what chance would, and how sure the figures are."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +14,39 @@ TITLES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Me
 MEASURES = tuple(TITLES)  # as in pipeline.metrics, which would load torch for a table
 MAX_METRICS_BYTES = 1 << 20
 LARGEST_RANK = 10**12
+WAYS = ("i2t", "t2i")
+NAIVE = "naive"
+CRITERION = re.compile(r"[a-z][a-z0-9_]*")
 REMEDY = "write it again with: dvc repro evaluate"
 
 
 @dataclass(frozen=True)
 class Result:
-    """One model: its name, its figures under the naive criterion, and its rank file."""
+    """One model: its name, criterion -> figures with naive first, and its rank file."""
 
     name: str
-    figures: dict[str, Any]
+    criteria: dict[str, dict[str, Any]]
     record: RankRecord
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model under one criterion; interval: [low, high] of rsum, None without resamples."""
+
+    model: str
+    criterion: str
+    figures: Mapping[str, Any]
+    interval: tuple[float, float] | None
+
+    @property
+    def label(self) -> str:
+        """ "vse", or "vse + csls" for another criterion than naive."""
+        return self.model if self.criterion == NAIVE else f"{self.model} + {self.criterion}"
+
+    @property
+    def is_transductive(self) -> bool:
+        """Whether scores of other test queries changed the ranking of a query."""
+        return self.criterion != NAIVE
 
 
 def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]:
@@ -42,7 +66,8 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
                 f"{path}: protocol {content['protocol']}, but its rank file says {record.protocol}",
                 REMEDY,
             )
-        results.append(Result(path.stem, content["naive"], record))
+        results.append(Result(path.stem, _criteria(content), record))
+        _check_intervals(path, results[-1])
     if partners:
         raise WorkbenchError(f"rank files without a metrics file: {', '.join(sorted(partners))}")
     _check_comparable(results)
@@ -59,15 +84,53 @@ def read_metrics(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise WorkbenchError(f"{path}: not a JSON file", REMEDY) from None
-    naive = _member(path, content, "naive")
-    for way in ("i2t", "t2i"):
-        for measure in MEASURES:
-            top = LARGEST_RANK if measure in ("medr", "meanr") else 100
-            _check_number(path, naive, f"naive.{way}.{measure}", top)
-    _check_number(path, naive, "naive.rsum", 600)
+    _member(path, content, NAIVE)
+    for criterion in _criteria(content):
+        if not CRITERION.fullmatch(criterion):
+            raise WorkbenchError(f"{path}: {criterion!r} is no name of a criterion", REMEDY)
+        for way in WAYS:
+            for measure in MEASURES:
+                top = LARGEST_RANK if measure in ("medr", "meanr") else 100
+                _check_number(path, content, f"{criterion}.{way}.{measure}", top)
+        _check_number(path, content, f"{criterion}.rsum", 600)
     if not isinstance(content.get("protocol"), str):
         raise WorkbenchError(f"{path}: no protocol", REMEDY)
     return dict(content)
+
+
+def rows_of(results: Sequence[Result]) -> list[Row]:
+    """A row per model and criterion, in the order of the models, naive first."""
+    rows = []
+    for result in results:
+        for criterion, figures in result.criteria.items():
+            limits = result.record.intervals.get(criterion)
+            interval = None if limits is None else (limits["rsum"][0], limits["rsum"][1])
+            rows.append(Row(result.name, criterion, figures, interval))
+    return rows
+
+
+def values_of(figures: Mapping[str, Any]) -> list[float]:
+    """The eleven figures in the order of the table: i2t, t2i (both as MEASURES), rsum."""
+    values = [figures[way][measure] for way in WAYS for measure in MEASURES]
+    return [*values, figures["rsum"]]
+
+
+def best_of(rows: Sequence[Row]) -> list[list[bool]]:
+    """For each row and figure, whether none is better as printed; all False for a single row."""
+    table = [[float(shown(value)) for value in values_of(row.figures)] for row in rows]
+    if len(rows) < 2:
+        return [[False] * len(values) for values in table]
+    smaller = [measure in ("medr", "meanr") for measure in MEASURES] * len(WAYS) + [False]
+    best = [
+        min(column) if is_rank else max(column)
+        for column, is_rank in zip(zip(*table, strict=True), smaller, strict=True)
+    ]
+    return [[value == top for value, top in zip(row, best, strict=True)] for row in table]
+
+
+def shown(value: float) -> str:
+    """A figure as printed everywhere, one decimal."""
+    return f"{value:.1f}"
 
 
 def report(results: Sequence[Result], dataset: str, loss: str) -> str:
@@ -81,27 +144,36 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
         f"{len(record.caption_ids):,} captions, protocol {record.protocol}.",
         f"Recalls in percent; i2t: image queries, t2i: caption queries; {share}: bootstrap "
         "interval of rsum.",
+        *transductive_note(rows_of(results)),
         "",
         *table(results, share),
     ]
     return "\n".join(lines) + "\n"
 
 
+def transductive_note(rows: Sequence[Row]) -> list[str]:
+    """One line that names the transductive criteria, none when there are none."""
+    names = list(dict.fromkeys(row.criterion for row in rows if row.is_transductive))
+    if not names:
+        return []
+    return [f"Transductive, scores change with the other test queries: {', '.join(names)}."]
+
+
 def table(results: Sequence[Result], share: str) -> list[str]:
-    """Lines of a markdown table: a row per model, the best figures bold, and the chance level."""
-    titles = [
-        f"{way} {TITLES[m]}" if m == "r1" else TITLES[m] for way in ("i2t", "t2i") for m in MEASURES
-    ]
-    rows = [_cells(result.figures) for result in results]
-    if len(results) > 1:
-        _embolden(rows)
-    chance = results[0].record.chance
+    """Lines of a markdown table: a row per model and criterion, the best bold, and chance."""
+    titles = [f"{way} {TITLES[m]}" if m == "r1" else TITLES[m] for way in WAYS for m in MEASURES]
+    rows = rows_of(results)
     body = [
-        [result.name, *row, _interval(result.record)]
-        for result, row in zip(results, rows, strict=True)
+        [row.label, *_cells(row, best), interval_text(row.interval)]
+        for row, best in zip(rows, best_of(rows), strict=True)
     ]
-    body.append(["chance", *_cells(chance), ""])
-    return aligned([["model", *titles, "rsum", share], *body])
+    chance = [shown(value) for value in values_of(results[0].record.chance)]
+    return aligned([["model", *titles, "rsum", share], *body, ["chance", *chance, ""]])
+
+
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """ "232.1 to 283.5", or a dash where no intervals were drawn."""
+    return "-" if interval is None else f"{shown(interval[0])} to {shown(interval[1])}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -121,29 +193,23 @@ def _padded(cell: str, column: int, width: int) -> str:
     return cell.ljust(width) if column == 0 else cell.rjust(width)
 
 
-def _cells(figures: Mapping[str, Any]) -> list[str]:
-    values = [figures[way][measure] for way in ("i2t", "t2i") for measure in MEASURES]
-    return [f"{value:.1f}" for value in [*values, figures["rsum"]]]
+def _cells(row: Row, best: Sequence[bool]) -> list[str]:
+    texts = [shown(value) for value in values_of(row.figures)]
+    return [f"**{text}**" if top else text for text, top in zip(texts, best, strict=True)]
 
 
-def _embolden(rows: list[list[str]]) -> None:
-    for column in range(len(rows[0])):
-        values = [float(row[column]) for row in rows]
-        is_rank = column < 2 * len(MEASURES) and MEASURES[column % len(MEASURES)] in (
-            "medr",
-            "meanr",
+def _criteria(content: Mapping[str, Any]) -> dict[str, Any]:
+    others = {name: part for name, part in content.items() if name not in (NAIVE, "protocol")}
+    return {NAIVE: content[NAIVE], **others}
+
+
+def _check_intervals(path: Path, result: Result) -> None:
+    """Raise WorkbenchError when the rank file has intervals, but not of every criterion."""
+    missing = set(result.criteria) - set(result.record.intervals)
+    if result.record.intervals and missing:
+        raise WorkbenchError(
+            f"{path}: its rank file has no interval of {', '.join(sorted(missing))}", REMEDY
         )
-        best = min(values) if is_rank else max(values)
-        for row, value in zip(rows, values, strict=True):
-            if value == best:
-                row[column] = f"**{row[column]}**"
-
-
-def _interval(record: RankRecord) -> str:
-    if "naive" not in record.intervals:
-        return "-"
-    low, high = record.intervals["naive"]["rsum"]
-    return f"{low:.1f} to {high:.1f}"
 
 
 def _check_comparable(results: Sequence[Result]) -> None:
@@ -175,8 +241,8 @@ def _member(path: Path, content: Any, key: str) -> Any:
     return node
 
 
-def _check_number(path: Path, naive: Any, key: str, top: int) -> None:
-    value = _member(path, {"naive": naive}, key)
+def _check_number(path: Path, content: Any, key: str, top: int) -> None:
+    value = _member(path, content, key)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= top:  # NaN compares false
         raise WorkbenchError(f"{path}: {key} = {value!r}; allowed is a number from 0 to {top:,}")

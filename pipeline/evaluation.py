@@ -1,21 +1,19 @@
 """From the scores of a test split to metrics, ranks and confidence intervals, by protocol."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pipeline.bootstrap import RankedFold, bootstrap_intervals
+from pipeline.criteria import Criterion
 from pipeline.errors import WorkbenchError, listing
 from pipeline.groups import group_codes
 from pipeline.metrics import Ranks, average, chance_level, retrieval_ranks, summarise
 from pipeline.score_file import SplitScores
 
 DECIMALS = 4
-
-# Inference criteria by name: from the scores (N, M) of a fold to scores that are ranked.
-CRITERIA: dict[str, Callable[[np.ndarray], np.ndarray]] = {"naive": lambda scores: scores}
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,8 @@ class Evaluation:
     """What one model reaches on one split.
 
     protocol: "full", or "1k_x5" for 5 folds of 1,000 images; metrics: criterion -> figures as
-    `metrics.average` gives; intervals: the same with [low, high], empty without resamples;
+    `metrics.average` gives, with "transductive": True where a score depends on the other queries;
+    intervals: the same with [low, high], empty without resamples;
     ranks: criterion -> ranks of all queries within their folds; chance: figures of random scores.
     """
 
@@ -47,19 +46,27 @@ class Evaluation:
 
 
 def evaluate(
-    split: SplitScores, folds: int, resamples: int, confidence: float, seed: int
+    split: SplitScores,
+    folds: int,
+    resamples: int,
+    confidence: float,
+    seed: int,
+    criteria: Sequence[Criterion] = (Criterion("naive"),),
 ) -> Evaluation:
-    """Evaluate every criterion under the protocol of `folds` folds, figures averaged over them.
+    """Evaluate criteria under the protocol of `folds` folds, figures averaged over them.
 
-    resamples: bootstrap draws, 0 for no intervals; confidence: share of draws inside an interval.
+    resamples: bootstrap draws, 0 for no intervals; confidence: share of draws inside an interval;
+    criteria: each rescores a fold by itself.
     Raises WorkbenchError when the folds do not divide the images or would cut a group.
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     parts = cut_folds(images, captions, folds)
     metrics, intervals, ranks = {}, {}, {}
-    for name, criterion in CRITERIA.items():
+    for criterion in criteria:
+        name = criterion.name
         ranked = [_ranked(split.scores, criterion, fold, images, captions) for fold in parts]
-        metrics[name] = rounded(average([summarise(fold.ranks) for fold in ranked]))
+        label = {"transductive": True} if criterion.transductive else {}
+        metrics[name] = label | rounded(average([summarise(fold.ranks) for fold in ranked]))
         ranks[name] = _joined(ranked, parts)
         if resamples:
             limits = bootstrap_intervals(ranked, resamples, confidence, seed)
@@ -115,16 +122,16 @@ def rounded(figures: Any) -> Any:
 
 
 def _ranked(
-    scores: np.ndarray,
-    criterion: Callable[[np.ndarray], np.ndarray],
-    fold: Fold,
-    images: np.ndarray,
-    captions: np.ndarray,
+    scores: np.ndarray, criterion: Criterion, fold: Fold, images: np.ndarray, captions: np.ndarray
 ) -> RankedFold:
     whole = scores.shape == (len(fold.images), len(fold.captions))
     inside = scores if whole else scores[np.ix_(fold.images, fold.captions)]
     codes = group_codes(images[fold.images], captions[fold.captions])
-    return RankedFold(retrieval_ranks(criterion(inside), *codes), *codes)
+    if not criterion.transductive:
+        return RankedFold(retrieval_ranks(inside, *codes), *codes)
+    i2t = retrieval_ranks(criterion.rescored(inside, "i2t"), *codes).i2t
+    t2i = retrieval_ranks(criterion.rescored(inside, "t2i"), *codes).t2i
+    return RankedFold(Ranks(i2t, t2i), *codes)
 
 
 def _joined(ranked: list[RankedFold], parts: list[Fold]) -> Ranks:

@@ -199,6 +199,23 @@ class CCA(Section):
     regularisation: NonNegative
 
 
+class Inference(Section):
+    """The inference criterion that is evaluated beside the model's own scores."""
+
+    criterion: Literal[
+        "naive",
+        "inverted_softmax",
+        "csls",
+        "dual_softmax",
+        "querybank",
+        "sinkhorn",
+        "hungarian",
+    ]
+    beta: Positive
+    k: Count
+    iterations: Count
+
+
 class Evaluation(Section):
     """Protocol and confidence intervals."""
 
@@ -224,4 +241,5 @@ class Params(Section):
     vse: VSE
     two_branch: TwoBranch
     cca: CCA
+    inference: Inference
     evaluation: Evaluation

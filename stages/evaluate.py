@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.criteria import make_criterion
 from pipeline.evaluation import evaluate
 from pipeline.files import write_json
 from pipeline.params import load_params
@@ -21,10 +22,12 @@ def main(scores: Path, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
     params = load_params()
     set_threads(params.runtime.threads)
-    settings = params.evaluation
+    settings, inference = params.evaluation, params.inference.model_dump()
+    chosen = make_criterion(inference.pop("criterion"), **inference)
+    criteria = [make_criterion("naive"), *([chosen] if chosen.transductive else [])]
     split = read_scores(scores, "test")
     evaluation = evaluate(
-        split, settings.folds, settings.bootstrap, settings.confidence, params.seed
+        split, settings.folds, settings.bootstrap, settings.confidence, params.seed, criteria
     )
     write_ranks(ranks, split, evaluation, settings.confidence)
     write_json(metrics, evaluation.summary())

@@ -47,6 +47,7 @@ OUTPUTS = [
     *(f"data/ranks/{model}.h5" for model in MODELS),
     *(f"metrics/{model}.json" for model in MODELS),
     "report/compare.md",
+    "report/index.html",
 ]
 
 
@@ -128,8 +129,9 @@ def test_repro_makes_every_output_and_beats_chance(workspace):
     table = (workspace.folder / "report/compare.md").read_text()
     for model in MODELS:
         metrics = json.loads((workspace.folder / f"metrics/{model}.json").read_text())
-        assert set(metrics) == {"naive", "protocol"}
+        assert set(metrics) == {"naive", "inverted_softmax", "protocol"}
         assert set(metrics["naive"]) == {"i2t", "t2i", "rsum"}
+        assert metrics["inverted_softmax"]["transductive"] is True
         for direction in ("i2t", "t2i"):
             assert set(metrics["naive"][direction]) == {"r1", "r5", "r10", "medr", "meanr"}
         # 24 test images: a random ranking has a caption-to-image R@10 of 10/24.
@@ -199,4 +201,12 @@ def test_encoding_reruns_only_the_models_on_sentence_vectors(workspace):
     assert "two_branch.json" in difference
     assert "cca.json" in difference
     assert "vse.json" not in difference
+    restore(workspace)
+
+
+def test_criterion_reruns_only_the_evaluation(workspace):
+    output = workspace.run("dvc", "exp", "run", "-S", "inference.criterion=csls")
+    expected = {f"evaluate@{model}" for model in MODELS}
+    assert set(ran(output)) == expected | {"check_params", "compare"}
+    assert "csls.rsum" in workspace.run("dvc", "metrics", "diff")
     restore(workspace)

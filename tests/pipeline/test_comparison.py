@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.comparison import aligned, read_metrics, read_results, report
+from pipeline.comparison import aligned, read_metrics, read_results, report, rows_of
 from pipeline.errors import WorkbenchError
 from pipeline.evaluation import evaluate
 from pipeline.files import write_json
@@ -162,7 +162,54 @@ def test_missing_folders_and_huge_files(tmp_path):
         read_metrics(tmp_path / "big.json")
 
 
-def test_other_criteria_in_a_metrics_file_are_no_error(tmp_path):
+def with_csls(metrics, ranks):
+    """Add figures of a second criterion, one better and one worse than naive, to a model."""
+    content = json.loads(metrics.read_text())
+    other = copy.deepcopy(content["naive"])
+    other["rsum"] += 30
+    other["i2t"]["medr"] += 2
+    write_json(metrics, {"csls": other} | content)  # naive comes first whatever the file's order
+    return metrics, ranks
+
+
+def test_a_row_per_model_and_criterion(tmp_path):
+    plain = put_model(tmp_path, "cca", 0.2, resamples=0)
+    both = with_csls(*put_model(tmp_path, "vse", 1.0, resamples=0))
+    results = read(plain, both)
+    assert [(row.label, row.is_transductive) for row in rows_of(results)] == [
+        ("cca", False), ("vse", False), ("vse + csls", True),
+    ]  # fmt: skip
+    text = report(results, "shapes", "max_margin")
+    assert "Transductive, scores change with the other test queries: csls." in text
+    naive, csls = (cells(line) for line in text.splitlines()[-3:-1])
+    assert csls[11] == f"**{results[1].criteria['naive']['rsum'] + 30:.1f}**"
+    assert not naive[11].startswith("*")
+    assert naive[4].startswith("*")
+    assert not csls[4].startswith("*")
+    assert "ransductive" not in report(read(plain), "shapes", "max_margin")
+
+
+def test_a_criterion_that_helps_a_lone_model_is_marked(tmp_path):
+    text = report(read(with_csls(*put_model(tmp_path, "vse", 1.0, resamples=0))), "s", "l")
+    assert text.splitlines()[-2].count("**") == 20  # all but the median rank that got worse
+
+
+def test_intervals_belong_to_their_criterion(tmp_path):
+    with pytest.raises(WorkbenchError, match=r"vse\.json: its rank file has no interval of csls"):
+        read(with_csls(*put_model(tmp_path, "vse", 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"csls": {}}, r"csls\.i2t\.r1 is missing"),
+        ({"csls": 3}, r"csls\.i2t\.r1 is missing"),
+        ({"csls": GOOD["naive"] | {"rsum": 601}}, r"csls\.rsum = 601"),
+        ({"a | b": GOOD["naive"]}, r"'a \| b' is no name of a criterion"),
+    ],
+)
+def test_malformed_criteria_are_named(tmp_path, other, message):
     path = tmp_path / "vse.json"
-    path.write_text(json.dumps(GOOD | {"csls": {}}))
-    assert read_metrics(path)["naive"]["rsum"] == 12.0
+    path.write_text(json.dumps(GOOD | other))
+    with pytest.raises(WorkbenchError, match=rf"vse\.json: .*{message}"):
+        read_metrics(path)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.bootstrap import RankedFold, bootstrap_intervals
+from pipeline.criteria import NAMES, make_criterion
 from pipeline.errors import WorkbenchError
 from pipeline.evaluation import cut_folds, evaluate, protocol_name
 from pipeline.group_file import GroupFile
@@ -46,6 +47,24 @@ def test_full_protocol_is_the_summary_of_all_ranks():
     for way in ("i2t", "t2i"):
         assert evaluation.metrics["naive"][way] == pytest.approx(expected[way], abs=1e-4)
     assert evaluation.metrics["naive"]["rsum"] == pytest.approx(expected["rsum"], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "naive"])
+def test_a_criterion_rescores_every_fold_by_itself_and_is_labelled(name):
+    split = a_split(images=12)
+    criterion = make_criterion(name, beta=5.0, k=2, iterations=10)
+    evaluation = evaluate(split, 3, 0, 0.95, 0, (make_criterion("naive"), criterion))
+    assert list(evaluation.summary()) == ["naive", name, "protocol"]
+    assert evaluation.metrics["naive"] == run(split, folds=3).metrics["naive"]
+    assert evaluation.metrics[name]["transductive"] is True
+    owner = np.repeat(np.arange(12), np.resize((2, 1, 3), 12))
+    for start in (0, 4, 8):
+        rows, columns = np.arange(start, start + 4), np.isin(owner, range(start, start + 4))
+        inside, groups = split.scores[rows][:, columns], (rows, owner[columns])
+        i2t = retrieval_ranks(criterion.rescored(inside, "i2t"), *groups).i2t
+        t2i = retrieval_ranks(criterion.rescored(inside, "t2i"), *groups).t2i
+        np.testing.assert_array_equal(evaluation.ranks[name].i2t[rows], i2t)
+        np.testing.assert_array_equal(evaluation.ranks[name].t2i[columns], t2i)
 
 
 def test_metrics_file_survives_json_and_has_short_numbers():

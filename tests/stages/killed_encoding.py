@@ -12,11 +12,20 @@ from pathlib import Path
 
 from pipeline import feature_writer, files
 from pipeline.runtime import seed_everything
+from pipeline.sentences.encoder import BLOCK
 from stages.encode_sentences import main as encode
 
 # Files are published in this order: the fitted encoder, an empty feature file, a mask after each
 # of 3 blocks of captions and one at the end, the features, the encoder.
-POINTS = ["never", "publish 1", "publish 2", "rows 0", "rows 2048", "publish 7", "publish 8"]
+POINTS = [
+    "never",
+    "publish 1",
+    "publish 2",
+    "rows 0",
+    f"rows {2 * BLOCK}",
+    "publish 7",
+    "publish 8",
+]
 COMMAND = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]
 COMMAND += ["--output", "out/sentences.h5", "--encoder", "out/encoder.h5"]
 
@@ -65,7 +74,7 @@ def in_child(function, *arguments):
 
 
 def main():
-    seed_everything(0)  # torch imports two seconds' worth of modules here
+    seed_everything(0)  # so that torch is imported here, once
     for point in POINTS:
         folder = Path(sys.argv[1]) / point
         if point != "never":

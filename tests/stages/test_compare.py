@@ -1,55 +1,79 @@
-"""The stage that writes the table of models."""
+"""The stage that writes the table of models and the page."""
 
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-
-from pipeline.evaluation import evaluate
-from pipeline.files import write_json
-from pipeline.rank_file import write_ranks
-from pipeline.score_file import SplitScores
+from report_world import made_scores, put_corpus, put_model, taken_apart
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def project(tmp_path):
-    """A folder with the default params.yaml, and metrics and ranks of two models."""
+    """A folder with the default params.yaml, a corpus, and everything of two models."""
     (tmp_path / "data/raw/shapes").mkdir(parents=True)
     params = (ROOT / "params.yaml").read_text()
     (tmp_path / "params.yaml").write_text(re.sub("(?m)^loss: .*", "loss: knn_margin", params))
-    ids = [f"{n}.jpg" for n in range(8)]
-    for name, signal in (("vse", 0.5), ("scan", 3.0)):
-        scores = np.random.default_rng(0).standard_normal((8, 8)) + signal * np.eye(8)
-        split = SplitScores(scores.astype(np.float32), ids, ids, ids, ids)
-        evaluation = evaluate(split, 1, 20, 0.95, seed=0)
-        write_json(tmp_path / f"{name}.json", evaluation.summary())
-        write_ranks(tmp_path / f"{name}.h5", split, evaluation, 0.95)
+    put_corpus(tmp_path)
+    for name, signal in (("vse", 0.2), ("scan", 0.8)):
+        put_model(tmp_path, name, made_scores(signal))
     return tmp_path
 
 
-def arguments(*names):
-    pairs = (("--metrics", f"{name}.json", "--ranks", f"{name}.h5") for name in names)
-    return [argument for pair in pairs for argument in pair]
+def arguments(*names, page=False):
+    kinds = [("metrics", "json"), ("ranks", "h5"), *([("scores", "h5")] if page else [])]
+    found = [[f"--{kind}", f"{kind}/{n}.{end}"] for n in names for kind, end in kinds]
+    if page:
+        found.append(["--curves", "curves/vse.tsv", "--page", "r/index.html"])
+        found.append(["--images", "images.parquet", "--captions", "captions.parquet"])
+    return [*(word for words in found for word in words), "--output", "r/c.md"]
 
 
 def test_writes_a_row_per_model_and_chance(project, run_stage):
-    run_stage("compare", *arguments("vse", "scan"), "--output", "r/c.md", cwd=project)
+    run_stage("compare", *arguments("vse", "scan"), cwd=project)
     text = (project / "r/c.md").read_text()
     assert [line.split("|")[1].strip() for line in text.splitlines()[-3:]] == [
         "vse", "scan", "chance",
     ]  # fmt: skip
     assert "Dataset shapes, ranking loss knn_margin" in text
+    assert not (project / "r/index.html").exists()
+
+
+def test_the_page_has_the_same_bytes_in_every_process(project, run_stage):
+    process = run_stage("compare", *arguments("vse", "scan", page=True), cwd=project)
+    assert process.stderr == "compared vse, scan: see r/c.md and r/index.html\n"
+    first = (project / "r/index.html").read_bytes()
+    run_stage("compare", *arguments("vse", "scan", page=True), cwd=project)
+    assert (project / "r/index.html").read_bytes() == first
+    root = taken_apart(first.decode())
+    assert "Image-text retrieval on shapes" in next(root.find("h1")).text
+    assert "knn_margin" in next(root.find("dl", class_="facts")).text
+    names = [
+        entry.text for block in root.find("dl", class_="entries") for entry in block.find("dt")
+    ]
+    assert "evaluation.bootstrap" in names
+    assert not any(name.startswith("runtime") for name in names)
+    assert str(project).encode() not in first
 
 
 def test_a_malformed_file_is_a_plain_line(project, run_stage):
-    (project / "scan.json").write_text('{"naive": 3, "protocol": "full"}')
-    process = run_stage(
-        "compare", *arguments("vse", "scan"), "--output", "c.md", cwd=project, check=False
-    )
+    (project / "metrics/scan.json").write_text('{"naive": 3, "protocol": "full"}')
+    process = run_stage("compare", *arguments("vse", "scan"), cwd=project, check=False)
     assert process.returncode == 1
-    assert process.stderr.startswith("error: scan.json: not a metrics file")
+    assert process.stderr.startswith("error: metrics/scan.json: not a metrics file")
     assert "Traceback" not in process.stderr
-    assert not (project / "c.md").exists()
+    assert not (project / "r/c.md").exists()
+
+
+def test_a_page_without_its_inputs_is_refused_and_nothing_written(project, run_stage):
+    page = ["--page", "r/index.html"]
+    corpus = ["--images", "images.parquet", "--captions", "captions.parquet"]
+    for extra, message in (
+        (page, "error: --page shows images and captions: give --images and --captions"),
+        ([*page, *corpus], "error: score files missing: vse"),
+    ):
+        process = run_stage("compare", *arguments("vse"), *extra, cwd=project, check=False)
+        assert process.returncode == 1
+        assert process.stderr.startswith(message)
+        assert not (project / "r").exists()

@@ -20,7 +20,7 @@ from pipeline.corpus import captions_digest, in_split, load_captions
 from pipeline.errors import WorkbenchError
 from pipeline.feature_store import FeatureFile, write_features
 from pipeline.files import sha256_file
-from pipeline.sentences.encoder import read_encoder
+from pipeline.sentences.encoder import BLOCK, read_encoder
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.mixtures import fit_mixture
 from pipeline.sentences.word_space import fit_word_space
@@ -309,7 +309,7 @@ def killed(tmp_path_factory):
     """Folders of runs that were killed at a point and then continued, by point."""
     folder, first = tmp_path_factory.mktemp("killed"), POINTS[0]
     (folder / first).mkdir()
-    write_captions(folder / first, {"train": 2100, "val": 100, "test": 100})
+    write_captions(folder / first, {"train": 2 * BLOCK, "val": BLOCK // 4, "test": BLOCK // 4})
     write_vocabulary(folder / first, WORDS)
     set_params(folder / first, "fisher", fisher__pca=5)
     for point in POINTS[1:]:
@@ -333,12 +333,12 @@ def test_killed_anywhere_it_ends_with_the_same_bytes(killed, point):
 @pytest.mark.parametrize(
     ("point", "fits", "rows"),
     [
-        ("never", True, [0, 1024, 2048]),
-        ("publish 1", True, [0, 1024, 2048]),
-        ("publish 2", False, [0, 1024, 2048]),
-        ("rows 2048", False, [2048]),
+        ("never", True, [0, BLOCK, 2 * BLOCK]),
+        ("publish 1", True, [0, BLOCK, 2 * BLOCK]),
+        ("publish 2", False, [0, BLOCK, 2 * BLOCK]),
+        (f"rows {2 * BLOCK}", False, [2 * BLOCK]),
         ("publish 7", False, []),
-        ("publish 8", False, [0, 1024, 2048]),
+        ("publish 8", False, [0, BLOCK, 2 * BLOCK]),
     ],
 )
 def test_a_killed_run_does_not_repeat_finished_work(killed, point, fits, rows):

@@ -38,8 +38,9 @@ def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
     process = run_stage("evaluate", *ARGUMENTS, cwd=project)
     metrics = project / "m/vse.json"
     content = json.loads(metrics.read_text())
-    assert list(content) == ["naive", "protocol"]
+    assert list(content) == ["naive", "inverted_softmax", "protocol"]
     assert list(content["naive"]) == ["i2t", "t2i", "rsum"]
+    assert list(content["inverted_softmax"]) == ["transductive", "i2t", "t2i", "rsum"]
     assert list(content["naive"]["i2t"]) == ["r1", "r5", "r10", "medr", "meanr"]
     record = read_ranks(project / "r/vse.h5")
     low, high = record.intervals["naive"]["rsum"]
@@ -48,6 +49,22 @@ def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
     before = metrics.read_bytes(), (project / "r/vse.h5").read_bytes()
     run_stage("evaluate", *ARGUMENTS, cwd=project)
     assert before == (metrics.read_bytes(), (project / "r/vse.h5").read_bytes())
+
+
+def test_a_criterion_that_does_not_fit_the_set_is_named(project, run_stage):
+    params = project / "params.yaml"
+    text = re.sub(r"criterion: \w+", "criterion: csls", params.read_text())
+    params.write_text(re.sub(r"  k: 10\n", "  k: 21\n", text))
+    process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
+    assert process.returncode == 1
+    assert "inference.k = 21: csls takes the k nearest of 20 images" in process.stderr
+
+
+def test_naive_alone_writes_nothing_beside(project, run_stage):
+    params = project / "params.yaml"
+    params.write_text(re.sub(r"criterion: \w+", "criterion: naive", params.read_text()))
+    run_stage("evaluate", *ARGUMENTS, cwd=project)
+    assert list(json.loads((project / "m/vse.json").read_text())) == ["naive", "protocol"]
 
 
 def test_errors_are_plain_lines_and_leave_nothing(project, run_stage):

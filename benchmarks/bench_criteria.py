@@ -1,0 +1,144 @@
+"""Inference criteria of both directions, against reading the matrix and its exponentials or a sort.
+
+`python -m benchmarks.bench_criteria 5000` prints the same table for 5,000 x 25,000 scores.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+
+from benchmarks.bench_retrieval import _peak
+from benchmarks.common import Row, paired_ratio
+from pipeline.criteria import make_criterion
+from pipeline.hubness import hubness
+
+CAPTIONS_PER_IMAGE = 5
+ITERATIONS = 20
+LIMIT = 5.0
+SOFT = ("inverted_softmax", "csls", "dual_softmax", "querybank", "sinkhorn")
+
+
+def rows(images: int = 2000) -> list[Row]:
+    """Time and memory of every criterion on (images, 5 images) scores, and of hubness."""
+    scores = random_scores(images)
+    runs = 3 if images <= 2000 else 1
+    table = [_time(name, scores, runs) for name in SOFT]
+    table += [_hubness(scores, runs), _hungarian()]
+    return table + [_memory(name, images) for name in SOFT]
+
+
+def random_scores(images: int) -> np.ndarray:
+    """(N, 5 N) float32 like cosines: spread around 0.1, true pairs higher."""
+    random = np.random.default_rng(0)
+    scores = random.standard_normal((images, images * CAPTIONS_PER_IMAGE), dtype=np.float32)
+    scores *= 0.1
+    scores += 0.1
+    captions = np.arange(scores.shape[1])
+    scores[captions // CAPTIONS_PER_IMAGE, captions] += 0.3
+    return scores
+
+
+def both(name: str, scores: np.ndarray) -> None:
+    """Rescore for both directions, one after the other."""
+    criterion = make_criterion(name, iterations=ITERATIONS)
+    for direction in ("i2t", "t2i"):
+        criterion.rescored(scores, direction)
+
+
+def reference(name: str, scores: np.ndarray) -> tuple[Callable[[], object], str]:
+    """The work that a criterion is measured by, and its name."""
+    tensor = torch.from_numpy(scores)
+
+    def least(exponentials: int) -> None:
+        for _ in range(2):
+            tensor.sum()
+            result = torch.exp(tensor)  # a new matrix, as every criterion gives one
+            for _ in range(exponentials - 1):
+                torch.exp(tensor, out=result)
+
+    def least_with_sort() -> None:
+        for _ in range(2):
+            tensor.sum()
+            np.sort(scores, axis=1)
+
+    if name == "csls":
+        return least_with_sort, "read + sort"
+    if name == "sinkhorn":  # each sweep needs two sums of exponentials
+        return lambda: least(2 * ITERATIONS), f"read + {2 * ITERATIONS} exp"
+    return lambda: least(1), "read + exp"
+
+
+def _time(name: str, scores: np.ndarray, runs: int) -> Row:
+    bound, what = reference(name, scores)
+    ratio, ours, least = paired_ratio(lambda: both(name, scores), bound, runs)
+    return Row(
+        f"{name} of {scores.shape[0]:,} x {scores.shape[1]:,}, both directions",
+        f"{ratio:.2f}x of {what} per direction ({ours:.2f} s, {least:.2f} s)",
+        f"<= {LIMIT:g}x",
+        ratio <= LIMIT,
+    )
+
+
+def _hubness(scores: np.ndarray, runs: int) -> Row:
+    def both_ways() -> None:
+        hubness(scores, "i2t", 10)
+        hubness(scores, "t2i", 10)
+
+    bound, what = reference("csls", scores)
+    ratio, ours, least = paired_ratio(both_ways, bound, runs)
+    return Row(
+        f"hubness at k = 10 of {scores.shape[0]:,} x {scores.shape[1]:,}, both directions",
+        f"{ratio:.2f}x of {what} per direction ({ours:.2f} s, {least:.2f} s)",
+        f"<= {LIMIT:g}x",
+        ratio <= LIMIT,
+    )
+
+
+def _hungarian(images: int = 500) -> Row:
+    scores = random_scores(images)
+    expanded = np.repeat(scores, CAPTIONS_PER_IMAGE, axis=0).T.astype(np.float64)
+    criterion = make_criterion("hungarian")
+    ratio, ours, least = paired_ratio(
+        lambda: criterion.rescored(scores, "i2t"),
+        lambda: linear_sum_assignment(expanded, maximize=True),
+        runs=3,
+    )
+    return Row(
+        f"hungarian of {images:,} x {scores.shape[1]:,}, one direction",
+        f"{ratio:.2f}x of scipy's assignment of the expanded matrix ({ours:.2f} s, {least:.2f} s)",
+        "<= 1.5x",
+        ratio <= 1.5,
+    )
+
+
+def _memory(name: str, images: int) -> Row:
+    command = [sys.executable, "-m", "benchmarks.bench_criteria", str(images), name]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    share = grown / (4 * images * images * CAPTIONS_PER_IMAGE)
+    return Row(
+        f"memory of {name} beside the scores, {images:,} x {images * CAPTIONS_PER_IMAGE:,}",
+        f"{grown / 1e6:.0f} MB, {share:.2f} of the matrix, its result included",
+        "< 2x the matrix",
+        share < 2,
+    )
+
+
+def _grown(name: str, images: int) -> int:
+    """Bytes by which rescoring raises this process's peak memory, after a small run as warm-up."""
+    both(name, random_scores(20))
+    scores = random_scores(images)
+    before = _peak()
+    both(name, scores)
+    return _peak() - before
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(_grown(sys.argv[2], int(sys.argv[1])))
+    else:
+        for row in rows(int(sys.argv[1])):
+            print(f"| {row.work} | {row.figure} | {row.target} | {row.reached} |")

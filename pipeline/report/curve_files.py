@@ -1,0 +1,65 @@
+"""Curve files, one row per epoch, as the report draws them."""
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import WorkbenchError, listing
+
+COLUMNS = ("epoch", "loss", "val_rsum")
+MAX_BYTES = 1 << 24
+REMEDY = "write it again with: dvc repro train"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Loss and validation rsum of one model, (E,) each, by number of the epoch."""
+
+    epochs: list[float]
+    loss: list[float]
+    rsum: list[float]
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """Epoch and validation rsum of the weights that were kept: the first largest rsum."""
+        rsum = max(self.rsum)
+        return self.epochs[self.rsum.index(rsum)], rsum
+
+
+def read_curve(path: Path) -> Curve:
+    """Read a tab-separated curve with at least the columns epoch, loss and val_rsum.
+
+    Raises WorkbenchError naming the file and the column or line that is not right.
+    """
+    if path.stat().st_size > MAX_BYTES:
+        raise WorkbenchError(f"{path}: too large for a curve of epochs", REMEDY)
+    try:
+        text = path.read_text(encoding="utf-8")
+        rows = list(csv.DictReader(io.StringIO(text), delimiter="\t", strict=True))
+    except (UnicodeDecodeError, csv.Error):
+        raise WorkbenchError(f"{path}: not a tab-separated table", REMEDY) from None
+    if not rows:
+        raise WorkbenchError(f"{path}: no epoch in it", REMEDY)
+    missing = [name for name in COLUMNS if name not in rows[0]]
+    if missing:
+        raise WorkbenchError(f"{path}: no column {listing(missing)}", REMEDY)
+    return Curve(*([_number(path, row, name) for row in _numbered(rows)] for name in COLUMNS))
+
+
+def _numbered(rows: list[dict[str, str]]) -> list[tuple[int, dict[str, str]]]:
+    return list(enumerate(rows, start=2))  # the header is line 1
+
+
+def _number(path: Path, numbered: tuple[int, dict[str, str]], column: str) -> float:
+    line, row = numbered
+    try:
+        value = float(row[column])
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise WorkbenchError(
+            f"{path}, line {line}: {column} = {row[column]!r} is not a finite number", REMEDY
+        )
+    return value

@@ -1,0 +1,100 @@
+"""Matplotlib figures as SVG that takes part in the page: its font, its light and dark colours.
+
+Colours are drawn as placeholders, which become CSS variables of the page; no font, id, style sheet
+or address of the figure reaches beyond it; the same figure gives the same bytes.
+"""
+
+import io
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+# A first start reports that fonts are being looked up; the figures' texts use the page's font.
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
+
+TEXT, RULE, TRUE, OTHER = "#010101", "#010102", "#010103", "#010104"
+COLOURS = 6
+DASHES = ((), (7, 2), (7, 2, 2, 2), (2, 2))  # points
+WIDTH, HEIGHT = 380, 240  # points, which are the units of the SVG
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # names of models may hold dollar signs
+    "text.color": TEXT,
+    "axes.labelcolor": TEXT,
+    "axes.edgecolor": RULE,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": RULE,
+    "xtick.color": RULE,
+    "ytick.color": RULE,
+    "xtick.labelcolor": TEXT,
+    "ytick.labelcolor": TEXT,
+    "font.size": 11,
+    "lines.linewidth": 2,
+    "lines.scale_dashes": False,
+    "figure.constrained_layout.use": True,
+}
+
+
+def colour(series: int) -> str:
+    """The placeholder of the colour of the model number `series`, from 0 on."""
+    return f"#0102{series % COLOURS:02x}"
+
+
+def dashes(series: int) -> tuple[int, ...]:
+    """The dash pattern of a model's line; with the colour it tells twelve models apart."""
+    return DASHES[series % len(DASHES)]
+
+
+def css(placeholder: str) -> str:
+    """The CSS value that takes the place of a placeholder colour."""
+    named = {
+        TEXT: "currentColor",
+        RULE: "var(--rule)",
+        TRUE: "var(--true)",
+        OTHER: "var(--false)",
+    }
+    return named.get(placeholder) or f"var(--series-{int(placeholder[-2:], 16)})"
+
+
+@contextmanager
+def figure(width: int = WIDTH, height: int = HEIGHT) -> Iterator[Figure]:
+    """A figure of that many points, in the style of the page while the context is open.
+
+    Call `as_svg` inside: some of the style is only read when the figure is written.
+    """
+    with matplotlib.rc_context(_STYLE):
+        yield Figure(figsize=(width / 72, height / 72))
+
+
+def as_svg(drawn: Figure, name: str, label: str) -> Markup:
+    """The figure as an SVG element for HTML.
+
+    name: different for every figure of a page, ids are made from it; label: what a reader who
+    does not see the figure is told.
+    """
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        drawn.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    text = buffer.getvalue()
+    inner = text[text.index(">", text.index("<svg")) + 1 :]
+    inner = re.sub(r"<style.*?</style>", "", inner, flags=re.DOTALL)
+    inner = re.sub(r'<g id="[^"]*"', "<g", inner).replace("xlink:href", "href")
+    inner = re.sub(r"; font-family: [^;\"]*|font-family: [^;\"]*; ", "", inner)
+    inner = re.sub(r"#010[12][0-9a-f]{2}\b", lambda match: css(match[0]), inner)
+    inner = re.sub(r"\s*\n\s*", " ", inner).replace("> <", ">\n<")
+    width, height = (side * 72 for side in drawn.get_size_inches())
+    head = Markup('<svg role="img" aria-label="{}" viewBox="0 0 {:g} {:g}">').format(
+        label, width, height
+    )
+    return head + Markup(inner.strip())

@@ -1,0 +1,79 @@
+"""The figures of the report: training curves, losses, and distributions of scores."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from pipeline.report.curve_files import Curve
+from pipeline.report.drawing import OTHER, TRUE, as_svg, colour, dashes, figure
+from pipeline.separation import Separation
+
+SMALL = (300, 180)  # points
+
+
+def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Markup:
+    """Validation rsum by epoch, all models in one picture, a dot on the epoch that was kept.
+
+    series: model -> number, which gives colour and dashes as in the legend of the page.
+    """
+    bests = (f"{name} {c.best[1]:.1f} at epoch {c.best[0]:g}" for name, c in curves.items())
+    with figure() as drawn:
+        axes = drawn.subplots()
+        for name, curve in curves.items():
+            number = series[name]
+            _line(axes, curve.epochs, curve.rsum, number)
+            axes.plot(*curve.best, "o", color=colour(number), markersize=7)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("validation rsum")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        label = f"Validation rsum by epoch; best: {', '.join(bests)}"
+        return as_svg(drawn, "rsum", label)
+
+
+def loss_figure(curve: Curve, name: str, number: int) -> Markup:
+    """Training loss of one model by epoch, logarithmic where it is positive."""
+    with figure(*SMALL) as drawn:
+        axes = drawn.subplots()
+        _line(axes, curve.epochs, curve.loss, number)
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if min(curve.loss) > 0:
+            _logarithmic(axes)
+        label = (
+            f"Training loss of {name}: from {curve.loss[0]:g} in epoch {curve.epochs[0]:g} to "
+            f"{curve.loss[-1]:g} in epoch {curve.epochs[-1]:g}"
+        )
+        return as_svg(drawn, f"loss {number}", label)
+
+
+def separation_figure(separated: Separation, name: str, number: int) -> Markup:
+    """P and Q of one model as densities over the scores: true pairs solid, others dashed."""
+    edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
+    true, others = separated.densities
+    with figure(*SMALL) as drawn:
+        axes = drawn.subplots()
+        for density, shade, style in ((others, OTHER, (0, (4, 2))), (true, TRUE, "-")):
+            axes.stairs(density, edges, fill=True, color=shade, alpha=0.3, linewidth=0)
+            axes.stairs(density, edges, color=shade, linestyle=style, linewidth=1.6, baseline=None)
+        axes.set_xlim(separated.low, separated.high)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("score")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.set_yticks([])  # densities: only their shape and overlap mean something
+        axes.spines["left"].set_visible(False)
+        label = f"Scores of true and of other pairs under {name}; overlap {separated.overlap:.3f}"
+        return as_svg(drawn, f"separation {number}", label)
+
+
+def _line(axes: Axes, x: list[float], y: list[float], number: int) -> None:
+    axes.plot(x, y, color=colour(number), linestyle=(0, dashes(number)) if dashes(number) else "-")
+
+
+def _logarithmic(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

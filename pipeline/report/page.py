@@ -1,0 +1,214 @@
+"""The page itself: gathers what its sections show and fills the template."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from pipeline.comparison import (
+    MEASURES,
+    TITLES,
+    Result,
+    best_of,
+    interval_text,
+    rows_of,
+    shown,
+    transductive_note,
+    values_of,
+)
+from pipeline.corpus import load_captions, load_images
+from pipeline.criteria import Criterion
+from pipeline.errors import WorkbenchError, listing
+from pipeline.ranks import retrieval_ranks
+from pipeline.report.curve_files import Curve, read_curve
+from pipeline.report.drawing import COLOURS, dashes
+from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
+from pipeline.report.galleries import Gallery, build_galleries
+from pipeline.report.hubs import CLASSES, DIRECTIONS, Hubs, hubs_of
+from pipeline.report.provenance import attributes, corpus_digests
+from pipeline.report.shelf import Shelf
+from pipeline.score_file import SplitScores, read_scores
+from pipeline.separation import separation
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the sections come from; scores and curves belong to models by their stem.
+
+    scores: one for each model; curves: of models trained by epochs; images, captions: the corpus.
+    """
+
+    scores: Sequence[Path]
+    curves: Sequence[Path]
+    images: Path
+    captions: Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was run. parameters: key -> value; criterion: shown beside naive among the hubs."""
+
+    dataset: str
+    loss: str
+    parameters: Mapping[str, str]
+    criterion: Criterion
+
+
+@dataclass(frozen=True)
+class Model:
+    """The sections of one model; number: its colour and dashes in every figure."""
+
+    name: str
+    number: int
+    overlap: float
+    separation: Markup
+    hubs: list[Hubs]
+    galleries: list[Gallery]
+    provenance: dict[str, str]
+
+
+def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
+    """The report as one HTML document; equal inputs give equal text.
+
+    Raises WorkbenchError when files and models do not match, when scores are of other images or
+    captions than the corpus or the ranks, and when an image of a gallery cannot be read.
+    """
+    scores = _partners(results, files.scores, "score", every=True)
+    paths = _partners(results, files.curves, "curve", every=False)
+    curves = {name: read_curve(path) for name, path in paths.items()}
+    images, captions = load_images(files.images), load_captions(files.captions)
+    shelf = Shelf(images, captions)
+    models = [
+        _model(number, result, scores[result.name], shelf, run.criterion)
+        for number, result in enumerate(results)
+    ]
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            **_frame(run, results),
+            **_table(results),
+            **_curves(curves, [result.name for result in results]),
+            models=models,
+            best=max(results, key=lambda result: result.criteria["naive"]["rsum"]).name,
+            directions=DIRECTIONS,
+            classes=CLASSES,
+            corpus=corpus_digests(images, captions),
+        )
+    )
+
+
+def _model(number: int, result: Result, path: Path, shelf: Shelf, criterion: Criterion) -> Model:
+    split = read_scores(path, "test")
+    _check_queries(path, split, result)
+    shelf.check(path, split)
+    groups = split.image_groups, split.caption_groups
+    ranks = retrieval_ranks(split.scores, *groups)
+    separated = separation(split.scores, *groups)
+    naive = Criterion("naive")
+    criteria = [naive, criterion] if criterion.transductive else [naive]
+    return Model(
+        name=result.name,
+        number=number,
+        overlap=separated.overlap,
+        separation=separation_figure(separated, result.name, number),
+        hubs=hubs_of(split.scores, result.name, criteria),
+        galleries=build_galleries(split, ranks, shelf),
+        provenance=attributes(path),
+    )
+
+
+def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
+    """Texts of the whole page, its style and its script, and the digest that permits the script."""
+    images, captions = len(results[0].record.image_ids), len(results[0].record.caption_ids)
+    script = (TEMPLATES / "tables.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
+    return {
+        "run": run,
+        "record": results[0].record,
+        "style": Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
+        "script": Markup(script),
+        "script_digest": base64.b64encode(digest).decode(),
+        "dashes": dashes,
+        "colours": COLOURS,
+        "means": {"i2t": images / captions, "t2i": captions / images},
+    }
+
+
+def _table(results: Sequence[Result]) -> dict[str, Any]:
+    rows = rows_of(results)
+    lines = [
+        {
+            "row": row,
+            "cells": list(
+                zip(values_of(row.figures), map(shown, values_of(row.figures)), best, strict=True)
+            ),
+            "interval": interval_text(row.interval),
+        }
+        for row, best in zip(rows, best_of(rows), strict=True)
+    ]
+    return {
+        "lines": lines,
+        "titles": [TITLES[measure] for measure in MEASURES],
+        "chance": [shown(value) for value in values_of(results[0].record.chance)],
+        "note": transductive_note(rows),
+        "leader": max(rows, key=lambda row: row.figures["rsum"]),
+    }
+
+
+def _curves(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, Any]:
+    series = {name: number for number, name in enumerate(names) if name in curves}
+    return {
+        "series": series,
+        "rsum_figure": rsum_figure(curves, series) if curves else None,
+        "losses": {name: loss_figure(curves[name], name, series[name]) for name in series},
+        "without_curve": [name for name in names if name not in curves],
+    }
+
+
+def _partners(
+    results: Sequence[Result], paths: Sequence[Path], what: str, every: bool
+) -> dict[str, Path]:
+    """Model -> its file; WorkbenchError for strangers, for two of one model, for missing ones."""
+    names = [result.name for result in results]
+    stems = [path.stem for path in paths]
+    problems = {
+        "without a metrics file": [stem for stem in stems if stem not in names],
+        "given twice": sorted({stem for stem in stems if stems.count(stem) > 1}),
+        "missing": [name for name in names if every and name not in stems],
+    }
+    for problem, found in problems.items():
+        if found:
+            raise WorkbenchError(
+                f"{what} files {problem}: {listing(found)}",
+                "give --metrics and --ranks, --scores and --curves of the same models",
+            )
+    found_paths = dict(zip(stems, paths, strict=True))
+    return {name: found_paths[name] for name in names if name in found_paths}
+
+
+def _check_queries(path: Path, split: SplitScores, result: Result) -> None:
+    known = result.record.image_ids, result.record.caption_ids
+    if (list(split.image_ids), list(split.caption_ids)) != known:
+        raise WorkbenchError(
+            f"{path}: scores of other test images or captions than the ranks of {result.name}",
+            "evaluate them again with: dvc repro evaluate",
+        )
+
+
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

@@ -1,0 +1,54 @@
+"""What a run depended on, as plain lines: parameters and digests, no dates, hosts or paths."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import pandas as pd
+
+from pipeline.corpus import captions_digest, images_digest
+from pipeline.group_file import GroupFile
+
+LEFT_OUT = ("runtime",)  # where a run took place, not what it computed
+
+
+def parameters(values: Mapping[str, Any]) -> dict[str, str]:
+    """params.yaml as key -> value, keys of sections joined by dots.
+
+    An absolute path is reduced to its last part: the page goes to readers elsewhere.
+    """
+    return dict(_flat("", {key: part for key, part in values.items() if key not in LEFT_OUT}))
+
+
+def attributes(path: Path) -> dict[str, str]:
+    """What a score file says it was made from: the checkpoint's digest, or what a program wrote."""
+    found = GroupFile(path).attributes
+    return {name: str(value) for name, value in found.items() if name != "schema_version"}
+
+
+def corpus_digests(images: pd.DataFrame, captions: pd.DataFrame) -> dict[str, str]:
+    """SHA-256 of the corpus tables' content."""
+    return {
+        "images_sha256": images_digest(images),
+        "captions_sha256": captions_digest(captions),
+    }
+
+
+def _flat(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(f"{prefix}{key}.", value)
+        else:
+            yield f"{prefix}{key}", _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    if isinstance(value, str) and PurePath(value).is_absolute():
+        return PurePath(value).name
+    return str(value)

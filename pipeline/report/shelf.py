@@ -1,0 +1,63 @@
+"""The corpus as galleries show it: looked up by id, pictures made once for all models."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.errors import WorkbenchError, listing
+from pipeline.report.thumbnails import thumbnail
+from pipeline.score_file import SplitScores
+
+REMEDY = "score the corpus that is there now: dvc repro"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An image or a caption in a gallery; picture: data URI of an image; text: of a caption."""
+
+    id: str
+    picture: str = ""
+    text: str = ""
+
+
+class Shelf:
+    """Images and captions of the corpus by id."""
+
+    def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
+        """images and captions: the corpus tables."""
+        self._paths = dict(zip(images["image_id"], images["path"], strict=True))
+        self._texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
+        self._owners = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
+        self._pictures: dict[str, str] = {}
+
+    def check(self, path: Path, split: SplitScores) -> None:
+        """Raise WorkbenchError, naming the score file `path`, unless its ids are the corpus's."""
+        claimed = zip(split.caption_ids, split.caption_image_ids, strict=True)
+        moved = [f"{c} ({i})" for c, i in claimed if self._owners.get(c, i) != i]
+        problems = [
+            f"{len(bad)} {what}: {listing(bad, 5)}"
+            for what, bad in (
+                ("images that are not in the corpus", _unknown(split.image_ids, self._paths)),
+                ("captions that are not in the corpus", _unknown(split.caption_ids, self._texts)),
+                ("captions of another image than in the corpus", moved),
+            )
+            if bad
+        ]
+        if problems:
+            raise WorkbenchError(f"{path}: scores of " + "; ".join(problems), REMEDY)
+
+    def image(self, image_id: str) -> Entry:
+        """An image with its thumbnail; WorkbenchError naming the file when it is not readable."""
+        if image_id not in self._pictures:
+            self._pictures[image_id] = thumbnail(self._paths[image_id])
+        return Entry(image_id, picture=self._pictures[image_id])
+
+    def caption(self, caption_id: str) -> Entry:
+        """A caption with its raw text."""
+        return Entry(caption_id, text=self._texts[caption_id])
+
+
+def _unknown(ids: Sequence[str], known: dict[str, str]) -> list[str]:
+    return [name for name in ids if name not in known]

@@ -1,0 +1,54 @@
+"""Two runs side by side, and which of their differences are within noise."""
+
+import click
+
+from pipeline.paired_bootstrap import conclusion, paired_differences, table
+from pipeline.revisions import load_run
+from stages.common import command
+
+
+@command
+@click.argument("a")
+@click.argument("b")
+@click.option("--model", help="Model of a revision that is given without one.")
+@click.option("--criterion", default="naive", show_default=True, help="Inference criterion.")
+@click.option("--criterion-b", help="Criterion of B, when it is another one.")
+@click.option("--resamples", type=click.IntRange(100, 1_000_000), default=2000, show_default=True)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Share of the resamples inside an interval.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+def main(
+    a: str,
+    b: str,
+    model: str | None,
+    criterion: str,
+    criterion_b: str | None,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> None:
+    """Compare two runs by a paired bootstrap over their test images.
+
+    A and B are each a rank file (.h5), a metrics file (.json), or REVISION:MODEL, such as HEAD:vse
+    or an experiment's name. Intervals are of B - A; they say nothing about other training seeds.
+    """
+    criteria = criterion, criterion_b or criterion
+    first, second = load_run(a, model, criteria[0]), load_run(b, model, criteria[1])
+    differences = paired_differences(first, second, resamples, confidence, seed)
+    click.echo(f"A: {a}, {criteria[0]}\nB: {b}, {criteria[1]}")
+    click.echo(
+        f"{len(first.i2t.ids):,} images, {len(first.t2i.ids):,} captions, protocol "
+        f"{first.protocol}, {resamples:,} resamples\n"
+    )
+    click.echo(
+        "\n".join([*table(differences, confidence), "", conclusion(first, second, differences)])
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Search the indexed corpus by a text or an image: what a model finds, in its own order."""
+
+import time
+from pathlib import Path
+
+import click
+
+from pipeline.corpus import load_captions, load_images
+from pipeline.errors import WorkbenchError
+from pipeline.files import write_text
+from pipeline.images import open_rgb
+from pipeline.params import load_params
+from pipeline.runtime import pick_device, say, set_threads
+from pipeline.search import find_hits, lines, read_index, words_of
+from pipeline.search_page import page
+from stages.common import command, target
+from stages.systems.queries import QueryModel
+
+page_path = click.Path(dir_okay=False, path_type=Path)
+
+
+@command
+@click.argument("query", required=False, metavar="[TEXT]")
+@click.option("--image", type=target, help="Image file to search with instead of TEXT.")
+@click.option("--model", "name", required=True, help="Model whose scores are in dvc.yaml.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
+@click.option("--split", default="test", show_default=True, help="Split to search.")
+@click.option("--html", type=page_path, help="Page with thumbnails to write.")
+def main(
+    query: str | None, image: Path | None, name: str, top: int, split: str, html: Path | None
+) -> None:
+    """Find the images nearest to TEXT, or the captions nearest to an image."""
+    if (query is None) == (image is None):
+        raise WorkbenchError("give either a text or --image FILE")
+    began, params = time.perf_counter(), load_params()
+    device = pick_device(params.runtime.device)
+    set_threads(params.runtime.threads)
+    words = [] if query is None else words_of(query)
+    picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
+    model, kind = QueryModel(name, device), "caption" if picture else "image"
+    index = read_index(model.files["output"], split, kind, model.checkpoint.sha256)
+    if picture:
+        from stages.systems.query_images import image_features  # torchvision takes seconds to load
+
+        settings, stored = params.image_features, model.features
+        vector = model.embed_image(image_features(picture, settings, params.seed, stored, device))
+    else:
+        wordnet = params.sentences.tfidf.wordnet
+        vector = model.embed_words(words, Path(wordnet) if wordnet else None)
+    images, captions = load_images(model.files["images"]), load_captions(model.files["captions"])
+    hits = find_hits(index, index.similarities(vector), top, images, captions, kind)
+    for line in lines(hits):
+        click.echo(line)
+    if html:
+        title = image.name if image else str(query)
+        write_text(html, page(title, picture, hits, name, split))
+        say(f"{html}: {len(hits)} results with their images")
+    seconds = time.perf_counter() - began
+    say(f"{name}: {len(index.ids):,} {kind}s of {split} searched in {seconds:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,288 @@
+"""`python -m stages.search`: what it finds is what the scores say of the corpus's own captions and
+images, and everything that does not fit is a plain error."""
+
+import hashlib
+import itertools
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image, ImageDraw
+from tiny_inputs import WORDS, write_corpus, write_params, write_vocabulary
+
+from models.cca import CCA
+from models.two_branch import TwoBranch
+from models.vse import VSE
+from pipeline.checkpoint import Description, write_checkpoint
+from pipeline.feature_store import FeatureFile
+from pipeline.graph import stage_paths
+from pipeline.score_file import read_scores
+from pipeline.vocabulary import Vocabulary
+from stages import encode_sentences, extract_image_features, score
+from stages.search import main
+from stages.systems import vectors, vse
+from stages.systems.queries import FILES
+
+SIDE = 32
+COUNTS = {"train": 6, "val": 3, "test": 9}
+SMALL = {"model": "resnet18", "layers": ["layer1"], "pool": "mean_max", "size": SIDE}
+SMALL |= {"batch_size": 6, "workers": 0, "views": "flip"}
+NETWORKS = {
+    "vse": (VSE, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "hidden": 5, "dim": 7}),
+    "two_branch": (TwoBranch, {"sentence_dim": 6, "hidden": 0, "dim": 7, "batch_norm": 0}),
+    "cca": (CCA, {"sentence_dim": 6, "dim": 4}),
+}
+
+
+def small_params(folder, **changes):
+    features = {f"image_features__{key}": value for key, value in (SMALL | changes).items()}
+    write_params(folder, sentences__encoding="mean_vector", **features)
+
+
+def draw_corpus(folder):
+    """Images of 32 pixels with captions of 2 to 5 words, two of them per image."""
+    generator = np.random.default_rng(0)
+    images, captions = [], []
+    for split, count in COUNTS.items():
+        for number in range(count):
+            name = f"{split}{number}.png"
+            picture = Image.new("RGB", (SIDE, SIDE), tuple(generator.integers(0, 256, 3).tolist()))
+            corner = generator.integers(0, 20, 2).tolist()
+            fill = tuple(generator.integers(0, 256, 3).tolist())
+            ImageDraw.Draw(picture).ellipse([*corner, corner[0] + 11, corner[1] + 11], fill)
+            picture.save(folder / name)
+            digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            images.append((name, name, split, name, SIDE, SIDE, digest))
+            for place in range(2):
+                words = list(generator.choice(WORDS, generator.integers(2, 6)))
+                text = f"{' '.join(words).capitalize()}."
+                captions.append((f"{name}#{place}", name, split, text, words))
+    write_corpus(folder, images, captions)
+
+
+def run(command, *arguments):
+    result = CliRunner().invoke(command, list(map(str, arguments)))
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory):
+    """A folder as after `dvc repro`, of drawn weights: the repository's dvc.yaml says where."""
+    folder = tmp_path_factory.mktemp("indexed")
+    shutil.copy(encode_sentences.__file__.replace("stages/encode_sentences.py", "dvc.yaml"), folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        small_params(folder)
+        draw_corpus(folder)
+        write_vocabulary(folder, WORDS)
+        (folder / "data").mkdir()
+        for name in ("corpus", "vocabulary"):
+            (folder / name).rename(folder / "data" / name)
+        for stage, command, names in (
+            ("extract_image_features", extract_image_features.main, ("images", "output")),
+            (
+                "encode_sentences",
+                encode_sentences.main,
+                ("captions", "vocabulary", "output", "encoder"),
+            ),
+        ):
+            assert run(command, *as_options(stage_paths(stage, names))).exit_code == 0
+        for model in NETWORKS:
+            draw_weights(model)
+            assert run(score.main, model, *as_options(files_of(model))).exit_code == 0
+    return folder
+
+
+def as_options(paths):
+    return [word for name, path in paths.items() for word in (f"--{name}", path)]
+
+
+def files_of(model):
+    return stage_paths("score", FILES, model)
+
+
+def draw_weights(model):
+    files, (kind, sizes) = files_of(model), NETWORKS[model]
+    features = FeatureFile(files["features"])
+    if model == "vse":
+        inputs = vse.identity(Vocabulary.load(files["text"]), features)
+    else:
+        inputs = vectors.identity(features, FeatureFile(files["text"]))
+    sizes = {"image_dim": features.shape()[1]} | sizes
+    torch.manual_seed(0)
+    state = kind(**sizes).state_dict()
+    drawn = {name: torch.randn(value.shape) / 4 for name, value in state.items()}
+    state |= {n: v for n, v in drawn.items() if not n.startswith(("image_s", "sentence_s"))}
+    description = Description(
+        model=model, architecture=sizes, params={}, inputs=inputs, epoch=1, val_rsum=1.0
+    )
+    write_checkpoint(files["checkpoint"], state, description)
+
+
+@pytest.fixture
+def folder(indexed, tmp_path, monkeypatch):
+    """A copy to work in, and to break."""
+    shutil.copytree(indexed, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def listed(result):
+    """(id, score) of every line on standard output."""
+    assert result.exit_code == 0, result.output
+    rows = [line.split(None, 3) for line in result.stdout.splitlines()]
+    assert [row[0] for row in rows] == [str(rank) for rank in range(1, len(rows) + 1)]
+    return [(row[2], float(row[1])) for row in rows]
+
+
+def by_hand(ids, scores):
+    """Brute force: every id with its score, sorted."""
+    return sorted(zip(ids, scores.tolist(), strict=True), key=lambda pair: -pair[1])
+
+
+def check_same(found, expected):
+    """The same scores as printed, and the same order wherever scores differ by more than noise."""
+    assert [score for _, score in found] == pytest.approx([s for _, s in expected], abs=2e-3)
+    exact = dict(expected)
+    order = [exact[name] for name, _ in found]
+    assert all(a >= b - 1e-3 for a, b in itertools.pairwise(order))
+    assert len({name for name, _ in found}) == len(expected)
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_a_stored_caption_finds_what_its_column_says(folder, model):
+    captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
+    for split in ("test", "val"):
+        scores = read_scores(f"data/scores/{model}.h5", split)
+        for column in (0, 3):
+            text = captions.loc[scores.caption_ids[column], "text"]
+            result = run(main, text, "--model", model, "--top", 50, "--split", split)
+            expected = by_hand(scores.image_ids, scores.scores[:, column])
+            assert np.ptp(scores.scores[:, column]) > 0.02  # else any order would do
+            check_same(listed(result), expected)
+
+
+@pytest.mark.parametrize("model", ["vse", "two_branch"])
+def test_a_stored_image_finds_what_its_row_says(folder, model):
+    scores = read_scores(f"data/scores/{model}.h5", "test")
+    shutil.copy(scores.image_ids[4], "elsewhere.png")
+    result = run(main, "--image", "elsewhere.png", "--model", model, "--top", 50)
+    check_same(listed(result), by_hand(scores.caption_ids, scores.scores[4]))
+    captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
+    for line in result.stdout.splitlines():
+        _, _, name, text = line.split(None, 3)
+        assert text == f'"{captions.loc[name, "text"]}"'
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_unknown_words_are_named_on_standard_error(folder, model):
+    text = f"{WORDS[3]} zebra {WORDS[5]} yak zebra"
+    result = run(main, text, "--model", model, "--top", 3)
+    assert len(listed(result)) == 3
+    assert "zebra, yak\n" in result.stderr
+    assert "zebra" not in result.stdout
+    lost = run(main, "zebra yak", "--model", model)
+    assert (lost.exit_code, lost.stdout) == (1, "")
+    assert "no word of the query is known" in lost.stderr
+    assert "zebra, yak" in lost.stderr
+    quiet = run(main, WORDS[3], "--model", model)
+    assert "unknown" not in quiet.stderr
+    assert "<unk>" not in quiet.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["", "--model", "vse"], "the query is empty"),
+        (["?!", "--model", "vse"], "'?!' has no words"),
+        (["--model", "vse"], "either a text or --image"),
+        (["w1", "--image", "test0.png", "--model", "vse"], "either a text or --image"),
+        (["w1", "--model", "gpt"], "model 'gpt': allowed are cca, two_branch, vse"),
+        (["w1", "--model", "vse", "--split", "train"], "split 'train'"),
+        (["--image", "params.yaml", "--model", "vse"], "params.yaml: not an image"),
+        (["--image", "none.png", "--model", "vse"], "none.png: no such file"),
+        (["--image", "long.png", "--model", "vse"], "times as long as wide"),
+    ],
+)
+def test_queries_that_cannot_be_answered(folder, arguments, words):
+    Image.new("RGB", (400, 3)).save("long.png")
+    result = run(main, *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ")
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"size": 64}, ["size = 64, there 32"]),
+        ({"layers": ["layer2"], "pool": "max"}, ["layers = ['layer2'], there", "pool = 'max'"]),
+        ({"model": "vgg11"}, ["model = 'vgg11', there 'resnet18'"]),
+    ],
+)
+def test_another_image_network_is_refused(folder, changes, words):
+    small_params(folder, **changes)
+    result = run(main, "--image", "test0.png", "--model", "vse")
+    assert (result.exit_code, result.stdout) == (1, "")
+    for word in ["image_features of params.yaml is not that of", *words]:
+        assert word in result.stderr
+    assert run(main, "w1", "--model", "vse").exit_code == 0  # a text does not need it
+
+
+def test_other_weights_of_the_same_network_are_refused(folder):
+    """Two files of weights have the same settings, and are told apart by their digest."""
+    torch.save(extract_image_features.classifier("resnet18", 1).state_dict(), "my.pt")
+    small_params(folder, weights="my.pt")
+    paths = stage_paths("extract_image_features", ("images", "output"))
+    assert run(extract_image_features.main, *as_options(paths)).exit_code == 0
+    draw_weights("vse")
+    assert run(score.main, "vse", *as_options(files_of("vse"))).exit_code == 0
+    question = ["--image", "test0.png", "--model", "vse", "--top", 1]
+    assert len(listed(run(main, *question))) == 1
+    torch.save(extract_image_features.classifier("resnet18", 2).state_dict(), "my.pt")
+    result = run(main, *question)
+    assert result.exit_code == 1
+    assert "image.h5: made with other weights" in result.stderr
+
+
+def test_parts_that_do_not_fit_each_other(folder):
+    write_vocabulary(folder / "data", WORDS[::-1])
+    result = run(main, "w1", "--model", "vse")
+    assert result.exit_code == 1
+    assert "does not fit its inputs: vocabulary sha256" in result.stderr
+    shutil.copy("data/scores/two_branch.h5", "data/features/sentence_encoder.h5")
+    result = run(main, "w1", "--model", "two_branch")
+    assert result.exit_code == 1
+    assert "not the encoder of" in result.stderr
+    (folder / "data/features/sentence_encoder.h5").unlink()
+    result = run(main, "w1", "--model", "two_branch")
+    assert result.exit_code == 1
+    assert "sentence_encoder.h5: no such file" in result.stderr
+    shutil.copy("data/scores/two_branch.h5", "data/scores/cca.h5")
+    result = run(main, "w1", "--model", "cca")
+    assert result.exit_code == 1
+    assert "not made with the weights of the checkpoint" in result.stderr
+
+
+def test_the_page(folder):
+    text = f"{WORDS[1]} <i>{WORDS[2]}</i>"
+    result = run(main, text, "--model", "vse", "--top", 3, "--html", "out.html")
+    found = [name for name, _ in listed(result)]
+    written = (folder / "out.html").read_text()
+    assert "&lt;i&gt;" in written
+    assert "<i>" not in written
+    assert written.count('src="data:image/jpeg;base64,') == 3
+    assert [written.index(name) for name in found] == sorted(written.index(name) for name in found)
+    assert str(folder) not in written
+    path = folder / "test2.png"
+    arguments = ["--image", path, "--model", "vse", "--top", 2, "--html", "out.html"]
+    assert len(listed(run(main, *arguments))) == 2
+    written = (folder / "out.html").read_text()
+    assert written.count('src="data:image/jpeg;base64,') == 3  # the query's own, too
+    assert str(folder) not in written

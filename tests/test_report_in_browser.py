@@ -1,0 +1,138 @@
+"""The page in a real browser: loads from disk without an error, shows its images, sorts its table.
+
+Skipped only where there is no Chromium, or no driver for it.
+"""
+
+import shutil
+
+import pytest
+from report_world import CSLS, made_scores, page_of, put_corpus, put_model
+
+webdriver = pytest.importorskip("selenium.webdriver")
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+DRIVER = shutil.which("chromedriver")
+
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium"),
+    pytest.mark.skipif(DRIVER is None, reason="no chromedriver"),
+]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A page on disk: two models, one with a second criterion, hostile captions."""
+    folder = tmp_path_factory.mktemp("report")
+    put_corpus(folder)
+    put_model(folder, "weak", made_scores(0.1))
+    put_model(folder, "strong", made_scores(0.6), csls=True)
+    text = page_of(folder, "weak", "strong", curves=["strong"], criterion=CSLS)
+    (folder / "index.html").write_text(text, encoding="utf-8")
+    return (folder / "index.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    service = webdriver.ChromeService(executable_path=DRIVER)
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def opened(browser, page):
+    """The browser with the page loaded at desktop size, console emptied before."""
+    resize(browser, 1280, "light")
+    browser.get_log("browser")
+    browser.get(page)
+    return browser
+
+
+def resize(browser, width, scheme):
+    """A viewport of that many pixels: windows cannot be as narrow as a phone."""
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+
+
+def script(browser, expression):
+    return browser.execute_script(f"return {expression}")
+
+
+def labels(browser):
+    rows = "[...document.querySelectorAll('.sortable tbody th')].map(e => e.dataset.value)"
+    return script(browser, rows)
+
+
+def test_loads_without_a_word_on_the_console(opened):
+    assert opened.get_log("browser") == []
+    assert opened.title == "Image-text retrieval on shapes"
+    assert script(opened, "performance.getEntriesByType('resource').filter(e => "
+                          "!e.name.startsWith('data:')).length") == 0  # fmt: skip
+
+
+def test_every_image_is_shown(opened):
+    script(opened, "document.querySelectorAll('details').forEach(e => e.open = true)")
+    sizes = script(opened, "[...document.images].map(e => [e.naturalWidth, e.clientWidth])")
+    assert len(sizes) > 20
+    assert all(natural == 24 and shown > 0 for natural, shown in sizes)
+    drawn = script(opened, "[...document.querySelectorAll('figure svg[role=img]')]"
+                           ".map(e => e.getBoundingClientRect().height)")  # fmt: skip
+    assert len(drawn) == 4
+    assert min(drawn) > 100
+
+
+def test_a_click_sorts_and_a_second_one_turns_around(opened):
+    assert labels(opened) == ["weak", "strong", "strong + csls"]
+    button = opened.find_element("css selector", "th[data-column='1'] button")
+    button.click()
+    values = (
+        "[...document.querySelectorAll('.sortable tbody tr')].map(e => +e.cells[1].dataset.value)"
+    )
+    falling = script(opened, values)
+    assert falling == sorted(falling, reverse=True)
+    state = (
+        "[...document.querySelectorAll('th[aria-sort]')].map(e => [e.dataset.column, e.ariaSort])"
+    )
+    assert script(opened, state) == [["1", "descending"]]
+    button.click()
+    assert script(opened, values) == sorted(falling)
+    assert script(opened, state) == [["1", "ascending"]]
+    assert script(opened, "document.querySelector('.sortable tfoot th').textContent") == "chance"
+
+
+def test_the_keyboard_sorts(opened):
+    button = opened.find_element("css selector", "th[data-column='0'] button")
+    button.send_keys("\ue007")  # Enter
+    assert labels(opened) == ["strong", "strong + csls", "weak"]
+    assert script(opened, "document.activeElement.parentElement.ariaSort") == "ascending"
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_the_page_never_scrolls_sideways(opened, width):
+    resize(opened, width, "light")
+    script(opened, "document.querySelectorAll('details').forEach(e => e.open = true)")
+    assert script(opened, "innerWidth") == width
+    assert script(opened, "document.documentElement.scrollWidth") <= width
+
+
+def test_dark_is_dark_and_light_is_light(opened):
+    numbers = ".match(/\\d+/g).map(Number)"
+    page = f"getComputedStyle(document.body).backgroundColor{numbers}"
+    assert min(script(opened, page)) > 200
+    resize(opened, 1280, "dark")
+    assert max(script(opened, page)) < 60
+    text = f"getComputedStyle(document.querySelector('figure svg text')).fill{numbers}"
+    assert min(script(opened, text)) > 200
+
+
+def test_captions_run_no_script(opened):
+    assert script(opened, "document.scripts.length") == 1
+    assert script(opened, "document.querySelectorAll('[onerror]').length") == 0
