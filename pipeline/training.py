@@ -5,72 +5,21 @@ scored; the weights with the largest rsum are kept. Killed at any moment, a trai
 from its last written state and ends with the same bytes.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import nn
 
 from pipeline.curves import Row, is_collapsed, validation_columns
 from pipeline.errors import WorkbenchError
+from pipeline.phases import Batches, Fitted, Phase, Schedule, Weights
 from pipeline.resume import ResumeFile, random_states, restore_random_states
 from pipeline.runtime import Progress, say
 from pipeline.score_file import SplitScores
 
 CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
-
-# from a model and a batch on the model's device to a scalar
-Objective = Callable[[Any, Any], torch.Tensor]
-Weights = dict[str, torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Epochs with one objective. name: for the curve; objective: (model, batch) to a scalar."""
-
-    name: str
-    epochs: int
-    objective: Objective
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How steps are taken: the learning rate is multiplied by lr_factor every lr_step epochs.
-
-    clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast).
-    """
-
-    lr_step: int
-    lr_factor: float
-    clip: float
-    precision: str
-
-
-class Movable(Protocol):
-    """What the loop needs of a batch."""
-
-    def to(self, device: torch.device) -> Any: ...
-
-
-class Batches(Protocol):
-    """What the loop needs of a sampler (pipeline.batches.PairBatches)."""
-
-    steps: int
-
-    def epoch(self, epoch: int, first: int = 0) -> Iterator[Movable]: ...
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """The outcome. weights: of the epoch (from 1) with the largest validation rsum; history: one
-    row per epoch."""
-
-    weights: Weights
-    epoch: int
-    rsum: float
-    history: list[Row]
 
 
 def fit(
@@ -92,14 +41,13 @@ def fit(
     """
     loop = _Loop(model, optimiser, phases, batches, schedule, resume)
     loop.restore()
-    epochs = sum(phase.epochs for phase in phases)
-    done = loop.epoch * batches.steps + loop.step
-    with Progress("training", epochs * batches.steps, "steps", done) as progress:
-        while loop.epoch < epochs:
+    steps = [phase.epochs * (phase.batches or batches).steps for phase in phases]
+    with Progress("training", sum(steps), "steps", loop.steps_done()) as progress:
+        while loop.phase < len(phases):
             loop.raise_if_stuck(COLLAPSED_EPOCHS)
             loop.train_epoch(progress)
-            loop.close_epoch(score_validation())
-    loop.raise_if_stuck(min(epochs, COLLAPSED_EPOCHS))
+            loop.close_epoch((loop.current.score or score_validation)(), progress)
+    loop.raise_if_stuck(min(loop.epoch, COLLAPSED_EPOCHS))
     best = loop.history[loop.best - 1]
     return Fitted(loop.best_weights, best["epoch"], best["val_rsum"], loop.history)
 
@@ -107,9 +55,10 @@ def fit(
 class _Loop:
     """Everything that changes during a training, and how it is saved and restored.
 
-    epoch, step: how many of them are complete; total: sum of the running epoch's losses;
-    best: epoch (from 1) with the largest rsum, 0 before the first validation; stuck: number of
-    collapsed epochs in a row.
+    epoch, step: how many of them are complete; phase: number of the running phase; phase_epoch:
+    how many of its epochs are complete; total: sum of the running epoch's losses; best: epoch
+    (from 1) with the largest rsum of those that may be kept, 0 before the first; stuck: number
+    of collapsed epochs in a row.
     """
 
     def __init__(
@@ -124,20 +73,37 @@ class _Loop:
         self.model, self.optimiser, self.phases = model, optimiser, phases
         self.batches, self.schedule, self.resume = batches, schedule, resume
         self.device = next(model.parameters()).device
-        self.epoch = self.step = self.best = self.stuck = 0
+        self.epoch = self.step = self.best = self.stuck = self.phase = self.phase_epoch = 0
         self.total = torch.zeros((), dtype=torch.float64, device=self.device)
         self.history: list[Row] = []
         self.best_weights: Weights = {}
 
+    @property
+    def current(self) -> Phase:
+        return self.phases[self.phase]
+
+    def steps(self, phase: Phase) -> int:
+        """Steps per epoch of a phase."""
+        return (phase.batches or self.batches).steps
+
+    def steps_done(self) -> int:
+        """Steps taken or left out until here."""
+        past = sum(phase.epochs * self.steps(phase) for phase in self.phases[: self.phase])
+        if self.phase == len(self.phases):
+            return past
+        return past + self.phase_epoch * self.steps(self.current) + self.step
+
     def train_epoch(self, progress: Progress) -> None:
         """Take the steps of this epoch that are still to be taken."""
+        phase = self.current
         self.model.train()
+        if phase.prepare:
+            phase.prepare(self.model)
         self.set_learning_rate()
-        phase = phase_of(self.phases, self.epoch)
-        for batch in self.batches.epoch(self.epoch, self.step):
+        for batch in (phase.batches or self.batches).epoch(self.epoch, self.step):
             self.total += self.train_step(phase, batch.to(self.device))
             self.step += 1
-            look = self.step % CHECK_EVERY == 0 or self.step == self.batches.steps
+            look = self.step % CHECK_EVERY == 0 or self.step == self.steps(phase)
             progress.update(note=self.checked_note() if look else "")
             if self.resume.due():
                 self.checked_note()
@@ -156,9 +122,12 @@ class _Loop:
         return loss.detach()
 
     def set_learning_rate(self) -> None:
-        factor = self.schedule.lr_factor ** (self.epoch // self.schedule.lr_step)
+        own = self.current.lr
+        epochs = self.epoch if own is None else self.phase_epoch
+        factor = self.schedule.lr_factor ** (epochs // self.schedule.lr_step)
         for group in self.optimiser.param_groups:
-            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+            first = group.setdefault("initial_lr", group["lr"])
+            group["lr"] = (first if own is None else own) * factor
 
     def checked_note(self) -> str:
         """The running mean loss as a note for the bar; WorkbenchError when it is not finite."""
@@ -171,28 +140,48 @@ class _Loop:
             )
         return f"epoch {self.epoch + 1}, loss {mean:.4g}"
 
-    def close_epoch(self, scores: SplitScores) -> None:
+    def close_epoch(self, scores: SplitScores, progress: Progress) -> None:
         """Record the epoch, keep its weights when they are the best, and write the state."""
         row = {
             "epoch": self.epoch + 1,
-            "phase": phase_of(self.phases, self.epoch).name,
-            "loss": self.total.item() / self.batches.steps,
+            "phase": self.current.name,
+            "loss": self.total.item() / self.steps(self.current),
             **validation_columns(scores),
             "lr": self.optimiser.param_groups[0]["lr"],
         }
-        self.history.append(row)
-        improved = not self.best or row["val_rsum"] > self.history[self.best - 1]["val_rsum"]
+        improved = all(row["val_rsum"] > other["val_rsum"] for other in self.history)
         self.stuck = self.stuck + 1 if is_collapsed(scores, row, improved) else 0
-        self.epoch, self.step = self.epoch + 1, 0
+        kept = self.history[self.best - 1]["val_rsum"] if self.best else -1.0
+        self.history.append(row)
+        self.epoch, self.phase_epoch, self.step = self.epoch + 1, self.phase_epoch + 1, 0
         self.total.zero_()
-        if improved:
+        if self.current.selects and row["val_rsum"] > kept:
             self.best, self.best_weights = self.epoch, copied(self.model.state_dict())
+            kept = row["val_rsum"]
+        self.close_phase(progress)
         self.save()
-        best = self.history[self.best - 1]["val_rsum"]
         say(
             f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, validation rsum "
-            f"{row['val_rsum']:.1f}, best {best:.1f} in epoch {self.best}"
+            f"{row['val_rsum']:.1f}"
+            + (f", best {kept:.1f} in epoch {self.best}" if self.best else "")
         )
+
+    def close_phase(self, progress: Progress) -> None:
+        """Go on to the next phase when this one is over."""
+        left = self.current.epochs - self.phase_epoch
+        if left and self.has_converged():
+            say(f"phase {self.current.name} has converged after {self.phase_epoch} epochs")
+            progress.update(left * self.steps(self.current))
+            left = 0
+        if not left:
+            self.phase, self.phase_epoch = self.phase + 1, 0
+
+    def has_converged(self) -> bool:
+        """Whether the last epoch of the phase lowered the mean loss by too small a share."""
+        if self.phase_epoch < 2 or not self.current.stop_below:
+            return False
+        before, after = (row["loss"] for row in self.history[-2:])
+        return bool(before - after < self.current.stop_below * abs(before))
 
     def raise_if_stuck(self, epochs: int) -> None:
         """WorkbenchError when the last `epochs` epochs were all collapsed."""
@@ -212,6 +201,8 @@ class _Loop:
                 "optimiser": self.optimiser.state_dict(),
                 "random": random_states(),
                 "epoch": self.epoch,
+                "phase": self.phase,
+                "phase_epoch": self.phase_epoch,
                 "step": self.step,
                 "total": self.total,
                 "history": self.history,
@@ -230,19 +221,11 @@ class _Loop:
         self.optimiser.load_state_dict(state["optimiser"])
         restore_random_states(state["random"])
         self.epoch, self.step = state["epoch"], state["step"]
+        self.phase, self.phase_epoch = state["phase"], state["phase_epoch"]
         self.best, self.stuck = state["best"], state["stuck"]
         self.total = state["total"].to(self.device)
         self.history, self.best_weights = state["history"], state["best_weights"]
         say(f"continuing after {self.epoch} epochs and {self.step} steps")
-
-
-def phase_of(phases: Sequence[Phase], epoch: int) -> Phase:
-    """The phase that an epoch (from 0) belongs to."""
-    for phase in phases:
-        if epoch < phase.epochs:
-            return phase
-        epoch -= phase.epochs
-    raise IndexError(f"{epoch} epochs after the last phase")
 
 
 def copied(weights: Mapping[str, torch.Tensor]) -> Weights:

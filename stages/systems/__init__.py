@@ -18,8 +18,8 @@ from torch import nn
 
 from pipeline.errors import WorkbenchError
 from pipeline.files import sha256_file
+from pipeline.phases import Batches, Phase, Schedule
 from pipeline.score_file import SplitScores
-from pipeline.training import Batches, Phase, Schedule
 
 SYSTEMS = {
     "cca": "stages.systems.cca",

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from pipeline.phases import Phase
 from pipeline.sections import Ranking
-from pipeline.training import Phase
 
 MakeLoss = Callable[[str], Callable[..., torch.Tensor]]
 Arguments = Callable[[Any, Any], tuple[torch.Tensor, ...]]

@@ -11,11 +11,11 @@ from models.two_branch import TwoBranch
 from pipeline.checkpoint import Checkpoint
 from pipeline.neighbours import NeighbourBatches, Neighbourhood
 from pipeline.optimisers import optimiser
+from pipeline.phases import Schedule
 from pipeline.score_file import SplitScores
 from pipeline.scoring import score_vectors
 from pipeline.sections import Params
 from pipeline.sources import FeatureRows, feature_moments
-from pipeline.training import Schedule
 from stages.systems import Inputs, TrainingJob
 from stages.systems.ranking import ranking_phases
 from stages.systems.vectors import identity, open_inputs, splits

@@ -11,11 +11,11 @@ from models.vse import VSE
 from pipeline.batches import Batch, PairBatches, Split, read_split
 from pipeline.checkpoint import Checkpoint, feature_identity
 from pipeline.feature_store import FeatureFile
+from pipeline.phases import Schedule
 from pipeline.score_file import SplitScores
 from pipeline.scoring import score_vectors
 from pipeline.sections import Params
 from pipeline.sources import FeatureRows, encode_captions, feature_moments, open_vectors
-from pipeline.training import Schedule
 from pipeline.vocabulary import Vocabulary, load_word_vectors
 from stages.systems import Inputs, TrainingJob
 from stages.systems.ranking import ranking_phases

@@ -20,14 +20,15 @@ from pipeline import files
 from pipeline.batches import PairBatches, Split
 from pipeline.checkpoint import Description, write_checkpoint
 from pipeline.curves import curve_tsv
+from pipeline.phases import Phase, Schedule
 from pipeline.resume import ResumeFile
 from pipeline.scoring import score_vectors
 from pipeline.sources import TokenRows
-from pipeline.training import Phase, Schedule, fit
+from pipeline.training import fit
 
 CPU = torch.device("cpu")
-# An epoch has 5 steps, each followed by a write, and one more write at its end.
-POINTS = ["never", "step 1", "step 8", "write 3", "write 6", "validation 2"]
+# An epoch has 5 steps (4 in the second phase), each followed by a write, one more at its end.
+POINTS = ["never", "step 1", "step 8", "step 12", "write 3", "write 6", "write 11", "validation 2"]
 
 
 def toy_split(count, seed):
@@ -58,7 +59,8 @@ class Killer:
 
 
 def train(folder, output, killer, interval):
-    """Three phases of a loss that draws from every random generator."""
+    """Three phases of a loss that draws from every random generator; the second has batches and a
+    learning rate of its own, trains a part of the model, and ends when it has converged."""
     torch.set_num_threads(1)
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002
@@ -89,8 +91,22 @@ def train(folder, output, killer, interval):
         model,
         torch.optim.Adam(model.parameters(), lr=0.01),
         [
-            Phase(f"margin {m}", 1, objective_of(RankingLoss("sum_margin", m)))
-            for m in (0.1, 0.2, 0.3)
+            Phase("first", 1, objective_of(RankingLoss("sum_margin", 0.1))),
+            Phase(
+                "second",
+                4,
+                objective_of(RankingLoss("sum_margin", 0.2)),
+                batches=PairBatches(toy_split(10, 0), 5, seed=4),
+                prepare=lambda model: model.text.requires_grad_(False),
+                lr=0.02,
+                stop_below=1.0,
+            ),
+            Phase(
+                "third",
+                1,
+                objective_of(RankingLoss("sum_margin", 0.3)),
+                prepare=lambda model: model.text.requires_grad_(True),
+            ),
         ],
         PairBatches(toy_split(10, 0), 4, seed=3),
         score,

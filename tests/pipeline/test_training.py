@@ -1,5 +1,6 @@
 """The training loop: kills at any point, schedule, phases, best epoch, and honest failure."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -16,10 +17,11 @@ from pipeline.batches import PairBatches
 from pipeline.curves import curve_tsv, is_collapsed, validation_columns
 from pipeline.errors import WorkbenchError
 from pipeline.metrics import retrieval_ranks, summarise
+from pipeline.phases import Phase, Schedule
 from pipeline.resume import ResumeFile
 from pipeline.score_file import SplitScores
 from pipeline.scoring import score_vectors
-from pipeline.training import Phase, Schedule, fit, phase_of
+from pipeline.training import fit
 
 HERE = Path(__file__).parent
 CPU = torch.device("cpu")
@@ -121,13 +123,6 @@ def test_bf16_trains_close_to_fp32(toy, tmp_path):
     assert all(value.dtype == torch.float32 for value in reduced.weights.values())
 
 
-def test_phases_follow_each_other():
-    phases = [Phase("a", 2, None), Phase("b", 1, None), Phase("c", 3, None)]
-    assert "".join(phase_of(phases, epoch).name for epoch in range(6)) == "aabccc"
-    with pytest.raises(IndexError):
-        phase_of(phases, 6)
-
-
 def test_each_phase_has_its_objective(toy):
     used = []
 
@@ -142,6 +137,71 @@ def test_each_phase_has_its_objective(toy):
     history = toy.fit().history
     assert used == ["a"] * 5 + ["b"] * 10
     assert [row["phase"] for row in history] == ["a", "b", "b"]
+
+
+def test_a_phase_may_have_batches_a_rate_and_a_score_of_its_own(toy):
+    sizes, scored = [], []
+
+    def objective(model, batch):
+        sizes.append(len(batch))
+        return toy.objective(model, batch)
+
+    def score():
+        scored.append(1)
+        return toy.score()
+
+    other = PairBatches(toy_split(10, 0), 10, seed=3)
+    toy.phases = [
+        Phase("a", 3, objective),
+        Phase("b", 3, objective, batches=other, lr=0.1, score=score),
+        Phase("c", 1, objective),
+    ]
+    history = toy.fit().history
+    assert sizes == [4] * 15 + [10] * 6 + [4] * 5
+    # halved every 2 epochs: of all of them, or of the phase's own where it has a rate
+    rates = [0.01, 0.01, 0.005, 0.1, 0.1, 0.05, 0.00125]
+    assert [row["lr"] for row in history] == rates
+    assert len(scored) == 3
+
+
+def test_prepare_says_which_parts_are_trained_and_comes_after_training_mode(toy):
+    seen = []
+
+    def prepare(model):
+        seen.append(model.training)
+        model.text.requires_grad_(False)
+
+    before = {name: value.clone() for name, value in toy.model.state_dict().items()}
+    toy.phases = [Phase("images only", 2, toy.objective, prepare=prepare)]
+    toy.fit()
+    changed = {n for n, v in toy.model.state_dict().items() if not torch.equal(v, before[n])}
+    assert changed == {"image_projection.weight", "image_projection.bias"}
+    assert seen == [True, True]
+
+
+def test_a_phase_ends_when_the_loss_falls_by_too_small_a_share(toy, tmp_path):
+    toy.phases = [Phase("long", 8, toy.objective)]
+    losses = [row["loss"] for row in toy.fit().history]
+    shares = [(one - two) / one for one, two in itertools.pairwise(losses)]
+    # the smallest share that is not the first to be undercut
+    limit = sorted(shares[:4])[1]
+    first = next(epoch for epoch, share in enumerate(shares) if share < limit) + 2
+    other = Toy(tmp_path / "stopped")
+    other.phases = [
+        Phase("long", 8, other.objective, stop_below=limit),
+        Phase("next", 1, other.objective),
+    ]
+    assert [row["phase"] for row in other.fit().history] == ["long"] * first + ["next"]
+
+
+def test_epochs_of_a_phase_that_does_not_select_are_not_kept(toy):
+    toy.phases = [
+        Phase("a", 3, toy.objective, selects=False),
+        Phase("b", 1, toy.objective, lr=1e-9),
+    ]
+    fitted = toy.fit()
+    assert fitted.epoch == 4
+    assert fitted.rsum == fitted.history[3]["val_rsum"]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
