@@ -1,11 +1,5 @@
-"""Finished weights with what is needed to use them again: safetensors and one metadata entry.
+"""Finished weights with what is needed to use them again: sizes, parameters, inputs."""
 
-All metadata is JSON under a single key: safetensors writes several keys in an order that changes
-from process to process, and the same training must give the same bytes.
-"""
-
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +7,11 @@ from typing import Any, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from pipeline.errors import WorkbenchError, listing
-from pipeline.files import atomic_path
+from pipeline.weight_file import damaged, read_weights, write_weights
 
-KEY = "vse_workbench"
 SCHEMA_VERSION = 1
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -109,11 +100,7 @@ def write_checkpoint(
     path: Path | str, weights: Mapping[str, torch.Tensor], description: Description
 ) -> None:
     """Write weights and description atomically; the same content gives the same bytes."""
-    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
-    entry = description.model_dump(mode="json")
-    text = as_text(entry | {"sha256": content_digest(entry, tensors)})
-    with atomic_path(path) as temporary:
-        save_file(tensors, temporary, {KEY: text})
+    write_weights(path, weights, description.model_dump(mode="json"))
 
 
 def read_checkpoint(path: Path | str, model: str) -> Checkpoint:
@@ -123,10 +110,7 @@ def read_checkpoint(path: Path | str, model: str) -> Checkpoint:
     system, or holds values that are not finite.
     """
     path = Path(path)
-    entry, weights = _read(path)
-    digest = entry.pop("sha256", None)
-    if entry.get("schema_version") != SCHEMA_VERSION:
-        raise damaged(path, f"schema_version {entry.get('schema_version')}, not {SCHEMA_VERSION}")
+    entry, weights, digest = read_weights(path, "checkpoint", SCHEMA_VERSION)
     try:
         description = Description.model_validate(entry)
     except ValidationError as error:
@@ -136,11 +120,6 @@ def read_checkpoint(path: Path | str, model: str) -> Checkpoint:
         raise WorkbenchError(
             f"{path}: weights of the model {description.model!r}, not of {model!r}"
         )
-    if digest != content_digest(entry, weights):
-        raise damaged(path, "its content does not match its sha256")
-    broken = [name for name, value in weights.items() if not torch.isfinite(value).all()]
-    if broken:
-        raise damaged(path, f"NaN or infinity in {listing(broken)}")
     return Checkpoint(path, weights, description, digest)
 
 
@@ -154,40 +133,6 @@ def feature_identity(attributes: Mapping[str, Any], kind: str = "features") -> d
     return {f"{kind}_{key}": str(attributes[key]) for key in keys if key in attributes}
 
 
-def content_digest(entry: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> str:
-    """SHA-256 over metadata and weights: safetensors has no checksum of its own."""
-    digest = hashlib.sha256(as_text(entry).encode())
-    for name, value in sorted(weights.items()):
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\0".encode())
-        digest.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def as_text(entry: Mapping[str, Any]) -> str:
-    """JSON with sorted keys."""
-    return json.dumps(entry, sort_keys=True, allow_nan=False)
-
-
-def damaged(path: Path, why: str) -> WorkbenchError:
-    """The error for a checkpoint that cannot be used."""
-    return WorkbenchError(f"{path}: damaged or foreign checkpoint: {why}", "train again: dvc repro")
-
-
 def shown(value: str | None) -> str:
     """A value for a message, digests cut short."""
     return "nothing" if value is None else value[:40] + ("..." if len(value) > 40 else "")
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Metadata entry and weights of a safetensors file; WorkbenchError when it is none of ours."""
-    if not path.is_file():
-        raise WorkbenchError(f"{path}: no such checkpoint", "train it with: dvc repro")
-    try:
-        with safe_open(path, framework="pt") as file:
-            entry = json.loads((file.metadata() or {}).get(KEY, "null"))
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, ValueError, RecursionError) as error:
-        raise damaged(path, str(error).splitlines()[0]) from None
-    if not isinstance(entry, dict):
-        raise damaged(path, f"no metadata under {KEY!r}")
-    return entry, weights
