@@ -1,4 +1,4 @@
-"""Encoders that turn a sequence of word ids into one vector.
+"""Encoders that turn a sequence of word ids into one vector, or into one vector per word.
 
 Apart from the models that use them, because one text encoder serves several variants.
 """
@@ -7,19 +7,23 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
+from models.bigru import bidirectional_mean
 
-class GRUEncoder(nn.Module):
-    """Word embedding, one-layer GRU, state after the last word (Sun et al. 2019, section 2.1).
+
+class _WordGRU(nn.Module):
+    """Word embeddings and a one-layer GRU over them: what the encoders below share.
 
     vocabulary_size: V, row 0 is padding; word_dim: width of a word embedding; hidden: width of
     the state. Embeddings and gate matrices start from Glorot's uniform draw, biases from zero
-    (section 3.3).
+    (Sun et al. 2019, section 3.3).
     """
 
-    def __init__(self, vocabulary_size: int, word_dim: int, hidden: int) -> None:
+    def __init__(
+        self, vocabulary_size: int, word_dim: int, hidden: int, bidirectional: bool
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary_size, word_dim, padding_idx=0)
-        self.gru = nn.GRU(word_dim, hidden, batch_first=True)
+        self.gru = nn.GRU(word_dim, hidden, batch_first=True, bidirectional=bidirectional)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -48,13 +52,50 @@ class GRUEncoder(nn.Module):
             self.words.weight.copy_(matrix)
             self.words.weight[0].zero_()
 
+    def states(
+        self, tokens: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[PackedSequence, torch.Tensor]:
+        """All states, packed, and the last ones (directions, B, hidden).
+
+        Packing means that what stands in the padding is never read.
+        """
+        packed = pack_padded_sequence(tokens, lengths, batch_first=True, enforce_sorted=False)
+        return self.gru(PackedSequence(self.words(packed.data), *packed[1:]))
+
+
+class GRUEncoder(_WordGRU):
+    """Word embedding, one-layer GRU, state after the last word (Sun et al. 2019, section 2.1)."""
+
+    def __init__(self, vocabulary_size: int, word_dim: int, hidden: int) -> None:
+        super().__init__(vocabulary_size, word_dim, hidden, bidirectional=False)
+
     def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """States after the last words.
 
         tokens: (B, T) word ids, padded at the end; lengths: (B,) numbers of words, at least 1, on
         the CPU. Returns (B, hidden). What stands in the padding is never read.
         """
-        packed = pack_padded_sequence(tokens, lengths, batch_first=True, enforce_sorted=False)
-        embedded = PackedSequence(self.words(packed.data), *packed[1:])
-        _, last = self.gru(embedded)
+        _, last = self.states(tokens, lengths)
         return last[0]
+
+
+class BiGRUEncoder(_WordGRU):
+    """Word embedding, one-layer GRU in both directions, their mean at every word.
+
+    Chen and Luo 2020, eq. 1-3; Lee et al. 2018.
+    """
+
+    def __init__(self, vocabulary_size: int, word_dim: int, hidden: int) -> None:
+        super().__init__(vocabulary_size, word_dim, hidden, bidirectional=True)
+
+    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """One vector per word, zeros in the padding.
+
+        tokens: (B, T) word ids, padded at the end; lengths: (B,) numbers of words, at least 1, on
+        the CPU. Returns (B, T, hidden). What stands in the padding is never read.
+        """
+        present = torch.arange(tokens.shape[1]) < lengths.cpu()[:, None]
+        numbers = present.new_zeros(present.shape, dtype=torch.int64)
+        numbers[present] = torch.arange(int(present.sum()))
+        rows = self.words(tokens[present.to(tokens.device)])
+        return bidirectional_mean(self.gru, rows, numbers, lengths)

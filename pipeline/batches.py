@@ -9,6 +9,7 @@ can be taken up in its middle.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ import torch
 from pipeline.corpus import in_split, load_captions, load_images
 from pipeline.errors import WorkbenchError, listing
 
-ImageSource = Callable[[np.ndarray], torch.Tensor]
+ImageSource = Callable[[np.ndarray], Any]  # a tensor, or regions with a device of their own
 CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 
 
@@ -25,12 +26,12 @@ CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 class Batch:
     """B pairs of an image and a caption that describes it.
 
-    images: (B, D) features; captions: (B, T) word ids, padded at the end; lengths: (B,) words per
-    caption, always on the CPU; groups: (B,) integers, equal where pairs are not each other's
-    negatives.
+    images: (B, D) features, or pipeline.region_rows.Regions; captions: (B, T) word ids, padded at
+    the end; lengths: (B,) words per caption, always on the CPU; groups: (B,) integers, equal where
+    pairs are not each other's negatives.
     """
 
-    images: torch.Tensor
+    images: Any
     captions: torch.Tensor
     lengths: torch.Tensor
     groups: torch.Tensor

@@ -20,7 +20,7 @@ Module = TypeVar("Module", bound=nn.Module)
 class Description(BaseModel):
     """What a checkpoint says about itself.
 
-    model: name of the system; architecture: the network's sizes; params: values of params.yaml
+    model: name of the system; architecture: the network's arguments; params: values of params.yaml
     that the training read; inputs: what identifies its inputs (network behind the features,
     digest of the vocabulary); epoch, val_rsum: which epoch's weights these are and their rsum.
     """
@@ -29,7 +29,7 @@ class Description(BaseModel):
 
     schema_version: int = SCHEMA_VERSION
     model: str
-    architecture: dict[str, int]
+    architecture: Mapping[str, bool | int | float | str]
     params: dict[str, Any]
     inputs: dict[str, str]
     epoch: int

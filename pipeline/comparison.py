@@ -16,17 +16,23 @@ MAX_METRICS_BYTES = 1 << 20
 LARGEST_RANK = 10**12
 WAYS = ("i2t", "t2i")
 NAIVE = "naive"
+SHORTLIST = "shortlist"
+SAID = ("protocol", SHORTLIST)  # keys of a metrics file that are not criteria
 CRITERION = re.compile(r"[a-z][a-z0-9_]*")
 REMEDY = "write it again with: dvc repro evaluate"
 
 
 @dataclass(frozen=True)
 class Result:
-    """One model: its name, criterion -> figures with naive first, and its rank file."""
+    """One model: its name, criterion -> figures with naive first, and its rank file.
+
+    shortlist: images per caption that had a full score, None where all had.
+    """
 
     name: str
     criteria: dict[str, dict[str, Any]]
     record: RankRecord
+    shortlist: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,8 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
                 f"{path}: protocol {content['protocol']}, but its rank file says {record.protocol}",
                 REMEDY,
             )
-        results.append(Result(path.stem, _criteria(content), record))
+        shortlist = content.get(SHORTLIST)
+        results.append(Result(path.stem, _criteria(content), record, shortlist))
         _check_intervals(path, results[-1])
     if partners:
         raise WorkbenchError(f"rank files without a metrics file: {', '.join(sorted(partners))}")
@@ -95,6 +102,11 @@ def read_metrics(path: Path) -> dict[str, Any]:
         _check_number(path, content, f"{criterion}.rsum", 600)
     if not isinstance(content.get("protocol"), str):
         raise WorkbenchError(f"{path}: no protocol", REMEDY)
+    shortlist = content.get(SHORTLIST, 1)
+    if type(shortlist) is not int or not 1 <= shortlist <= LARGEST_RANK:
+        raise WorkbenchError(
+            f"{path}: {SHORTLIST} = {shortlist!r}; allowed are whole numbers from 1", REMEDY
+        )
     return dict(content)
 
 
@@ -128,6 +140,16 @@ def best_of(rows: Sequence[Row]) -> list[list[bool]]:
     return [[value == top for value, top in zip(row, best, strict=True)] for row in table]
 
 
+def shortlist_notes(results: Sequence[Result]) -> list[str]:
+    """A line per model whose full score was not computed for every pair."""
+    return [
+        f"{result.name}: {result.shortlist} of {len(result.record.image_ids):,} images per caption "
+        "were scored in full, all others are ranked behind them."
+        for result in results
+        if result.shortlist is not None and result.shortlist < len(result.record.image_ids)
+    ]
+
+
 def shown(value: float) -> str:
     """A figure as printed everywhere, one decimal."""
     return f"{value:.1f}"
@@ -145,6 +167,7 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
         f"Recalls in percent; i2t: image queries, t2i: caption queries; {share}: bootstrap "
         "interval of rsum.",
         *transductive_note(rows_of(results)),
+        *shortlist_notes(results),
         "",
         *table(results, share),
     ]
@@ -199,7 +222,7 @@ def _cells(row: Row, best: Sequence[bool]) -> list[str]:
 
 
 def _criteria(content: Mapping[str, Any]) -> dict[str, Any]:
-    others = {name: part for name, part in content.items() if name not in (NAIVE, "protocol")}
+    others = {name: part for name, part in content.items() if name not in (NAIVE, *SAID)}
     return {NAIVE: content[NAIVE], **others}
 
 

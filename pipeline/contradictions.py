@@ -20,7 +20,20 @@ def contradictions(values: dict[str, Any]) -> Iterator[str]:
             node = node.get(part) if isinstance(node, dict) else None
         return node
 
-    for check in (_raw, _vocabulary, _image_features, _sentences, _two_branch, _epochs):
+    checks = (
+        _raw,
+        _vocabulary,
+        _word_vectors,
+        _detector,
+        _image_features,
+        _regions,
+        _sentences,
+        _two_branch,
+        _dual_path,
+        _dp_rnn,
+        _epochs,
+    )
+    for check in checks:
         yield from check(get)
 
 
@@ -49,22 +62,76 @@ def _vocabulary(get: Get) -> Iterator[str]:
                 f"vocabulary.background = {background}: "
                 "needs a source of vectors other than 'train'"
             )
-        word_dim, dim = get("vse.word_dim"), get("vocabulary.dim")
-        if get("vse.word_vectors") == "pretrained" and word_dim != dim:
+
+
+def _word_vectors(get: Get) -> Iterator[str]:
+    dim = get("vocabulary.dim")
+    for model in ("vse", "dual_path", "scan", "dp_rnn"):
+        word_dim, pretrained = get(f"{model}.word_dim"), get(f"{model}.word_vectors")
+        if get("vocabulary.source") == "train" and pretrained == "pretrained" and word_dim != dim:
             yield (
-                f"vse.word_dim = {word_dim!r}: must equal vocabulary.dim = {dim!r} "
-                "when vse.word_vectors is 'pretrained'"
+                f"{model}.word_dim = {word_dim!r}: must equal vocabulary.dim = {dim!r} "
+                f"when {model}.word_vectors is 'pretrained'"
             )
 
 
+def _detector(get: Get) -> Iterator[str]:
+    weights, dataset = get("detector.weights"), get("dataset")
+    architecture, names = get("detector.architecture"), get("detector.names")
+    if weights == "train" and dataset in ("karpathy_json", "captions_csv", "cuhk_pedes"):
+        yield (
+            f"detector.weights = 'train': the dataset {dataset!r} has no boxes to learn from; "
+            "set it to random or to the path of a detector's weights"
+        )
+    if weights == "train" and architecture == "c4_resnet101":
+        yield (
+            "detector.weights = 'train': the c4_resnet101 is not trained here; "
+            "give the path of its weights, or train an fpn_resnet18"
+        )
+    named = weights in ("train", "random", "") or not isinstance(weights, str)
+    if not named and not os.path.isfile(weights):
+        yield (
+            f"detector.weights = {weights!r}: no such file; "
+            "allowed are train, random or the path of a detector's weights"
+        )
+    layers, anchors = get("detector.layers"), get("detector.anchors")
+    if isinstance(anchors, list) and isinstance(layers, int) and len(anchors) != layers:
+        yield (
+            f"detector.anchors: {len(anchors)} lists for detector.layers = {layers}; "
+            "every layer needs a list of anchor sides"
+        )
+    if isinstance(names, str) and names and not os.path.isdir(names):
+        yield f"detector.names = {names!r}: no such folder"
+
+
 def _image_features(get: Get) -> Iterator[str]:
-    weights = get("image_features.weights")
-    named = weights in ("random", "imagenet", "") or not isinstance(weights, str)
+    weights, model = get("image_features.weights"), get("image_features.model")
+    named = weights in ("random", "imagenet", "detector", "") or not isinstance(weights, str)
     if not named and not os.path.isfile(weights):
         yield (
             f"image_features.weights = {weights!r}: no such file; "
-            "allowed are random, imagenet or the path of a state dict"
+            "allowed are detector, random, imagenet or the path of a state dict"
         )
+    architecture = get("detector.architecture")
+    if weights == "detector" and f"fpn_{model}" != architecture is not None:
+        yield (
+            f"image_features.weights = 'detector': a {architecture!r} does not hold a {model!r}; "
+            "give both the same ResNet, as fpn_resnet18 and resnet18, or choose other weights"
+        )
+
+
+def _regions(get: Get) -> Iterator[str]:
+    source, path = get("regions.source"), get("regions.path")
+    if source == "detector" and path is not None:
+        yield f"regions.path = {path!r}: must be null when source is 'detector'"
+    if source in ("tsv", "scan_npy", "butd_h5"):
+        if path is None:
+            yield f"regions.path = None: source {source!r} needs the path of its files"
+        elif isinstance(path, str) and not os.path.exists(path):
+            yield f"regions.path = {path!r}: no such file or folder"
+    low, high = get("regions.min"), get("regions.max")
+    if type(low) is int and type(high) is int and low > high:
+        yield f"regions.min = {low}: must not exceed regions.max = {high}"
 
 
 def _sentences(get: Get) -> Iterator[str]:
@@ -106,9 +173,54 @@ def _two_branch(get: Get) -> Iterator[str]:
         yield "two_branch.weights: all are 0; at least one term must have another weight"
 
 
+def _dual_path(get: Get) -> Iterator[str]:
+    resize, crop = get("dual_path.resize"), get("dual_path.crop")
+    if type(resize) is int and type(crop) is int and crop > resize:
+        yield f"dual_path.crop = {crop}: must not exceed dual_path.resize = {resize}"
+    phases = get("dual_path.phases")
+    listed = phases if isinstance(phases, list | tuple) else []
+    run = [p for p in listed if isinstance(p, dict) and p.get("epochs") != 0]
+    if listed and not run:
+        yield "dual_path.phases: none has epochs; at least one must"
+    for number, phase in enumerate(listed):
+        yield from _phase(f"dual_path.phases.{number}", phase)
+    if run and "image_cnn" in _parts(run[0]):
+        yield (
+            f"dual_path.phases: {run[0].get('name')!r} comes first and trains image_cnn while the "
+            "other parts are random; begin with a phase that leaves image_cnn out"
+        )
+
+
+def _phase(key: str, phase: Any) -> Iterator[str]:
+    if not isinstance(phase, dict):
+        return
+    if phase.get("images") == "features" and "image_cnn" in _parts(phase):
+        yield f"{key}.train: image_cnn can be trained on images = 'pixels' only"
+    weights = phase.get("weights")
+    if isinstance(weights, dict) and weights and all(value == 0 for value in weights.values()):
+        yield f"{key}.weights: all are 0; at least one term must have another weight"
+
+
+def _parts(phase: dict[str, Any]) -> list[Any]:
+    parts = phase.get("train")
+    return list(parts) if isinstance(parts, list | tuple) else []
+
+
+def _dp_rnn(get: Get) -> Iterator[str]:
+    epochs = {name: get(f"dp_rnn.training.epochs.{name}") for name in ("recurrent", "all")}
+    if get("dp_rnn.recurrent") is True and all(value == 0 for value in epochs.values()):
+        yield (
+            "dp_rnn.training.epochs: recurrent and all are 0, but dp_rnn.recurrent = True; give "
+            "one of them epochs or set dp_rnn.recurrent to false"
+        )
+    matching = get("dp_rnn.training.epochs.matching")
+    if get("dp_rnn.recurrent") is False and matching == 0 == epochs["all"]:
+        yield "dp_rnn.training.epochs: matching and all are 0; one of them must have epochs"
+
+
 def _epochs(get: Get) -> Iterator[str]:
     warmup = get("ranking.warmup_epochs")
-    for model in ("vse", "two_branch"):
+    for model in ("vse", "two_branch", "scan"):
         epochs = get(f"{model}.training.epochs")
         if isinstance(warmup, int) and isinstance(epochs, int) and warmup >= epochs:
             yield (

@@ -21,6 +21,9 @@ INFRASTRUCTURE = (
     "pipeline.params",
     "pipeline.runtime",
     "pipeline.sections",
+    "pipeline.sections.inputs",
+    "pipeline.sections.models",
+    "pipeline.sections.types",
 )
 
 

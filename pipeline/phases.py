@@ -36,8 +36,9 @@ class Phase:
     batches, score: of this phase alone, None: those of `fit`; prepare: called on the model in
     training mode before every epoch, to say which parts are trained; lr: learning rate at the
     start of the phase, decayed by the phase's own epochs, None: that of the optimiser, decayed by
-    all epochs; stop_below: the phase ends after an epoch that lowers the mean loss by a smaller
-    share than this, 0 for never; selects: whether its epochs may be kept.
+    all epochs; stop_below: the phase ends after three epochs whose mean loss is lower than that of
+    the three before by a smaller share than this, 0 for never; selects: whether its epochs may be
+    kept; ranks: whether its objective pushes scores apart, so that equal ones are a collapse.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Phase:
     stop_below: float = 0.0
     score: Callable[[], SplitScores] | None = None
     selects: bool = True
+    ranks: bool = True
 
 
 @dataclass(frozen=True)

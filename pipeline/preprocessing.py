@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from PIL import Image
 from torch import Tensor
 from torchvision.models import get_model_weights
+
+from pipeline.errors import WorkbenchError, listing
 
 # A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
 MAX_ASPECT = 50
@@ -46,15 +49,18 @@ class Preprocessing:
         """Number of views whose features are averaged."""
         return {"center": 1, "flip": 2, "ten_crop": 10}[self.views]
 
-    def crops(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """(C, 3, S, S) bytes, C crops of an RGB image: the centre, or corners and centre."""
+    def resized(self, image: Image.Image) -> Image.Image:
+        """The image with its shorter side resized."""
         width, height = image.size
         shorter = min(width, height)
         # Integer division as in torchvision, so that published features are met to the pixel.
         size = (self.resize * width // shorter, self.resize * height // shorter)
-        if size != image.size:
-            image = image.resize(size, self.resampling)
-        left, top = size[0] - self.crop, size[1] - self.crop
+        return image if size == image.size else image.resize(size, self.resampling)
+
+    def crops(self, image: Image.Image) -> npt.NDArray[np.uint8]:
+        """(C, 3, S, S) bytes, C crops of an RGB image: the centre, or corners and centre."""
+        image = self.resized(image)
+        left, top = image.width - self.crop, image.height - self.crop
         corners = [(round(left / 2.0), round(top / 2.0))]
         if self.views == "ten_crop":
             corners = [(0, 0), (left, 0), (0, top), (left, top), *corners]
@@ -71,6 +77,18 @@ class Preprocessing:
             yield view
             if self.views != "center":
                 yield view.flip(-1)
+
+
+def check_aspect(images: pd.DataFrame) -> None:
+    """Raise WorkbenchError naming the images that are much longer than wide, or wider than long."""
+    longer = images[["width", "height"]].max(axis=1)
+    extreme = longer > MAX_ASPECT * images[["width", "height"]].min(axis=1)
+    if extreme.any():
+        raise WorkbenchError(
+            f"images more than {MAX_ASPECT} times as long as wide: "
+            f"{listing(images.loc[extreme, 'path'], 5)}",
+            "crop them or remove them from the corpus",
+        )
 
 
 def preprocessing_of(model: str, size: int | None, views: str) -> Preprocessing:

@@ -19,6 +19,7 @@ from pipeline.runtime import Progress, say
 from pipeline.score_file import SplitScores
 
 CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
+WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has converged
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
 
 
@@ -150,7 +151,8 @@ class _Loop:
             "lr": self.optimiser.param_groups[0]["lr"],
         }
         improved = all(row["val_rsum"] > other["val_rsum"] for other in self.history)
-        self.stuck = self.stuck + 1 if is_collapsed(scores, row, improved) else 0
+        collapsed = self.current.ranks and is_collapsed(scores, row, improved)
+        self.stuck = self.stuck + 1 if collapsed else 0
         kept = self.history[self.best - 1]["val_rsum"] if self.best else -1.0
         self.history.append(row)
         self.epoch, self.phase_epoch, self.step = self.epoch + 1, self.phase_epoch + 1, 0
@@ -177,10 +179,15 @@ class _Loop:
             self.phase, self.phase_epoch = self.phase + 1, 0
 
     def has_converged(self) -> bool:
-        """Whether the last epoch of the phase lowered the mean loss by too small a share."""
-        if self.phase_epoch < 2 or not self.current.stop_below:
+        """Whether the last epochs of the phase lowered the mean loss by too small a share.
+
+        WINDOW epochs are compared with as many before them: the first ones of a softmax over many
+        classes stand still, too, and single epochs are noisy.
+        """
+        if self.phase_epoch < 2 * WINDOW or not self.current.stop_below:
             return False
-        before, after = (row["loss"] for row in self.history[-2:])
+        losses = [row["loss"] for row in self.history[-2 * WINDOW :]]
+        before, after = sum(losses[:WINDOW]), sum(losses[WINDOW:])
         return bool(before - after < self.current.stop_below * abs(before))
 
     def raise_if_stuck(self, epochs: int) -> None:

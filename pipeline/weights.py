@@ -5,6 +5,8 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
 from urllib.error import URLError
 
 import torch
@@ -18,6 +20,14 @@ from pipeline.preprocessing import published_weights
 from pipeline.runtime import say
 
 CONNECT_SECONDS = 10.0
+NESTED = ("model", "state_dict")  # where checkpoints of other programs have their state dict
+SAVE = "save the state dict itself with: torch.save(model.state_dict(), path)"
+CONVERT = (
+    "pickled arrays run code when they are read, so convert them yourself, if you trust the file: "
+    "import pickle, torch, safetensors.torch as s; w = pickle.load(open('in.pkl', 'rb'), "
+    "encoding='latin1'); s.save_file({k: torch.tensor(v) for k, v in w.get('model', w).items()}, "
+    "'out.safetensors')"
+)
 
 
 def published_state(model: str, weights: str) -> dict[str, Tensor] | None:
@@ -30,7 +40,8 @@ def published_state(model: str, weights: str) -> dict[str, Tensor] | None:
 def read_state_dict(path: Path | str) -> dict[str, Tensor]:
     """Name -> tensor from a .safetensors file or a state dict saved with torch.save.
 
-    Only tensors are read (`weights_only`); WorkbenchError for anything else.
+    A checkpoint that has its state dict under `model` or `state_dict` is unwrapped. Only tensors
+    and plain values are read (`weights_only`); WorkbenchError for anything else.
     """
     path = Path(path)
     try:
@@ -44,16 +55,32 @@ def read_state_dict(path: Path | str) -> dict[str, Tensor]:
     except (SafetensorError, OSError, MemoryError) as error:
         raise WorkbenchError(f"{path}: not readable as weights: {_brief(error)}") from None
     except Exception as error:  # torch's unpickler raises nearly any type on damaged files
+        # torch's own words on this advise to open the file all the same.
+        unsafe = isinstance(error, UnpicklingError)
+        why = "damaged, or it holds other things than tensors" if unsafe else _brief(error)
         raise WorkbenchError(
-            f"{path}: not a plain state dict: {_brief(error)}",
-            "save one with: torch.save(model.state_dict(), path)",
+            f"{path}: not a plain state dict: {why}",
+            CONVERT if path.suffix == ".pkl" else SAVE,
         ) from None
-    if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
+    state = _unwrapped(state)
+    if not _holds_tensors(state):
         raise WorkbenchError(
             f"{path}: holds a {type(state).__name__} of other things than tensors",
-            "save the state dict itself with: torch.save(model.state_dict(), path)",
+            SAVE,
         )
     return {str(name): value for name, value in state.items()}
+
+
+def _unwrapped(state: Any) -> Any:
+    """The state dict in a checkpoint, where exactly one of the known keys holds one."""
+    if isinstance(state, Mapping):
+        inner = [state[key] for key in NESTED if _holds_tensors(state.get(key))]
+        return inner[0] if len(inner) == 1 else state
+    return state
+
+
+def _holds_tensors(state: Any) -> bool:
+    return isinstance(state, Mapping) and all(isinstance(v, Tensor) for v in state.values())
 
 
 def imagenet_state(model: str) -> dict[str, Tensor]:

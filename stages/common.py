@@ -42,6 +42,8 @@ def command(function: Callable[..., None]) -> click.Command:
 def model_inputs(function: Callable[..., None]) -> Callable[..., None]:
     """The artefacts a model may read, as options."""
     for option in (
+        click.option("--classes", type=existing, help="Pseudo classes; for dual_path."),
+        click.option("--network", type=existing, help="Network behind the image features."),
         click.option(
             "--text", type=existing, required=True, help="Vocabulary folder or sentence features."
         ),

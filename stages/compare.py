@@ -22,6 +22,7 @@ from stages.common import command, existing, target
 @click.option(
     "--curves", type=existing, multiple=True, help="Curve (TSV) of a model, if it has one."
 )
+@click.option("--attention", type=existing, multiple=True, help="Attention file of a model.")
 @click.option("--images", type=existing, help="Images of the corpus, for the page.")
 @click.option("--captions", type=existing, help="Captions of the corpus, for the page.")
 @click.option("--output", type=target, required=True, help="Table to write (markdown).")
@@ -31,6 +32,7 @@ def main(
     ranks: tuple[Path, ...],
     scores: tuple[Path, ...],
     curves: tuple[Path, ...],
+    attention: tuple[Path, ...],
     images: Path | None,
     captions: Path | None,
     output: Path,
@@ -47,7 +49,7 @@ def main(
         criterion = make_criterion(inference.pop("criterion"), **inference)
         values = parameters(read_yaml(Path("params.yaml")))
         run = Run(params.dataset, params.loss, values, criterion)
-        texts[page] = build_page(results, Files(scores, curves, images, captions), run)
+        texts[page] = build_page(results, Files(scores, curves, images, captions, attention), run)
     for path, text in texts.items():
         write_text(path, text)
     seen = " and ".join(map(str, texts))

@@ -7,6 +7,7 @@ import click
 from pipeline.criteria import make_criterion
 from pipeline.evaluation import evaluate
 from pipeline.files import write_json
+from pipeline.group_file import GroupFile
 from pipeline.params import load_params
 from pipeline.rank_file import write_ranks
 from pipeline.runtime import say, set_threads
@@ -30,7 +31,9 @@ def main(scores: Path, metrics: Path, ranks: Path) -> None:
         split, settings.folds, settings.bootstrap, settings.confidence, params.seed, criteria
     )
     write_ranks(ranks, split, evaluation, settings.confidence)
-    write_json(metrics, evaluation.summary())
+    shortlist = GroupFile(scores).attributes.get("shortlist")
+    said = {} if shortlist is None else {"shortlist": shortlist}
+    write_json(metrics, evaluation.summary() | said)
     for name, figures in evaluation.metrics.items():
         say(
             f"{scores.stem}, {name}, {evaluation.protocol}: "

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import click
 
+from pipeline.errors import WorkbenchError
+from pipeline.feature_store import FeatureFile
 from pipeline.inspection import describe_row, neighbours, printable, summary, verify_file
-from stages.common import command
+from stages.common import command, existing, target
 
 
 @command
@@ -14,18 +16,47 @@ from stages.common import command
 @click.option("--neighbours", "query", metavar="ID", help="List the nearest ids by cosine.")
 @click.option("--count", default=10, type=click.IntRange(min=1), help="How many neighbours.")
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of every dataset.")
-def main(file: Path, row: str | None, query: str | None, count: int, verify: bool) -> None:
+@click.option("--picture", type=target, help="With --id: PNG of the image with its regions.")
+@click.option("--images", type=existing, help="Images table; default: the one of dvc.yaml.")
+def main(
+    file: Path,
+    row: str | None,
+    query: str | None,
+    count: int,
+    verify: bool,
+    picture: Path | None,
+    images: Path | None,
+) -> None:
     """Show datasets, attributes, value statistics and first ids of FILE."""
+    if picture is not None and row is None:
+        raise WorkbenchError("--picture needs --id: the image to draw")
     if verify:
         click.echo(f"{file}: header and {verify_file(file)} datasets match their SHA-256")
-    if row is not None:
+    if row is not None and picture is None:
         click.echo("\n".join(describe_row(file, row)))
+    if row is not None and picture is not None:
+        draw(FeatureFile(file), row, picture, images)
     if query is not None:
         for name, cosine in neighbours(file, query, count):
             click.echo(f"{cosine:8.5f}  {printable(name)}")
     if not verify and row is None and query is None:
         for line in summary(file):
             click.echo(line)
+
+
+def draw(file: FeatureFile, name: str, picture: Path, images: Path | None) -> None:
+    """Write the image of an id with its regions."""
+    from pipeline.corpus import load_images  # these take a second to load
+    from pipeline.graph import stage_paths
+    from pipeline.region_picture import check_drawable, draw_regions, write_picture
+
+    check_drawable(file, name)
+    table = load_images(images or stage_paths("extract_region_features", ("images",))["images"])
+    paths = table.loc[table["image_id"] == name, "path"].tolist()
+    if not paths:
+        raise WorkbenchError(f"{name}: not in the images table; name the right one with --images")
+    write_picture(draw_regions(file, name, paths[0]), picture)
+    click.echo(f"{picture}: {printable(name)} with its regions")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pipeline.runtime import pick_device, say, set_threads
 from pipeline.search import find_hits, lines, read_index, words_of
 from pipeline.search_page import page
 from stages.common import command, target
-from stages.systems.queries import QueryModel
+from stages.systems.queries import open_queries, rescored
 
 page_path = click.Path(dir_okay=False, path_type=Path)
 
@@ -25,30 +25,41 @@ page_path = click.Path(dir_okay=False, path_type=Path)
 @click.option("--model", "name", required=True, help="Model whose scores are in dvc.yaml.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
 @click.option("--split", default="test", show_default=True, help="Split to search.")
+@click.option(
+    "--shortlist",
+    default=100,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many the vectors choose, at least --top, for a model that scores pairs.",
+)
 @click.option("--html", type=page_path, help="Page with thumbnails to write.")
 def main(
-    query: str | None, image: Path | None, name: str, top: int, split: str, html: Path | None
+    query: str | None,
+    image: Path | None,
+    name: str,
+    top: int,
+    split: str,
+    shortlist: int,
+    html: Path | None,
 ) -> None:
     """Find the images nearest to TEXT, or the captions nearest to an image."""
     if (query is None) == (image is None):
         raise WorkbenchError("give either a text or --image FILE")
     began, params = time.perf_counter(), load_params()
-    device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
     words = [] if query is None else words_of(query)
     picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
-    model, kind = QueryModel(name, device), "caption" if picture else "image"
-    index = read_index(model.files["output"], split, kind, model.checkpoint.sha256)
+    model, files, checkpoint = open_queries(name, pick_device(params.runtime.device))
+    kind = "caption" if picture else "image"
+    index = read_index(files["output"], split, kind, checkpoint.sha256)
+    wordnet = params.sentences.tfidf.wordnet
     if picture:
-        from stages.systems.query_images import image_features  # torchvision takes seconds to load
-
-        settings, stored = params.image_features, model.features
-        vector = model.embed_image(image_features(picture, settings, params.seed, stored, device))
+        asked = model.of_image(picture)
     else:
-        wordnet = params.sentences.tfidf.wordnet
-        vector = model.embed_words(words, Path(wordnet) if wordnet else None)
-    images, captions = load_images(model.files["images"]), load_captions(model.files["captions"])
-    hits = find_hits(index, index.similarities(vector), top, images, captions, kind)
+        asked = model.of_words(words, Path(wordnet) if wordnet else None)
+    images, captions = load_images(files["images"]), load_captions(files["captions"])
+    near, scores = rescored(index, asked, max(top, shortlist))
+    hits = find_hits(near, scores, top, images, captions, kind)
     for line in lines(hits):
         click.echo(line)
     if html:

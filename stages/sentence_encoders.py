@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.files import sha256_file
 from pipeline.runtime import say
-from pipeline.sections import Fisher, Sentences
+from pipeline.sections.inputs import Fisher, Sentences
 from pipeline.sentences.encoder import Encoding
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.lemmas import lemmatiser

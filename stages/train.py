@@ -55,7 +55,8 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
         val_rsum=fitted.rsum,
     )
     write_text(curve, curve_tsv(fitted.history))
-    write_checkpoint(output, fitted.weights, description)
+    named = {n: v for n, v in fitted.weights.items() if n.startswith(job.kept)}
+    write_checkpoint(output, {n.removeprefix(job.kept): v for n, v in named.items()}, description)
     resume.remove()
     say(f"{name}: kept epoch {fitted.epoch}, validation rsum {fitted.rsum:.1f}")
 

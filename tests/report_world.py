@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from pipeline.attention import PairAttention
+from pipeline.attention_file import RankedPair, write_attention
 from pipeline.comparison import read_results
 from pipeline.corpus import Corpus
 from pipeline.criteria import Criterion
@@ -83,7 +85,30 @@ def put_model(folder, name, split, csls=False):
     )
 
 
-def page_of(folder, *names, curves=(), criterion=None, scores=None):
+def put_attention(folder, name, image="im0.jpg", caption="c1", weights="ab12"):
+    """Attention in a true pair and in a wrong one that ranks first, three words, two regions."""
+
+    def pair(shown, place, is_true):
+        own = PairAttention(
+            image_id=shown,
+            caption_id=caption,
+            words=["red", HOSTILE, "dog"],
+            score=0.5,
+            weights=np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], np.float32),
+            boxes=np.array([[0, 0, 12, 8], [6, 4, 24, 16]], np.float32),
+            size=(24, 16),
+            word_weights=np.array([0.5, 0.1, 0.4], np.float32),
+            order=np.array([1, 0]),
+        )
+        return RankedPair(own, place, is_true)
+
+    (folder / "attention").mkdir(exist_ok=True)
+    described = {"model": name, "checkpoint_sha256": weights}
+    pairs = [pair(image, 2, True), pair("im3.jpg", 1, False)]
+    write_attention(folder / f"attention/{name}.h5", pairs, described)
+
+
+def page_of(folder, *names, curves=(), criterion=None, scores=None, attention=()):
     """The page of models written by `put_model`."""
     results = read_results(
         [folder / f"metrics/{name}.json" for name in names],
@@ -94,6 +119,7 @@ def page_of(folder, *names, curves=(), criterion=None, scores=None):
         [folder / f"curves/{name}.tsv" for name in curves],
         folder / "images.parquet",
         folder / "captions.parquet",
+        [folder / f"attention/{name}.h5" for name in attention],
     )
     run = Run("shapes", "sum_margin", {"vse.dim": "256"}, criterion or Criterion("naive"))
     return build_page(results, files, run)

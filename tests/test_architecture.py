@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from pipeline.files import INFRASTRUCTURE
 from pipeline.sections import Params
 from stages.systems import SYSTEMS
+from stages.systems.attention import VIEWS
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAPH = YAML(typ="safe", pure=True).load((ROOT / "dvc.yaml").read_text())["stages"]
@@ -59,9 +60,10 @@ STAGES = [pytest.param(*stage, id="@".join(filter(None, stage[:2]))) for stage i
 
 
 def loaded_by(name, key):
-    """Modules a stage runs: its own, and the system that the lazy map loads for its item."""
+    """Modules a stage runs: its own, and what lazy maps load for its item: system and view."""
     by_name = [SYSTEMS[key]] if name in ("train", "score") else []
-    return [f"stages.{name}", *by_name]
+    views = VIEWS.get(key, ()) if name == "score" else ()
+    return [f"stages.{name}", *by_name, *(view.split(":")[0] for view in views)]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

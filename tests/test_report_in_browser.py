@@ -6,7 +6,7 @@ Skipped only where there is no Chromium, or no driver for it.
 import shutil
 
 import pytest
-from report_world import CSLS, made_scores, page_of, put_corpus, put_model
+from report_world import CSLS, made_scores, page_of, put_attention, put_corpus, put_model
 
 webdriver = pytest.importorskip("selenium.webdriver")
 BROWSER = next(
@@ -22,12 +22,14 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A page on disk: two models, one with a second criterion, hostile captions."""
+    """A page on disk: two models, one with a second criterion and attention, hostile captions."""
     folder = tmp_path_factory.mktemp("report")
     put_corpus(folder)
     put_model(folder, "weak", made_scores(0.1))
     put_model(folder, "strong", made_scores(0.6), csls=True)
-    text = page_of(folder, "weak", "strong", curves=["strong"], criterion=CSLS)
+    put_attention(folder, "strong")
+    more = {"curves": ["strong"], "criterion": CSLS, "attention": ["strong"]}
+    text = page_of(folder, "weak", "strong", **more)
     (folder / "index.html").write_text(text, encoding="utf-8")
     return (folder / "index.html").as_uri()
 
@@ -82,11 +84,33 @@ def test_every_image_is_shown(opened):
     script(opened, "document.querySelectorAll('details').forEach(e => e.open = true)")
     sizes = script(opened, "[...document.images].map(e => [e.naturalWidth, e.clientWidth])")
     assert len(sizes) > 20
-    assert all(natural == 24 and shown > 0 for natural, shown in sizes)
+    assert all(natural >= 24 and shown > 0 for natural, shown in sizes)
     drawn = script(opened, "[...document.querySelectorAll('figure svg[role=img]')]"
                            ".map(e => e.getBoundingClientRect().height)")  # fmt: skip
     assert len(drawn) == 4
     assert min(drawn) > 100
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_attention_is_shown_word_by_word(opened, width):
+    resize(opened, width, "light")
+    script(opened, "document.querySelectorAll('details').forEach(e => e.open = true)")
+    cells = "[...document.querySelectorAll('.attended .words')].map(e => [...e.children].map("
+    sizes = script(opened, f"{cells}c => [c.querySelector('img').clientWidth, c.offsetTop]))")
+    assert [len(pair) for pair in sizes] == [4, 4]  # the whole image and three words
+    for pair in sizes:
+        whole, *words = (wide for wide, _ in pair)
+        assert min(words) >= 80
+        assert whole > 1.8 * words[0]
+    assert script(opened, f"{cells}c => c.innerText.trim().split('\\n')[0]))")[0][1::2] == [
+        "red",
+        "dog",
+    ]
+    bars = "[...document.querySelectorAll('.attended ul')[0].querySelectorAll('.share span')]"
+    shares = script(opened, f"{bars}.map(e => e.offsetWidth / e.parentElement.offsetWidth)")
+    assert shares == pytest.approx([1, 0.2, 0.8], abs=0.02)
+    marks = "[...document.querySelectorAll('.attended .mark')].map(e => e.textContent)"
+    assert [mark.split()[1] for mark in script(opened, marks)] == ["false", "true"]
 
 
 def test_a_click_sorts_and_a_second_one_turns_around(opened):

@@ -7,7 +7,7 @@ and in pipeline/params.py.
 from pathlib import Path
 
 from pipeline.corpus import Corpus
-from pipeline.readers import captions_csv, karpathy_json, shapes
+from pipeline.readers import captions_csv, cuhk_pedes, karpathy_json, shapes
 from pipeline.readers.checks import checked_corpus
 from pipeline.readers.source import Options, Reader
 from pipeline.runtime import say
@@ -16,6 +16,7 @@ READERS: dict[str, Reader] = {
     "shapes": shapes.read,
     "karpathy_json": karpathy_json.read,
     "captions_csv": captions_csv.read,
+    "cuhk_pedes": cuhk_pedes.read,
 }
 
 

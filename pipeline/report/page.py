@@ -25,6 +25,8 @@ from pipeline.corpus import load_captions, load_images
 from pipeline.criteria import Criterion
 from pipeline.errors import WorkbenchError, listing
 from pipeline.ranks import retrieval_ranks
+from pipeline.report.attention import AttentionFigure
+from pipeline.report.attention_section import attention_figures
 from pipeline.report.curve_files import Curve, read_curve
 from pipeline.report.drawing import COLOURS, dashes
 from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
@@ -40,15 +42,17 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Files:
-    """Where the sections come from; scores and curves belong to models by their stem.
+    """Where the sections come from; the others than the corpus belong to models by their stem.
 
-    scores: one for each model; curves: of models trained by epochs; images, captions: the corpus.
+    scores: one for each model; curves: of models trained by epochs; images, captions: the corpus;
+    attention: of models that have it.
     """
 
     scores: Sequence[Path]
     curves: Sequence[Path]
     images: Path
     captions: Path
+    attention: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Model:
     separation: Markup
     hubs: list[Hubs]
     galleries: list[Gallery]
+    attention: list[AttentionFigure]
     provenance: dict[str, str]
 
 
@@ -82,11 +87,19 @@ def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
     """
     scores = _partners(results, files.scores, "score", every=True)
     paths = _partners(results, files.curves, "curve", every=False)
+    attended = _partners(results, files.attention, "attention", every=False)
     curves = {name: read_curve(path) for name, path in paths.items()}
     images, captions = load_images(files.images), load_captions(files.captions)
     shelf = Shelf(images, captions)
     models = [
-        _model(number, result, scores[result.name], shelf, run.criterion)
+        _model(
+            number,
+            result,
+            scores[result.name],
+            attended.get(result.name),
+            shelf,
+            run.criterion,
+        )
         for number, result in enumerate(results)
     ]
     return (
@@ -105,7 +118,14 @@ def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
     )
 
 
-def _model(number: int, result: Result, path: Path, shelf: Shelf, criterion: Criterion) -> Model:
+def _model(
+    number: int,
+    result: Result,
+    path: Path,
+    attended: Path | None,
+    shelf: Shelf,
+    criterion: Criterion,
+) -> Model:
     split = read_scores(path, "test")
     _check_queries(path, split, result)
     shelf.check(path, split)
@@ -121,6 +141,7 @@ def _model(number: int, result: Result, path: Path, shelf: Shelf, criterion: Cri
         separation=separation_figure(separated, result.name, number),
         hubs=hubs_of(split.scores, result.name, criteria),
         galleries=build_galleries(split, ranks, shelf),
+        attention=attention_figures(attended, path, shelf) if attended else [],
         provenance=attributes(path),
     )
 
@@ -188,7 +209,7 @@ def _partners(
         if found:
             raise WorkbenchError(
                 f"{what} files {problem}: {listing(found)}",
-                "give --metrics and --ranks, --scores and --curves of the same models",
+                "give --metrics, --ranks, --scores, --curves and --attention of the same models",
             )
     found_paths = dict(zip(stems, paths, strict=True))
     return {name: found_paths[name] for name in names if name in found_paths}

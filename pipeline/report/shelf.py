@@ -27,7 +27,7 @@ class Shelf:
 
     def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
         """images and captions: the corpus tables."""
-        self._paths = dict(zip(images["image_id"], images["path"], strict=True))
+        self._paths: dict[str, str] = dict(zip(images["image_id"], images["path"], strict=True))
         self._texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
         self._owners = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
         self._pictures: dict[str, str] = {}
@@ -47,6 +47,18 @@ class Shelf:
         ]
         if problems:
             raise WorkbenchError(f"{path}: scores of " + "; ".join(problems), REMEDY)
+
+    def check_pairs(self, path: Path, pairs: Sequence[tuple[str, str]]) -> None:
+        """Raise WorkbenchError, naming the file `path`, unless the corpus has the images and
+        captions of all pairs of an image's and a caption's id."""
+        images, captions = zip(*pairs, strict=True) if pairs else ((), ())
+        lost = _unknown(images, self._paths) + _unknown(captions, self._texts)
+        if lost:
+            raise WorkbenchError(f"{path}: the corpus does not have {listing(lost, 5)}", REMEDY)
+
+    def path(self, image_id: str) -> str:
+        """The file of an image."""
+        return self._paths[image_id]
 
     def image(self, image_id: str) -> Entry:
         """An image with its thumbnail; WorkbenchError naming the file when it is not readable."""

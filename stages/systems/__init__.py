@@ -9,7 +9,6 @@ trained by steps (cca) offers the second alone.
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,44 +16,28 @@ import torch
 from torch import nn
 
 from pipeline.errors import WorkbenchError
-from pipeline.files import sha256_file
 from pipeline.phases import Batches, Phase, Schedule
 from pipeline.score_file import SplitScores
+from stages.systems.inputs import Inputs
+
+__all__ = ["SYSTEMS", "Inputs", "TrainingJob", "load_system"]
 
 SYSTEMS = {
     "cca": "stages.systems.cca",
+    "dp_rnn": "stages.systems.dp_rnn",
+    "dual_path": "stages.systems.dual_path",
+    "scan": "stages.systems.scan",
     "two_branch": "stages.systems.two_branch",
     "vse": "stages.systems.vse",
 }
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """The artefacts a model may read.
-
-    images, captions: tables of the corpus; features: of the images; text: what captions are read
-    through, the folder of the vocabulary or a file of sentence features.
-    """
-
-    images: Path
-    captions: Path
-    features: Path
-    text: Path
-
-    def digests(self) -> dict[str, str]:
-        """SHA-256 of everything in every artefact, by field and file name."""
-        return {
-            f"{field}/{file.name}": sha256_file(file)
-            for field, path in sorted(vars(self).items())
-            for file in (sorted(path.iterdir()) if path.is_dir() else [path])
-        }
-
-
-@dataclass(frozen=True)
 class TrainingJob:
     """All that `pipeline.training.fit` needs, and what goes into the checkpoint.
 
-    architecture, params, inputs: as in pipeline.checkpoint.Description.
+    architecture, params, inputs: as in pipeline.checkpoint.Description; kept: the weights whose
+    names begin so go into the checkpoint, without that beginning.
     """
 
     model: nn.Module
@@ -63,9 +46,10 @@ class TrainingJob:
     batches: Batches
     score_validation: Callable[[], SplitScores]
     schedule: Schedule
-    architecture: dict[str, int]
+    architecture: dict[str, Any]
     params: dict[str, Any]
     inputs: dict[str, str]
+    kept: str = ""
 
 
 def load_system(name: str, function: str) -> ModuleType:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.text_encoders import GRUEncoder
+from models.text_encoders import BiGRUEncoder, GRUEncoder
 
 
 @pytest.fixture
@@ -78,3 +78,49 @@ def test_words_from_a_matrix(encoder):
     assert not encoder.words.weight[0].any()
     with pytest.raises(ValueError, match=r"\(20, 4\).*\(20, 5\)"):
         encoder.initialise_words(torch.rand(20, 4))
+
+
+@pytest.fixture
+def both_ways():
+    torch.manual_seed(0)
+    return BiGRUEncoder(vocabulary_size=20, word_dim=5, hidden=6)
+
+
+def test_words_are_the_mean_of_both_directions(both_ways, captions):
+    """Chen and Luo 2020, eq. 1-3: one caption at a time through two one-way GRUs."""
+    tokens, lengths = captions
+    forwards, backwards = torch.nn.GRU(5, 6), torch.nn.GRU(5, 6)
+    states = both_ways.gru.state_dict()
+    forwards.load_state_dict({name: states[name] for name in forwards.state_dict()})
+    backwards.load_state_dict({name: states[f"{name}_reverse"] for name in backwards.state_dict()})
+    found = both_ways(tokens, lengths)
+    assert found.shape == (4, 7, 6)
+    for row, length in enumerate(lengths.tolist()):
+        words = both_ways.words.weight[tokens[row, :length]]
+        there, back = forwards(words)[0], backwards(words.flip(0))[0].flip(0)
+        torch.testing.assert_close(found[row, :length], (there + back) / 2, rtol=0, atol=1e-6)
+        assert not found[row, length:].any()
+
+
+def test_padding_is_never_read_in_either_direction(both_ways, captions):
+    tokens, lengths = captions
+    plain = both_ways(tokens, lengths)
+    garbage = tokens.clone()
+    garbage[tokens == 0] = 13
+    wider = torch.nn.functional.pad(garbage, (0, 9), value=4)
+    found = both_ways(wider, lengths)
+    assert torch.equal(found[:, :7], plain)
+    assert found.shape == (4, 16, 6)
+    assert not found[:, 7:].any()
+    found.sum().backward()
+    used = set(tokens[tokens > 0].tolist())
+    assert set(both_ways.words.weight.grad.any(dim=1).nonzero().flatten().tolist()) <= used
+
+
+def test_both_directions_start_from_glorots_draw():
+    torch.manual_seed(0)
+    encoder = BiGRUEncoder(vocabulary_size=500, word_dim=40, hidden=60)
+    for ending in ("", "_reverse"):
+        for gate in getattr(encoder.gru, f"weight_ih_l0{ending}").chunk(3):
+            assert gate.abs().max().item() == pytest.approx((6 / 100) ** 0.5, rel=0.02)
+        assert not getattr(encoder.gru, f"bias_hh_l0{ending}").any()

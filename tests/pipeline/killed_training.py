@@ -27,8 +27,9 @@ from pipeline.sources import TokenRows
 from pipeline.training import fit
 
 CPU = torch.device("cpu")
-# An epoch has 5 steps (4 in the second phase), each followed by a write, one more at its end.
-POINTS = ["never", "step 1", "step 8", "step 12", "write 3", "write 6", "write 11", "validation 2"]
+# An epoch has 5 steps, each followed by a write, and one more write at its end; those of the second
+# phase have 4, and there are 6 of them.
+POINTS = ["never", "step 1", "step 8", "step 28", "write 3", "write 6", "write 34", "validation 2"]
 
 
 def toy_split(count, seed):
@@ -94,7 +95,7 @@ def train(folder, output, killer, interval):
             Phase("first", 1, objective_of(RankingLoss("sum_margin", 0.1))),
             Phase(
                 "second",
-                4,
+                9,
                 objective_of(RankingLoss("sum_margin", 0.2)),
                 batches=PairBatches(toy_split(10, 0), 5, seed=4),
                 prepare=lambda model: model.text.requires_grad_(False),

@@ -199,6 +199,39 @@ def test_intervals_belong_to_their_criterion(tmp_path):
         read(with_csls(*put_model(tmp_path, "vse", 1.0)))
 
 
+def with_shortlist(metrics, ranks, shortlist):
+    """Say in a model's metrics how many images per caption were scored in full."""
+    write_json(metrics, json.loads(metrics.read_text()) | {"shortlist": shortlist})
+    return metrics, ranks
+
+
+def test_a_shortlist_is_said_and_is_no_criterion(tmp_path):
+    plain = put_model(tmp_path, "vse", 1.0)
+    short = with_shortlist(*put_model(tmp_path, "dp_rnn", 1.0), 5)
+    results = read(plain, short)
+    assert [result.shortlist for result in results] == [None, 5]
+    assert [row.label for row in rows_of(results)] == ["vse", "dp_rnn"]
+    notes = [line for line in report(results, "s", "l").splitlines() if "in full" in line]
+    assert notes == [
+        "dp_rnn: 5 of 20 images per caption were scored in full, all others are ranked behind them."
+    ]
+
+
+@pytest.mark.parametrize("shortlist", [None, 20, 30])
+def test_nothing_is_said_where_all_images_were_scored_in_full(tmp_path, shortlist):
+    model = put_model(tmp_path, "dp_rnn", 1.0)
+    results = read(model if shortlist is None else with_shortlist(*model, shortlist))
+    assert "in full" not in report(results, "s", "l")
+
+
+@pytest.mark.parametrize("shortlist", ["7", None, -1, [3], True, 1.5, 0])
+def test_malformed_shortlist_is_named(tmp_path, shortlist):
+    path = tmp_path / "dp_rnn.json"
+    path.write_text(json.dumps(GOOD | {"shortlist": shortlist}))
+    with pytest.raises(WorkbenchError, match=r"dp_rnn\.json: shortlist = "):
+        read_metrics(path)
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [

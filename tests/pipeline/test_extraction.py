@@ -3,6 +3,7 @@ that changed or cannot be read are named."""
 
 import hashlib
 import os
+import pickle
 import shutil
 import signal
 import socket
@@ -193,6 +194,35 @@ def test_state_dicts_are_read_from_both_formats(tmp_path: Path) -> None:
         assert all(torch.equal(found[key], state[key]) for key in state)
 
 
+@pytest.mark.parametrize("key", ["model", "state_dict"])
+def test_checkpoints_with_a_state_dict_inside_are_unwrapped(tmp_path: Path, key: str) -> None:
+    state = {"model.a": torch.arange(3.0)}
+    others = {"optimizer": {"state": {}}, "iteration": 4, "__author__": "x"}
+    torch.save({key: state} | others, tmp_path / "w.pth")
+    found = read_state_dict(tmp_path / "w.pth")
+    assert found.keys() == state.keys()
+    assert torch.equal(found["model.a"], state["model.a"])
+    plain = {"model": torch.ones(1), "state_dict": torch.ones(2)}  # tensors of these names
+    torch.save(plain, tmp_path / "w.pth")
+    assert read_state_dict(tmp_path / "w.pth").keys() == plain.keys()
+
+
+def test_pickled_arrays_are_refused_with_the_way_out(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arrays = {"a": np.ones((2, 3), np.float32), "b": np.array(4.0)}
+    content = {"model": arrays, "__author__": "x", "matching_heuristics": True}
+    (tmp_path / "in.pkl").write_bytes(pickle.dumps(content, protocol=2))
+    with pytest.raises(WorkbenchError, match=r"in\.pkl: not a plain state dict") as error:
+        read_state_dict("in.pkl")
+    assert error.value.hint is not None
+    program = error.value.hint.split("trust the file: ")[1]
+    subprocess.run([sys.executable, "-c", program], check=True)
+    found = read_state_dict("out.safetensors")
+    assert {name: value.tolist() for name, value in found.items()} == {
+        name: value.tolist() for name, value in arrays.items()
+    }
+
+
 class Trap:
     """An object that would run code when unpickled."""
 
@@ -200,12 +230,20 @@ class Trap:
         return (os.mkdir, ("trapped",))
 
 
-@pytest.mark.parametrize("kind", ["object", "nested", "list", "cut", "text", "safetensors", "gone"])
+@pytest.mark.parametrize(
+    "kind", ["object", "two", "deep", "list", "cut", "text", "safetensors", "gone"]
+)
 def test_other_weights_files_are_refused_unopened(tmp_path, monkeypatch, kind: str) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / ("w.safetensors" if kind == "safetensors" else "w.pt")
     torch.save({"a": torch.ones(1000)}, path)
-    values = {"object": Trap(), "nested": {"state_dict": {"a": torch.ones(1)}}, "list": [1]}
+    inner = {"a": torch.ones(1)}
+    values = {
+        "object": Trap(),
+        "two": {"state_dict": inner, "model": inner},
+        "deep": {"model": {"model": inner}},
+        "list": [1],
+    }
     if kind in values:
         torch.save(values[kind], path)
     elif kind == "cut":

@@ -112,6 +112,14 @@ def test_no_implicit_conversion():
         (("vocabulary", "background"), 9, "needs a source of vectors"),
         (("vse", "training", "epochs"), 1, "must be below vse.training.epochs"),
         (("two_branch", "training", "epochs"), 1, "must be below two_branch.training.epochs"),
+        (("scan", "training", "epochs"), 1, "must be below scan.training.epochs"),
+        (("detector", "weights"), "no.pth", "no such file"),
+        (("detector", "names"), "no/folder", "no such folder"),
+        (("detector", "layers"), 2, "3 lists for detector.layers = 2"),
+        (("dataset",), "captions_csv", "has no boxes to learn from"),
+        (("regions", "path"), "x.tsv", "must be null when source is 'detector'"),
+        (("regions", "source"), "butd_h5", "needs the path of its files"),
+        (("regions", "min"), 101, "must not exceed regions.max = 100"),
         (("sentences", "tfidf", "stop_words"), "no.txt", "no such file"),
         (("sentences", "tfidf", "wordnet"), "no/folder", "no such folder"),
         (("sentences", "fisher", "ica"), 101, "must not exceed 100, that is vocabulary.dim"),
@@ -149,10 +157,64 @@ def test_none_switches_a_projection_off():
     assert load_params().sentences.tfidf.pca is None
 
 
-def test_pretrained_words_need_the_vocabulary_width():
-    values = changed(("vse", "word_dim"), lambda node, key: node.__setitem__(key, 7))
-    values["vse"]["word_vectors"] = "pretrained"
-    assert "must equal vocabulary.dim = 100" in problems(values)
+@pytest.mark.parametrize("model", ["vse", "scan", "dp_rnn"])
+def test_pretrained_words_need_the_vocabulary_width(model):
+    values = changed((model, "word_dim"), lambda node, key: node.__setitem__(key, 7))
+    values[model]["word_vectors"] = "pretrained"
+    assert f"{model}.word_dim = 7: must equal vocabulary.dim = 100" in problems(values)
+    values[model]["word_vectors"] = "random"
+    assert problems(values) == ""
+
+
+def test_bottom_up_detector_comes_from_a_file(tmp_path):
+    values = changed(
+        ("detector", "architecture"), lambda node, key: node.__setitem__(key, "c4_resnet101")
+    )
+    values["image_features"]["weights"] = "random"
+    assert "the c4_resnet101 is not trained here" in problems(values)
+    (tmp_path / "c4.pth").touch()
+    values["detector"]["weights"] = str(tmp_path / "c4.pth")
+    assert problems(values) == ""
+    values["image_features"]["weights"] = "detector"
+    assert "a 'c4_resnet101' does not hold a 'resnet18'" in problems(values)
+
+
+def test_image_features_of_another_network_than_the_detectors():
+    values = changed(("image_features", "model"), lambda node, key: node.__setitem__(key, "vgg19"))
+    assert "a 'fpn_resnet18' does not hold a 'vgg19'" in problems(values)
+    values["detector"]["architecture"] = "fpn_resnet50"
+    values["image_features"]["model"] = "resnet50"
+    assert problems(values) == ""
+
+
+@pytest.mark.parametrize("source", ["tsv", "scan_npy", "butd_h5"])
+def test_regions_of_others_come_from_a_path(tmp_path, source):
+    values = changed(("regions", "source"), lambda node, key: node.__setitem__(key, source))
+    values["regions"]["path"] = str(tmp_path / "gone")
+    assert problems(values) == f"regions.path = '{tmp_path / 'gone'}': no such file or folder"
+    values["regions"]["path"] = str(tmp_path)
+    assert problems(values) == ""
+
+
+@pytest.mark.parametrize(
+    ("recurrent", "epochs", "words"),
+    [
+        (True, (4, 0, 0), "recurrent and all are 0, but dp_rnn.recurrent = True"),
+        (True, (0, 0, 0), "recurrent and all are 0, but dp_rnn.recurrent = True"),
+        (True, (0, 1, 0), ""),
+        (True, (0, 0, 1), ""),
+        (False, (0, 3, 0), "matching and all are 0; one of them must have epochs"),
+        (False, (1, 0, 0), ""),
+        (False, (0, 0, 1), ""),
+    ],
+)
+def test_dp_rnn_trains_what_it_uses(recurrent, epochs, words):
+    values = changed(("dp_rnn", "recurrent"), lambda node, key: node.__setitem__(key, recurrent))
+    names = ("matching", "recurrent", "all")
+    values["dp_rnn"]["training"]["epochs"] = dict(zip(names, epochs, strict=True))
+    text = problems(values)
+    assert words in text
+    assert len(text.splitlines()) == bool(words)
 
 
 def test_bad_combination_is_found_beside_a_bad_value():
@@ -220,3 +282,69 @@ def test_scientific_numbers_as_dvc_writes_them(tmp_path):
     text = (ROOT / "params.yaml").read_text()
     file.write_text(text.replace("lr: 0.001", "lr: 1e-05"))
     assert load_params(file).vse.training.lr == 1e-5
+
+
+def with_phases(change):
+    values = copy.deepcopy(DEFAULTS)
+    change(values["dual_path"]["phases"])
+    return problems(values)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p.pop(0), "'stage_2' comes first and trains image_cnn while the other parts"),
+        (lambda p: p[0].update(epochs=0), "'stage_2' comes first and trains image_cnn"),
+        (lambda p: [x.update(epochs=0) for x in p], "dual_path.phases: none has epochs"),
+        (lambda p: p[1].update(images="features"), "phases.1.train: image_cnn can be trained on"),
+        (lambda p: p[0]["weights"].update(dict.fromkeys(p[0]["weights"], 0.0)), "0.weights: all"),
+    ],
+)
+def test_phases_of_the_dual_path_that_cannot_be_meant(change, words):
+    text = with_phases(change)
+    assert words in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p[0].update(train=["images"]), "dual_path.phases.0.train.0 = 'images'"),
+        (lambda p: p[0].update(train=[]), "dual_path.phases.0.train"),
+        (lambda p: p[1].pop("lr"), "dual_path.phases.1.lr: missing"),
+        (lambda p: p[1].update(epoch=3), "dual_path.phases.1.epoch = 3: unknown key"),
+        (lambda p: p[1].update(stop_below=2.0), "dual_path.phases.1.stop_below = 2.0"),
+        (lambda p: p.clear(), "dual_path.phases"),
+        (lambda p: p.append(3), "dual_path.phases.2 = 3"),
+    ],
+)
+def test_phases_of_the_dual_path_are_checked_one_by_one(change, words):
+    assert words in with_phases(change)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (
+            ("dual_path", "crop"),
+            129,
+            "dual_path.crop = 129: must not exceed dual_path.resize = 128",
+        ),
+        (("dual_path", "resize"), 64, "dual_path.crop = 112: must not exceed dual_path.resize"),
+        (("image_features", "model"), "resnet34", "a 'fpn_resnet18' does not hold a 'resnet34'"),
+        (("image_features", "weights"), "", "image_features.weights"),
+        (("pseudo_classes", "k"), 0, "pseudo_classes.k = 0"),
+        (("pseudo_classes", "source"), "persons", "pseudo_classes.source = 'persons'"),
+    ],
+)
+def test_dual_path_and_what_it_reads(path, value, words):
+    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+    assert words in text
+    assert len(text.splitlines()) == 1
+
+
+def test_pretrained_words_of_the_dual_path_have_the_vocabularys_width():
+    values = changed(("dual_path", "word_dim"), lambda node, key: node.__setitem__(key, 99))
+    assert problems(values) == ""  # words are drawn at random
+    values["dual_path"]["word_vectors"] = "pretrained"
+    assert "dual_path.word_dim = 99: must equal vocabulary.dim = 100" in problems(values)

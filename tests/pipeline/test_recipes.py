@@ -39,6 +39,8 @@ def test_recipe_changes_its_values_and_nothing_else(name, tmp_path):
     if recipe["vocabulary"]["source"] != "train":  # a file that the user names
         (tmp_path / "vectors.bin").touch()
         recipe = merge(recipe, {"vocabulary": {"vectors": str(tmp_path / "vectors.bin")}})
+    if recipe.get("regions", {}).get("source", "detector") != "detector":
+        recipe = merge(recipe, {"regions": {"path": str(tmp_path)}})
     text, lines = overlay(ROOT / "params.yaml", recipe)
     assert comments(text) == comments((ROOT / "params.yaml").read_text())
     result = tmp_path / "params.yaml"
@@ -97,6 +99,44 @@ def test_two_branch_recipes_hold_the_papers_settings(dataset, feature, hidden, d
         assert (fisher["mixture"], fisher["centres"], fisher["pca"]) == ("hglmm", 30, 6000)
 
 
+@pytest.mark.parametrize(
+    ("dataset", "lr", "lr_step", "epochs", "folds"),
+    [("flickr30k", 0.0002, 15, 30, 1), ("mscoco", 0.0005, 10, 20, 5)],
+)
+def test_scan_recipes_hold_the_published_settings(dataset, lr, lr_step, epochs, folds):
+    """Lee et al. 2018, t-i AVG; the arguments in the authors' README and their defaults."""
+    recipe = read_yaml(find_recipe(ROOT / "recipes", f"scan_2018_{dataset}"))
+    own, training = recipe["scan"], recipe["scan"]["training"]
+    assert (own["dim"], own["word_dim"]) == (1024, 300)
+    assert (own["direction"], own["pooling"], own["temperature"]) == ("t2i", "mean", 9)
+    assert own["position_gate"] is False
+    assert (recipe["loss"], recipe["ranking"]["margin"]) == ("max_margin", 0.2)
+    assert (training["lr"], training["lr_step"], training["epochs"]) == (lr, lr_step, epochs)
+    assert (training["batch_size"], training["clip"]) == (128, 2)
+    assert (recipe["regions"]["source"], recipe["regions"]["boxes"]) == ("scan_npy", 36)
+    assert recipe["evaluation"]["folds"] == folds
+
+
+@pytest.mark.parametrize(
+    ("dataset", "lr", "beta_objects", "folds"),
+    [("flickr30k", 0.0002, 0.3, 1), ("mscoco", 0.0005, 0, 5)],
+)
+def test_dp_rnn_recipes_hold_the_papers_settings(dataset, lr, beta_objects, folds):
+    """Chen and Luo 2020, implementation details and training strategy."""
+    recipe = read_yaml(find_recipe(ROOT / "recipes", f"dp_rnn_2020_{dataset}"))
+    own, training = recipe["dp_rnn"], recipe["dp_rnn"]["training"]
+    assert (own["dim"], own["word_dim"], own["candidates"]) == (1024, 300, 10)
+    assert (own["temperature_objects"], own["temperature_words"]) == (9, 4)
+    assert (own["beta_words"], own["beta_objects"]) == (0.3, beta_objects)
+    assert (own["orientation"], own["position_gate"], own["recurrent"]) == ("both", True, True)
+    assert (training["lr"], training["lr_step"], training["lr_factor"]) == (lr, 10, 0.1)
+    assert (training["epochs"]["matching"], training["epochs"]["recurrent"]) == (1, 1)
+    assert training["batch_size"] == 128
+    assert (recipe["loss"], recipe["ranking"]["margin"]) == ("max_margin", 0.2)
+    assert recipe["regions"]["boxes"] == 36
+    assert recipe["evaluation"]["folds"] == folds
+
+
 def test_unknown_recipe_lists_those_there_are():
     with pytest.raises(WorkbenchError, match="vse_2019_flickr30k"):
         find_recipe(ROOT / "recipes", "../params")
@@ -132,3 +172,25 @@ def test_merge_lets_the_right_side_win():
         "a": {"b": 1, "c": 3},
         "d": 4,
     }
+
+
+@pytest.mark.parametrize(
+    ("dataset", "slots", "folds"), [("flickr30k", 32, 1), ("mscoco", 32, 5), ("cuhk_pedes", 56, 1)]
+)
+def test_dual_path_recipes_hold_the_papers_settings(dataset, slots, folds):
+    """Zheng et al. 2020, figure 2, section 5 and section 6.2."""
+    recipe = read_yaml(find_recipe(ROOT / "recipes", f"dual_path_2020_{dataset}"))
+    own = recipe["dual_path"]
+    assert (own["dim"], own["hidden"], own["dropout"], own["margin"]) == (2048, 2048, 0.75, 1.0)
+    assert (own["slots"], own["alignment"], own["word_dim"]) == (slots, "shift", 300)
+    assert (own["resize"], own["crop"], own["flip"], own["text_pool"]) == (256, 224, True, "mean")
+    assert own["text_cnn"] == recipe["image_features"]["model"] == "resnet50"
+    first, second = own["phases"]
+    assert [list(phase["weights"].values()) for phase in own["phases"]] == [[0, 1, 1], [1, 1, 1]]
+    assert set(second["train"]) - set(first["train"]) == {"image_cnn"}
+    training = own["training"]
+    assert (training["optimiser"], training["momentum"], training["batch_size"]) == ("sgd", 0.9, 32)
+    assert first["lr"] == 0.001
+    assert recipe["vocabulary"]["known_words_only"] is True
+    assert recipe["pseudo_classes"]["source"] == "instance"
+    assert recipe["evaluation"]["folds"] == folds

@@ -6,7 +6,16 @@ import json
 import re
 
 import pytest
-from report_world import CSLS, HOSTILE, made_scores, page_of, put_corpus, put_model, taken_apart
+from report_world import (
+    CSLS,
+    HOSTILE,
+    made_scores,
+    page_of,
+    put_attention,
+    put_corpus,
+    put_model,
+    taken_apart,
+)
 
 from pipeline.errors import WorkbenchError
 from pipeline.score_file import SplitScores, write_scores
@@ -217,3 +226,42 @@ def test_an_image_file_that_is_gone_is_named(tmp_path):
         path.unlink()
     with pytest.raises(WorkbenchError, match=r"pictures/im\d+\.jpg: no such file"):
         page_of(tmp_path, "vse")
+
+
+def test_attention_is_shown_for_models_that_have_it(tmp_path):
+    put_corpus(tmp_path)
+    for name in ("weak", "strong"):
+        put_model(tmp_path, name, made_scores(0.3))
+        put_attention(tmp_path, name)
+    root = taken_apart(page_of(tmp_path, "weak", "strong", attention=["strong"]))
+    (section,) = root.find("details", data_direction="attention")
+    assert "numbered in the order" in section.text
+    pairs = list(section.find("article"))
+    assert ["✗ false" in pairs[0].text, "✓ true" in pairs[1].text] == [True, True]
+    for pair in pairs:
+        assert HOSTILE in next(pair.find("p", class_="caption")).text  # as text, not as markup
+        assert [e.text for e in pair.find("span", class_="word")] == ["red", HOSTILE, "dog"]
+        images = list(pair.find("img"))
+        assert len(images) == 4
+        assert all(e.attributes["src"].startswith("data:image/jpeg;base64,") for e in images)
+        assert "weight 0.90" in images[1].attributes["alt"]
+    assert not list(taken_apart(page_of(tmp_path, "weak")).find("", data_direction="attention"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"weights": "cd34"}, "strong.h5: made with other weights than"),
+        ({"image": "im99.jpg"}, "strong.h5: the corpus does not have im99.jpg"),
+        ({"caption": "c99"}, "strong.h5: the corpus does not have c99"),
+    ],
+)
+def test_attention_that_does_not_fit_is_refused(tmp_path, changes, words):
+    put_corpus(tmp_path)
+    put_model(tmp_path, "strong", made_scores(0.3))
+    put_attention(tmp_path, "strong", **changes)
+    with pytest.raises(WorkbenchError, match=words):
+        page_of(tmp_path, "strong", attention=["strong"])
+    put_attention(tmp_path, "other")
+    with pytest.raises(WorkbenchError, match="attention files without a metrics file: other"):
+        page_of(tmp_path, "strong", attention=["other"])

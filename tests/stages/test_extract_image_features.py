@@ -14,10 +14,17 @@ from click.testing import CliRunner, Result
 from PIL import Image
 from torchvision.models import resnet18
 
-from models.backbones import classifier, weights_digest
+from models.backbones import classifier, cut, weights_digest
+from models.detector import build_detector
 from pipeline.corpus import Corpus, images_digest, load_images
+from pipeline.detector_file import describe, write_detector
+from pipeline.errors import WorkbenchError
 from pipeline.feature_store import FeatureFile
+from pipeline.params import load_params
+from pipeline.weight_file import read_weights, write_weights
 from stages.extract_image_features import main
+from stages.image_networks import check_size, read_network
+from stages.image_weights import build_network
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 64
@@ -34,6 +41,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
         layers="[layer1, layer2]", pool="mean_max", views="center", precision="fp32",
         compile="false",
     )  # fmt: skip
+    write_body("detector.safetensors", 3)
     rows, rng = [], np.random.default_rng(0)
     for number in range(10):
         path = tmp_path / f"{number}.png"
@@ -60,8 +68,26 @@ def change(**values: object) -> None:
     Path("params.yaml").write_text(head + section + text[end:])
 
 
+def write_body(path: str, seed: int, architecture: str = "fpn_resnet18") -> torch.nn.Module:
+    """A detector of two layers of a ResNet, with statistics that a ResNet does not start with."""
+    torch.manual_seed(seed)
+    sizes = {"layers": 2, "channels": 4, "hidden": 4, "anchors": ((16.0,), (26.0,))}
+    detector = build_detector(architecture, ["square"], [], **sizes).eval()
+    for name, value in detector.named_buffers():
+        if name.endswith("running_mean"):
+            value.normal_(0, 0.1)
+    write_detector(path, detector, describe(detector, "random", {}, {}, {}))
+    return detector
+
+
+def backbone_of(network: torch.nn.Module) -> torch.nn.Module:
+    """Cut as the parameters of the fixture say."""
+    return cut(network, ["layer1", "layer2"], "mean_max", SIZE)[0]
+
+
 def extract(output: str = "image.h5") -> Result:
     arguments = ["--images", "corpus/images.parquet", "--output", output]
+    arguments += ["--detector", "detector.safetensors", "--network", "network.safetensors"]
     return CliRunner().invoke(main, arguments)
 
 
@@ -74,7 +100,9 @@ def test_the_file_and_what_it_says_of_itself(repository: Path) -> None:
     assert file.attributes["corpus_sha256"] == images_digest(
         load_images(Path("corpus/images.parquet"))
     )
-    assert file.attributes["weights_sha256"] == weights_digest(classifier("resnet18", 0))
+    assert file.attributes["weights_sha256"] == weights_digest(
+        backbone_of(classifier("resnet18", 0))
+    )
     assert file.attributes["layer"] == "layer1,layer2"
     params = json.loads(file.attributes["params"])
     assert (params["size"], params["seed"], "workers" in params) == (SIZE, 0, False)
@@ -106,7 +134,7 @@ def test_weights_from_a_file(repository: Path) -> None:
     result = extract()
     assert result.exit_code == 0, result.output
     file = FeatureFile("image.h5")
-    assert file.attributes["weights_sha256"] == weights_digest(network)
+    assert file.attributes["weights_sha256"] == weights_digest(backbone_of(network))
     assert json.loads(file.attributes["params"])["weights"] == "file"
 
 
@@ -138,3 +166,123 @@ def test_an_image_changed_since_the_corpus_stops_the_run(repository: Path) -> No
     assert "6.png: changed" in result.stderr
     assert "dvc repro -f prepare_corpus" in result.stderr
     assert list(Path("data/.work/image_features").glob("*.mask"))
+
+
+def test_weights_of_the_detector(repository: Path) -> None:
+    """Its ResNet as far as both reach; what lies behind does not count."""
+    change(weights="detector")
+    result = extract()
+    assert result.exit_code == 0, result.output
+    body = write_body("detector.safetensors", 3).backbone.body
+    network = classifier("resnet18", 0)
+    for name in ("conv1", "bn1", "layer1", "layer2"):
+        getattr(network, name).load_state_dict(getattr(body, name).state_dict())
+    expected = weights_digest(backbone_of(network))
+    file = FeatureFile("image.h5")
+    assert file.attributes["weights_sha256"] == expected
+    assert "seed" not in json.loads(file.attributes["params"])
+    first = file.read([3])
+    write_body("detector.safetensors", 4)
+    assert extract("other.h5").exit_code == 0
+    assert np.abs(FeatureFile("other.h5").read([3]) - first).max() > 0.01
+
+
+def test_other_weights_do_not_depend_on_the_detector(repository: Path) -> None:
+    assert extract("one.h5").exit_code == 0
+    write_body("detector.safetensors", 4)
+    assert extract("two.h5").exit_code == 0
+    assert Path("one.h5").read_bytes() == Path("two.h5").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "layers", "words"),
+    [
+        ("fpn_resnet50", "[layer1]", "the detector is a fpn_resnet50, image_features.model a resn"),
+        ("fpn_resnet18", "[layer1, layer3]", "image_features: the state dict does not fit the mod"),
+    ],
+)
+def test_a_detector_that_does_not_hold_the_network(repository, architecture, layers, words) -> None:
+    write_body("detector.safetensors", 3, architecture)
+    change(weights="detector", layers=layers)
+    result = extract()
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert not Path("image.h5").exists()
+    assert not Path("network.safetensors").exists()
+
+
+@pytest.mark.parametrize("views", ["center", "flip"])
+def test_the_network_in_its_file_makes_the_same_features(repository: Path, views: str) -> None:
+    """Whatever params.yaml says by then, and before batch norms were folded."""
+    change(views=views)
+    assert extract().exit_code == 0
+    change(model="vgg11", layers="[fc7]", pool="mean", weights="imagenet")
+    network, file = read_network(Path("network.safetensors")), FeatureFile("image.h5")
+    assert network.width == file.shape()[1]
+    assert network.settings == json.loads(file.attributes["params"])
+    assert weights_digest(network.backbone) == file.attributes["weights_sha256"]
+    for row in (0, 7):
+        crops = network.preprocessing.crops(Image.open(f"{row}.png").convert("RGB"))
+        seen = network.preprocessing.inputs(torch.from_numpy(crops)[None])
+        with torch.inference_mode():
+            features = torch.stack([network.backbone(view) for view in seen]).mean(0)
+        np.testing.assert_allclose(file.read([row]), features, rtol=2e-3, atol=2e-3)
+
+
+def test_the_network_file_has_the_same_bytes_again(repository: Path) -> None:
+    contents = []
+    for workers in (0, 1):
+        change(workers=workers)
+        assert extract().exit_code == 0
+        contents.append(Path("network.safetensors").read_bytes())
+    assert contents[0] == contents[1]
+    assert str(repository).encode() not in contents[0]
+
+
+def test_a_damaged_network_file_is_refused(repository: Path) -> None:
+    assert extract().exit_code == 0
+    path = Path("network.safetensors")
+    whole = bytearray(path.read_bytes())
+    for content in (whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1]), b"", b"junk"):
+        path.write_bytes(content)
+        with pytest.raises(WorkbenchError, match="damaged or foreign image network"):
+            read_network(path)
+    with pytest.raises(WorkbenchError, match="no such image network"):
+        read_network(Path("none.safetensors"))
+    with pytest.raises(WorkbenchError, match="damaged or foreign image network"):
+        read_network(Path("detector.safetensors"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        None,
+        "ab",
+        {},
+        {"model": "resnet81"},
+        {"layers": []},
+        {"layers": ["layer1"]},
+        {"pool": "median"},
+        {"size": 10**9},
+        {"unknown": 1},
+    ],
+)
+def test_a_network_file_with_other_settings_is_refused(repository: Path, settings) -> None:
+    """Settings that cannot be, or that the weights do not fit, under a digest that is right."""
+    assert extract().exit_code == 0
+    path = Path("network.safetensors")
+    entry, weights, _ = read_weights(path, "image network", 1)
+    if settings:
+        settings = entry["settings"] | settings if isinstance(settings, dict) else settings
+    write_weights(path, weights, entry | {"settings": settings})
+    with pytest.raises(WorkbenchError, match="damaged or foreign image network"):
+        read_network(path)
+
+
+def test_sizes_that_a_network_does_not_take(repository: Path) -> None:
+    change(model="vgg11", layers="[pool5]")
+    settings = load_params().image_features
+    backbone = build_network(settings, 0, Path("detector.safetensors")).backbone
+    check_size(backbone, 32, "dual_path.crop")
+    with pytest.raises(WorkbenchError, match=r"dual_path.crop = 31: the network .* not take such"):
+        check_size(backbone, 31, "dual_path.crop")

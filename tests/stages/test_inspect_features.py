@@ -6,10 +6,14 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from PIL import Image
 
+from pipeline.corpus import Corpus
 from pipeline.feature_store import FeatureFile, write_features
+from pipeline.region_file import ImageRegions, packed
 from pipeline.score_file import SplitScores, write_scores
 from stages.inspect_features import main
 
@@ -126,3 +130,66 @@ def test_what_is_no_feature_file_is_said_plainly(tmp_path: Path, kind: str) -> N
     result = inspect(path)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error: {path}")
+
+
+def region_world(folder: Path, **attributes: object) -> Path:
+    """A corpus of one grey image and a file with one red-labelled region of it, half its size."""
+    table = pd.DataFrame(
+        [["a.png", str(folder / "a.png"), "train", "a.png", 40, 20, "0" * 64]],
+        columns=["image_id", "path", "split", "group", "width", "height", "sha256"],
+    )
+    Image.new("RGB", (40, 20), "grey").save(folder / "a.png")
+    captions = pd.DataFrame(columns=["caption_id", "image_id", "split", "text", "tokens"])
+    boxes = pd.DataFrame(columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"])
+    rejects = pd.DataFrame(columns=["file", "reason"])
+    Corpus(table, captions, boxes, rejects).write(folder / "corpus")
+    found = ImageRegions(
+        (80, 40),  # twice the size of the file that is there: boxes are scaled
+        np.array([[20, 10, 60, 30]], np.float32),
+        np.ones((1, 3), np.float32),
+        *(np.array([0]), np.array([-1]), np.array([0.5], np.float32), np.array([0], np.float32)),
+    )
+    described = {"object_names": '["cat"]', "attribute_names": "[]", "has_boxes": 1}
+    write_features(folder / "r.h5", ["a.png"], packed([found], 2, 3), described | attributes)
+    return folder / "r.h5"
+
+
+def test_the_picture_shows_boxes_where_they_are(tmp_path: Path) -> None:
+    path, out = region_world(tmp_path), tmp_path / "out.png"
+    images = ["--images", tmp_path / "corpus/images.parquet"]
+    result = inspect(path, "--id", "a.png", "--picture", out, *images)
+    assert result.exit_code == 0, result.output
+    pixels = np.array(Image.open(out).convert("RGB")).astype(int)
+    area = pixels[:450, :900]
+    assert (area[5, 5] == 128).all()
+    changed = np.argwhere((area != 128).any(2))
+    top, left = changed.min(0)
+    bottom, right = changed.max(0)
+    # a quarter and three quarters of 900 x 450, give or take the width of the line
+    for found, expected in ((left, 225), (right, 675), (top, 112), (bottom, 338)):
+        assert abs(found - expected) <= 4
+    assert (pixels[:, 900:] < 100).any()  # the list is not empty
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["r.h5", "--picture", "out.png"], "--picture needs --id"),
+        (["r.h5", "--id", "a.png", "--picture", "out.jpg"], "written as .png"),
+        (["r.h5", "--id", "b.png", "--picture", "out.png"], "no row for b.png"),
+        (["image.h5", "--id", "id1", "--picture", "out.png"], "no regions to draw"),
+        (["bare/r.h5", "--id", "a.png", "--picture", "out.png"], "no boxes"),
+    ],
+)
+def test_pictures_that_cannot_be_drawn(tmp_path, monkeypatch, arguments, words: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    region_world(tmp_path)
+    (tmp_path / "bare").mkdir()
+    region_world(tmp_path / "bare", has_boxes=0)
+    rng = np.random.default_rng(0)
+    arrays = {"features": rng.normal(size=(1, 4)).astype(np.float16)}
+    write_features("image.h5", ["id1"], arrays, {"model": "resnet18"})
+    result = inspect(*arguments, "--images", "corpus/images.parquet")
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert not Path("out.png").exists()

@@ -72,7 +72,7 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
         Image.new("L", (20, 10)).save(raw / "Images" / record["filename"])
     (raw / "dataset_flickr8k.json").write_text(json.dumps({"images": records}))
     (raw / "Images" / "val1.jpg").write_bytes(b"not a picture")
-    change(workspace, dataset="karpathy_json", raw="flickr")
+    change(workspace, dataset="karpathy_json", raw="flickr", detector={"weights": "random"})
     arguments = ("prepare_corpus", "--raw", "flickr", "--output", "out")
     process = run_stage(*arguments, cwd=workspace, check=False)
     assert process.returncode == 1
@@ -94,7 +94,7 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
 
 
 def test_a_missing_folder_is_an_error(workspace, run_stage):
-    change(workspace, dataset="captions_csv")
+    change(workspace, dataset="captions_csv", detector={"weights": "random"})
     process = run_stage(
         "prepare_corpus", "--raw", "nowhere", "--output", "out", cwd=workspace, check=False
     )

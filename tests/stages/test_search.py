@@ -3,6 +3,7 @@ images, and everything that does not fit is a plain error."""
 
 import hashlib
 import itertools
+import json
 import shutil
 
 import numpy as np
@@ -14,32 +15,52 @@ from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_corpus, write_params, write_vocabulary
 
 from models.cca import CCA
+from models.detector_weights import seeded_detector
+from models.dp_rnn import DPRNN
+from models.scan import SCAN
 from models.two_branch import TwoBranch
 from models.vse import VSE
 from pipeline.checkpoint import Description, write_checkpoint
-from pipeline.feature_store import FeatureFile
+from pipeline.detector_file import describe, write_detector
+from pipeline.feature_store import FeatureFile, write_features
 from pipeline.graph import stage_paths
 from pipeline.score_file import read_scores
 from pipeline.vocabulary import Vocabulary
-from stages import encode_sentences, extract_image_features, score
+from stages import encode_sentences, extract_image_features, extract_region_features, score
 from stages.search import main
-from stages.systems import vectors, vse
+from stages.systems import dual_path_inputs, regions, vectors, vse
+from stages.systems.dual_path_network import build, open_network
 from stages.systems.queries import FILES
 
 SIDE = 32
 COUNTS = {"train": 6, "val": 3, "test": 9}
 SMALL = {"model": "resnet18", "layers": ["layer1"], "pool": "mean_max", "size": SIDE}
-SMALL |= {"batch_size": 6, "workers": 0, "views": "flip"}
+SMALL |= {"batch_size": 6, "workers": 0, "views": "flip", "weights": "random"}
+REGIONS = {"regions__boxes": 5, "regions__workers": 0, "dual_path__word_dim": 6}
+PAIRS = {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "dim": 7}
 NETWORKS = {
     "vse": (VSE, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "hidden": 5, "dim": 7}),
     "two_branch": (TwoBranch, {"sentence_dim": 6, "hidden": 0, "dim": 7, "batch_norm": 0}),
     "cca": (CCA, {"sentence_dim": 6, "dim": 4}),
-}
+    "scan": (SCAN, PAIRS | {"position_gate": True}),
+    "dp_rnn": (DPRNN, PAIRS),
+    "dual_path": (build, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "text_cnn": "resnet18",
+                          "text_width": 8, "hidden": 9, "dim": 7, "slots": 8}),
+}  # fmt: skip
+WITH_VOCABULARY = ("dp_rnn", "dual_path", "scan", "vse")
 
 
 def small_params(folder, **changes):
     features = {f"image_features__{key}": value for key, value in (SMALL | changes).items()}
-    write_params(folder, sentences__encoding="mean_vector", **features)
+    write_params(folder, sentences__encoding="mean_vector", **REGIONS, **features)
+
+
+def put_detector(seed):
+    path = stage_paths("extract_region_features", ("detector",))["detector"]
+    names = ("cat", "dog"), ("red",)
+    network = seeded_detector("fpn_resnet18", *names, seed, channels=8, hidden=6)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_detector(path, network.eval(), describe(network, "random", {}, {}, {}))
 
 
 def draw_corpus(folder):
@@ -83,8 +104,18 @@ def indexed(tmp_path_factory):
         (folder / "data").mkdir()
         for name in ("corpus", "vocabulary"):
             (folder / name).rename(folder / "data" / name)
+        put_detector(0)
         for stage, command, names in (
-            ("extract_image_features", extract_image_features.main, ("images", "output")),
+            (
+                "extract_image_features",
+                extract_image_features.main,
+                ("images", "detector", "output", "network"),
+            ),
+            (
+                "extract_region_features",
+                extract_region_features.main,
+                ("images", "captions", "detector", "output"),
+            ),
             (
                 "encode_sentences",
                 encode_sentences.main,
@@ -94,8 +125,14 @@ def indexed(tmp_path_factory):
             assert run(command, *as_options(stage_paths(stage, names))).exit_code == 0
         for model in NETWORKS:
             draw_weights(model)
-            assert run(score.main, model, *as_options(files_of(model))).exit_code == 0
+            put_scores(model)
     return folder
+
+
+def put_scores(model):
+    every = ["--shortlist", 50] if model == "dp_rnn" else []
+    result = run(score.main, model, *as_options(files_of(model)), *every)
+    assert result.exit_code == 0, result.output
 
 
 def as_options(paths):
@@ -107,17 +144,27 @@ def files_of(model):
 
 
 def draw_weights(model):
+    """A checkpoint of weights that tell inputs apart, whatever they are."""
     files, (kind, sizes) = files_of(model), NETWORKS[model]
     features = FeatureFile(files["features"])
-    if model == "vse":
-        inputs = vse.identity(Vocabulary.load(files["text"]), features)
+    sizes = {"image_dim": features.shape()[-1]} | sizes
+    if model == "dual_path":
+        path = stage_paths("extract_image_features", ("network",))["network"]
+        sizes |= open_network(path, features).architecture
+    identity = {"scan": regions, "dp_rnn": regions, "dual_path": dual_path_inputs}.get(model, vse)
+    if model in WITH_VOCABULARY:
+        inputs = identity.identity(Vocabulary.load(files["text"]), features)
     else:
         inputs = vectors.identity(features, FeatureFile(files["text"]))
-    sizes = {"image_dim": features.shape()[1]} | sizes
     torch.manual_seed(0)
-    state = kind(**sizes).state_dict()
+    network = kind(**sizes)
+    state = network.state_dict()
     drawn = {name: torch.randn(value.shape) / 4 for name, value in state.items()}
-    state |= {n: v for n, v in drawn.items() if not n.startswith(("image_s", "sentence_s"))}
+    if model in ("scan", "dp_rnn"):  # buffers are kept
+        state |= {name: 4 * drawn[name] for name, _ in network.named_parameters()}
+        state |= {"recurrence": torch.ones((), dtype=torch.uint8)} if model == "dp_rnn" else {}
+    elif model != "dual_path":  # whose own weights are drawn already
+        state |= {n: v for n, v in drawn.items() if not n.startswith(("image_s", "sentence_s"))}
     description = Description(
         model=model, architecture=sizes, params={}, inputs=inputs, epoch=1, val_rsum=1.0
     )
@@ -167,7 +214,7 @@ def test_a_stored_caption_finds_what_its_column_says(folder, model):
             check_same(listed(result), expected)
 
 
-@pytest.mark.parametrize("model", ["vse", "two_branch"])
+@pytest.mark.parametrize("model", ["vse", "two_branch", "scan", "dp_rnn", "dual_path"])
 def test_a_stored_image_finds_what_its_row_says(folder, model):
     scores = read_scores(f"data/scores/{model}.h5", "test")
     shutil.copy(scores.image_ids[4], "elsewhere.png")
@@ -202,11 +249,14 @@ def test_unknown_words_are_named_on_standard_error(folder, model):
         (["?!", "--model", "vse"], "'?!' has no words"),
         (["--model", "vse"], "either a text or --image"),
         (["w1", "--image", "test0.png", "--model", "vse"], "either a text or --image"),
-        (["w1", "--model", "gpt"], "model 'gpt': allowed are cca, two_branch, vse"),
+        (["w1", "--model", "gpt"], "model 'gpt': allowed are cca, dp_rnn, dual_path, scan"),
         (["w1", "--model", "vse", "--split", "train"], "split 'train'"),
         (["--image", "params.yaml", "--model", "vse"], "params.yaml: not an image"),
         (["--image", "none.png", "--model", "vse"], "none.png: no such file"),
-        (["--image", "long.png", "--model", "vse"], "times as long as wide"),
+        *(
+            (["--image", "long.png", "--model", model], "times as long as wide")
+            for model in ("vse", "scan", "dual_path")
+        ),
     ],
 )
 def test_queries_that_cannot_be_answered(folder, arguments, words):
@@ -218,37 +268,66 @@ def test_queries_that_cannot_be_answered(folder, arguments, words):
     assert len(result.stderr.splitlines()) <= 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"size": 64}, ["size = 64, there 32"]),
-        ({"layers": ["layer2"], "pool": "max"}, ["layers = ['layer2'], there", "pool = 'max'"]),
-        ({"model": "vgg11"}, ["model = 'vgg11', there 'resnet18'"]),
-    ],
-)
-def test_another_image_network_is_refused(folder, changes, words):
-    small_params(folder, **changes)
+def test_params_of_another_network_do_not_matter(folder):
+    """The network that made the features is kept beside them."""
+    question = ["--image", "test0.png", "--model", "vse", "--top", 3]
+    before = listed(run(main, *question))
+    small_params(folder, size=64, layers=["layer2"], pool="max")
+    assert listed(run(main, *question)) == before
+
+
+def test_another_image_network_is_refused(folder):
+    paths = stage_paths("extract_image_features", ("images", "detector", "output", "network"))
+    small_params(folder, layers=["layer2"])
+    assert run(extract_image_features.main, *as_options(paths | {"output": "o.h5"})).exit_code == 0
     result = run(main, "--image", "test0.png", "--model", "vse")
     assert (result.exit_code, result.stdout) == (1, "")
-    for word in ["image_features of params.yaml is not that of", *words]:
-        assert word in result.stderr
+    assert "image.h5: not made by the network of" in result.stderr
     assert run(main, "w1", "--model", "vse").exit_code == 0  # a text does not need it
 
 
-def test_other_weights_of_the_same_network_are_refused(folder):
-    """Two files of weights have the same settings, and are told apart by their digest."""
-    torch.save(extract_image_features.classifier("resnet18", 1).state_dict(), "my.pt")
-    small_params(folder, weights="my.pt")
-    paths = stage_paths("extract_image_features", ("images", "output"))
-    assert run(extract_image_features.main, *as_options(paths)).exit_code == 0
-    draw_weights("vse")
-    assert run(score.main, "vse", *as_options(files_of("vse"))).exit_code == 0
-    question = ["--image", "test0.png", "--model", "vse", "--top", 1]
-    assert len(listed(run(main, *question))) == 1
-    torch.save(extract_image_features.classifier("resnet18", 2).state_dict(), "my.pt")
+@pytest.mark.parametrize("model", ["scan", "dp_rnn"])
+def test_the_model_orders_what_the_vectors_chose(folder, model):
+    scores = read_scores(f"data/scores/{model}.h5", "test")
+    captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
+    near = scores.image_embeddings @ scores.caption_embeddings.T
+    column = int(
+        np.argmin([np.corrcoef(*pair)[0, 1] for pair in zip(near.T, scores.scores.T, strict=True)])
+    )
+    chosen = np.argsort(-near[:, column])[:4]
+    expected = by_hand([scores.image_ids[row] for row in chosen], scores.scores[chosen, column])
+    text = captions.loc[scores.caption_ids[column], "text"]
+    result = run(main, text, "--model", model, "--shortlist", 4, "--top", 3)
+    check_same(listed(result), expected[:3])
+    assert expected != by_hand(scores.image_ids, scores.scores[:, column])[:4]
+    wide = run(main, text, "--model", model, "--shortlist", 1, "--top", 9)  # at least --top
+    check_same(listed(wide), by_hand(scores.image_ids, scores.scores[:, column]))
+
+
+def test_a_query_image_needs_the_detector_of_the_regions(folder):
+    question = ["--image", "test0.png", "--model", "scan"]
+    put_detector(1)
     result = run(main, *question)
-    assert result.exit_code == 1
-    assert "image.h5: made with other weights" in result.stderr
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "regions.h5: not found by the detector of" in result.stderr
+    assert run(main, "w1", "--model", "scan").exit_code == 0  # a text does not need it
+    stage_paths("extract_region_features", ("detector",))["detector"].unlink()
+    assert "detector.safetensors: no such detector" in run(main, *question).stderr
+
+
+def test_regions_of_another_tool_answer_texts_alone(folder):
+    path = files_of("scan")["features"]
+    stored = FeatureFile(path)
+    settings = json.dumps(json.loads(stored.attributes["params"]) | {"source": "tsv"})
+    arrays = {name: stored.load(name) for name in stored.layouts if name != "ids"}
+    del stored.attributes["schema_version"]
+    write_features(path, stored.ids, arrays, stored.attributes | {"params": settings})
+    draw_weights("scan")
+    put_scores("scan")
+    assert len(listed(run(main, "w1", "--model", "scan", "--top", 2))) == 2
+    result = run(main, "--image", "test0.png", "--model", "scan")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "regions come from another tool (tsv)" in result.stderr
 
 
 def test_parts_that_do_not_fit_each_other(folder):

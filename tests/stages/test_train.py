@@ -87,7 +87,7 @@ def fail(folder, *arguments):
 
 def test_unknown_model(folder):
     message = fail(folder, "vsr", *options())
-    assert "model 'vsr': allowed are cca, two_branch, vse" in message
+    assert "model 'vsr': allowed are cca, dp_rnn, dual_path, scan, two_branch, vse" in message
 
 
 def test_a_model_that_is_fitted_and_not_trained(folder):

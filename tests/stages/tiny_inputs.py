@@ -1,6 +1,7 @@
 """A few images with features, a vocabulary and sentence vectors, as the stages before training
 leave them."""
 
+import hashlib
 import json
 from contextlib import chdir
 from pathlib import Path
@@ -8,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from click.testing import CliRunner
+from PIL import Image
 from ruamel.yaml import YAML
 
 from pipeline.corpus import Corpus, load_captions
 from pipeline.feature_store import write_features
+from pipeline.region_file import ImageRegions, packed
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = {"train": 24, "val": 8, "test": 9}
@@ -24,6 +27,7 @@ PATHS = {
     "text": "vocabulary",
 }
 SENTENCES = "sentences.h5"
+REGIONS, SLOTS = "regions.h5", 7
 
 
 def write_inputs(folder: Path) -> None:
@@ -79,6 +83,25 @@ def write_sentences(folder, **attributes):
     write_features(folder / SENTENCES, ids, {"features": vectors}, described)
 
 
+def write_regions(folder, **attributes):
+    """`regions.h5`: a region per word that some caption of the image has, and one of no thing."""
+    generator = np.random.default_rng(2)
+    things = generator.normal(size=(len(WORDS), DIM))
+    words = load_captions(folder / PATHS["captions"]).groupby("image_id", sort=False)["tokens"]
+    found = {}
+    for name, captions in words:
+        shown = sorted({WORDS.index(word) for caption in captions for word in caption})
+        features = np.vstack([things[shown], generator.normal(size=(1, DIM))])
+        corners = np.sort(generator.uniform(0, 32, (len(features), 2, 2)), axis=1)
+        boxes = corners.reshape(-1, 4).astype(np.float32)
+        found[name] = ImageRegions((32, 32), boxes, features.astype(np.float32))
+    arrays = packed(list(found.values()), SLOTS, DIM)
+    arrays["features"] = arrays["features"].astype(np.float16)
+    described = {"model": "fpn_resnet18", "layer": "fc7", "weights_sha256": "f" * 64}
+    described |= {"params": "{}", "corpus_sha256": "b" * 64, "has_boxes": 1} | attributes
+    write_features(folder / REGIONS, list(found), arrays, described)
+
+
 def write_vocabulary(folder, words, dim=6, without=()):
     """without: words that have no vector of their own."""
     tokens = ["<pad>", "<unk>", *words]
@@ -118,6 +141,17 @@ def write_params(folder, **changes):
         "two_branch__training__batch_size": 8,
         "two_branch__training__lr": 0.01,
         "cca__dim": 4,
+        "scan__dim": 8,
+        "scan__word_dim": 6,
+        "scan__training__epochs": 3,
+        "scan__training__batch_size": 8,
+        "scan__training__lr": 0.01,
+        "dp_rnn__dim": 8,
+        "dp_rnn__word_dim": 6,
+        "dp_rnn__candidates": 2,
+        "dp_rnn__training__epochs": {"matching": 2, "recurrent": 1, "all": 1},
+        "dp_rnn__training__batch_size": 8,
+        "dp_rnn__training__lr": 0.01,
     }
     for key, value in (small | changes).items():
         *parents, last = key.split("__")
@@ -142,3 +176,73 @@ def invoke(command, folder, *arguments):
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stderr
+
+
+COLOURS = {
+    "red": (230, 30, 30),
+    "green": (30, 200, 30),
+    "blue": (30, 30, 230),
+    "yellow": (230, 220, 40),
+    "black": (10, 10, 10),
+    "white": (245, 245, 245),
+}
+SIDE = 32
+NETWORK, CLASSES = "network.safetensors", "classes.h5"
+NOUNS = ["patch", "picture", "square"]
+
+
+def write_coloured_images(folder, counts=IMAGES, group=lambda name, number: name):
+    """Image files with two colours of six, a corpus of captions that name them, and a vocabulary;
+    counts: images by split; group: from an image's name and number in its split to its group."""
+    generator = np.random.default_rng(0)
+    pairs = [(a, b) for a in COLOURS for b in COLOURS if a < b]
+    images, captions = [], []
+    for split, count in counts.items():
+        shown = generator.permutation(len(pairs))
+        for number in range(count):
+            name, both = f"{split}{number}", pairs[shown[number % len(pairs)]]
+            digest = draw_patches(folder / f"{name}.png", both, generator)
+            row = (name, f"{name}.png", split, group(name, number), SIDE, SIDE, digest)
+            images.append(row)
+            for caption in range(generator.integers(1, 4)):
+                first, second = generator.permutation(both).tolist()
+                words = ["a", first, "and", second, str(generator.choice(NOUNS))]
+                captions.append((f"{name}#{caption}", name, split, " ".join(words), words))
+    write_corpus(folder, images, captions)
+    write_vocabulary(folder, ["a", "and", *COLOURS, *NOUNS])
+
+
+def draw_patches(path, colours, generator):
+    """A noisy image of two colours; returns the digest of its file."""
+    pixels = np.empty((SIDE, SIDE, 3))
+    edge = generator.integers(SIDE // 3, 2 * SIDE // 3)
+    first, second = generator.permutation(colours)
+    pixels[:, :edge], pixels[:, edge:] = COLOURS[first], COLOURS[second]
+    noisy = (pixels + generator.normal(0, 4, pixels.shape)).clip(0, 255).astype(np.uint8)
+    Image.fromarray(noisy).save(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# changes of params.yaml for the dual path on those images
+DUAL_PATH = {
+    "loss": "sum_margin",
+    "detector__weights": "random",
+    "detector__channels": 4,
+    "detector__hidden": 4,
+    "image_features__weights": "random",
+    "image_features__layers": ["layer1"],
+    "image_features__size": SIDE,
+    "image_features__batch_size": 16,
+    "image_features__workers": 0,
+    "pseudo_classes__source": "instance",
+    "dual_path__dim": 16,
+    "dual_path__hidden": 24,
+    "dual_path__dropout": 0.1,
+    "dual_path__slots": 12,
+    "dual_path__word_dim": 6,
+    "dual_path__text_width": 4,
+    "dual_path__resize": SIDE,
+    "dual_path__crop": SIDE - 4,
+    "dual_path__training__batch_size": 8,
+    "dual_path__training__workers": 0,
+}

@@ -1,0 +1,216 @@
+"""Cross attention in Gram form against the literal form, which builds the attended vectors.
+
+The literal form goes caption by caption against all images, with batched products, as SCAN's
+published code does: words repeated for every image, the attended vectors as columns. (With them
+as rows the same products take about half the time on a CPU.) Each form runs in a process of its
+own on one thread. Stated are processor time and by how much the peak of memory grows beyond the
+inputs; both must give the same scores.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from benchmarks.common import Row
+from models.losses.ranking import RankingLoss
+from models.scan import SCAN
+from pipeline.batches import Split
+from pipeline.pair_scoring import score_pairs
+from pipeline.region_rows import Regions
+from pipeline.runtime import set_threads
+
+REGIONS, FEATURES, DIM, WORD_DIM, VOCABULARY = 36, 2048, 1024, 300, 8000
+IMAGES, CAPTIONS, BATCH = 200, 1000, 128
+CLOSE = 1e-5  # every score
+WORKS, FORMS = ("score", "attention", "step"), ("gram", "literal")
+Model = TypeVar("Model", bound=SCAN)
+
+
+def rows() -> list[Row]:
+    """Scoring, and a step of training: the cross attention alone, and with encoders and Adam."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {work: [_measured(work, form, folder) for form in FORMS] for work in WORKS}
+        for work, (ours, _) in found.items():
+            ours["apart"] = _apart(work, folder)
+    return [
+        _scoring(*found["score"]),
+        _training("cross attention, forwards and backwards", *found["attention"]),
+        _training("whole step with encoders and Adam", *found["step"]),
+    ]
+
+
+def _scoring(ours: dict[str, float], theirs: dict[str, float]) -> Row:
+    ratio, same = theirs["seconds"] / ours["seconds"], ours["apart"] <= CLOSE
+    return Row(
+        f"SCAN's scores of {IMAGES} images x {REGIONS} regions x {DIM:,}-d against {CAPTIONS:,} "
+        "captions of about 12 words",
+        f"{ratio:.1f}x less CPU than the literal form ({ours['seconds']:.1f} s, "
+        f"{theirs['seconds']:.1f} s), {ours['bytes'] / 1e6:.0f} MB"
+        + ("" if same else "; SCORES DIFFER"),
+        ">= 9x, < 300 MB",
+        same and ratio >= 9 and ours["bytes"] < 300e6,
+    )
+
+
+def _training(work: str, ours: dict[str, float], theirs: dict[str, float]) -> Row:
+    ratio, share = theirs["seconds"] / ours["seconds"], ours["bytes"] / theirs["bytes"]
+    same = ours["apart"] <= CLOSE
+    return Row(
+        f"training at batch {BATCH}, {work}",
+        f"{ratio:.1f}x less CPU than the literal form ({ours['seconds']:.2f} s, "
+        f"{theirs['seconds']:.2f} s), {share:.2f} of its memory ({ours['bytes'] / 1e6:.0f} MB, "
+        f"{theirs['bytes'] / 1e6:,.0f} MB)" + ("" if same else "; SCORES DIFFER"),
+        ">= 3x, <= 0.33",
+        same and ratio >= 3 and share <= 1 / 3,
+    )
+
+
+def _measured(work: str, form: str, folder: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.bench_cross_attention", work, form, folder]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def _apart(work: str, folder: str) -> float:
+    """Largest difference between the scores of both forms."""
+    ours, theirs = (np.load(Path(folder) / f"{work}_{form}.npy") for form in FORMS)
+    return float(np.abs(ours - theirs).max())
+
+
+class LiteralSCAN(SCAN):
+    """The same scores from attended vectors."""
+
+    def score(
+        self,
+        regions: torch.Tensor,
+        counts: torch.Tensor,
+        words: torch.Tensor,
+        lengths: torch.Tensor,
+    ) -> torch.Tensor:
+        """Similarity of every image with every caption, a column of images per caption."""
+        columns = []
+        for caption, length in zip(words, lengths.tolist(), strict=True):
+            query = caption[:length].repeat(len(regions), 1, 1)
+            cosines = functional.relu(torch.bmm(regions, query.transpose(1, 2)))
+            affinity = functional.normalize(cosines, dim=2, eps=1e-8).transpose(1, 2)
+            weights = torch.softmax(self.temperature * affinity.contiguous(), 2)
+            columns_of_weights = weights.transpose(1, 2).contiguous()
+            attended = torch.bmm(regions.transpose(1, 2), columns_of_weights).transpose(1, 2)
+            norms = query.norm(dim=2) * attended.norm(dim=2)
+            columns.append(((query * attended).sum(2) / norms.clamp_min(1e-8)).mean(1))
+        return torch.stack(columns, 1)
+
+
+class Given(SCAN):
+    """SCAN whose regions and words are embedded already: tokens are rows of a table of captions."""
+
+    table: torch.Tensor
+
+    def embed_images(
+        self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
+    ) -> torch.Tensor:
+        """The regions as they are."""
+        return features
+
+    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Rows of the table."""
+        return self.table[tokens, : int(lengths.max())]
+
+
+class LiteralGiven(Given, LiteralSCAN):
+    """Both."""
+
+
+def lengths_of(count: int) -> torch.Tensor:
+    """Captions of 8 to 16 words, 12 on average."""
+    return torch.randint(8, 17, (count,), generator=torch.Generator().manual_seed(1))
+
+
+def unit(*shape: int) -> torch.Tensor:
+    """Random unit vectors."""
+    return functional.normalize(torch.randn(shape), dim=-1)
+
+
+def score(form: str) -> tuple[dict[str, float], torch.Tensor]:
+    """Score a split of embedded regions and words as the stage does."""
+    model, lengths = build(form, Given, LiteralGiven), lengths_of(CAPTIONS)
+    model.table = unit(CAPTIONS, 16, DIM)
+    regions, positions = unit(IMAGES, REGIONS, DIM), torch.zeros(IMAGES, REGIONS, 4)
+    counts = torch.full((IMAGES,), REGIONS)
+    split = Split(
+        image_ids=[str(i) for i in range(IMAGES)],
+        image_groups=[str(i) for i in range(IMAGES)],
+        caption_ids=[str(i) for i in range(CAPTIONS)],
+        described=torch.arange(CAPTIONS).numpy() % IMAGES,
+        images=lambda rows: Regions(regions[rows], positions[rows], counts[rows]),
+        captions=lambda rows: (torch.from_numpy(rows), lengths[rows]),
+    )
+    return measured(lambda: torch.from_numpy(score_pairs(model, split, torch.device("cpu")).scores))
+
+
+def attention(form: str) -> tuple[dict[str, float], torch.Tensor]:
+    """Scores of a batch of embedded regions and words, and gradients with respect to both."""
+    model, lengths = build(form, SCAN, LiteralSCAN), lengths_of(BATCH)
+    regions, words = unit(BATCH, REGIONS, DIM), unit(BATCH, 16, DIM)
+    regions.requires_grad_()
+    words.requires_grad_()
+    counts, towards = torch.full((BATCH,), REGIONS), torch.randn(BATCH, BATCH)
+
+    def work() -> torch.Tensor:
+        scores = model.score(regions, counts, words, lengths)
+        scores.backward(towards)
+        return scores.detach()
+
+    return measured(work)
+
+
+def step(form: str) -> tuple[dict[str, float], torch.Tensor]:
+    """One step of training from region features and word ids, hardest negatives."""
+    model, lengths = build(form, SCAN, LiteralSCAN), lengths_of(BATCH)
+    features, positions = torch.randn(BATCH, REGIONS, FEATURES), torch.zeros(BATCH, REGIONS, 4)
+    tokens, counts = torch.randint(1, VOCABULARY, (BATCH, 16)), torch.full((BATCH,), REGIONS)
+    loss, optimiser = RankingLoss("max_margin", 0.2), torch.optim.Adam(model.parameters(), 5e-4)
+
+    def work() -> torch.Tensor:
+        scores = model(features, positions, counts, tokens, lengths)
+        loss(scores, torch.arange(BATCH)).backward()
+        optimiser.step()
+        return scores.detach()
+
+    return measured(work)
+
+
+def build(form: str, gram: type[Model], literal: type[Model]) -> Model:
+    """One of two models, with the same weights and random numbers after it."""
+    torch.manual_seed(0)
+    return (gram if form == "gram" else literal)(FEATURES, VOCABULARY, WORD_DIM, DIM)
+
+
+def measured(work: Callable[[], torch.Tensor]) -> tuple[dict[str, float], torch.Tensor]:
+    """Processor seconds, bytes by which the peak of memory grows, and the scores."""
+    before, start = peak(), time.process_time()
+    scores = work()
+    seconds = time.process_time() - start
+    return {"seconds": seconds, "bytes": peak() - before}, scores
+
+
+def peak() -> int:
+    """Largest resident size of this process so far; getrusage would include its parent's."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+
+if __name__ == "__main__":
+    set_threads(1)
+    work, form, folder = sys.argv[1:]
+    figures, scores = {"score": score, "attention": attention, "step": step}[work](form)
+    np.save(Path(folder) / f"{work}_{form}.npy", scores.numpy())
+    print(json.dumps(figures))

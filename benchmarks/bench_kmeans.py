@@ -1,0 +1,135 @@
+"""K-means against faiss and scikit-learn from the same first centres, and what k-means++ costs.
+
+faiss is no dependency: without it its row says so (pip install faiss-cpu). It has a process of its
+own, as two pools of threads, waiting for work, would slow each other.
+"""
+
+import importlib.util
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
+
+from benchmarks.bench_retrieval import _peak
+from benchmarks.common import Row
+from pipeline.clustering import GPU_VALUES, VALUES, assign, kmeans
+
+POINTS, WIDTH, K, UPDATES, RUNS = 20_000, 512, 1_000, 25, 3
+WORK = f"k-means of {POINTS:,} x {WIDTH}, k = {K:,}, {UPDATES} updates"
+
+
+def rows() -> list[Row]:
+    """Time and inertia against both, the two ways to start, and memory."""
+    points = torch.from_numpy(random_points())
+    if importlib.util.find_spec("faiss"):
+        first = against(points, "faiss", faiss_run, 1.2)
+    else:
+        first = Row(f"{WORK}, against faiss", "not measured: no faiss here", "<= 1.2x", False)
+    return [first, against(points, "scikit-learn", scikit_learn_run, 1.2), starts(points), memory()]
+
+
+def random_points() -> np.ndarray:
+    """(N, D) float32 like pooled features: overlapping clusters of unequal size, not negative."""
+    random = np.random.default_rng(0)
+    centres = random.standard_normal((2 * K, WIDTH), dtype=np.float32)
+    chances = 1 / np.arange(10, 10 + len(centres))
+    members = random.choice(len(centres), POINTS, p=chances / chances.sum())
+    noise = random.standard_normal((POINTS, WIDTH), dtype=np.float32)
+    return np.maximum(centres[members] + noise, 0)
+
+
+def faiss_run(threads: int) -> tuple[float, np.ndarray]:
+    """Seconds and centres (k, D) of faiss."""
+    import faiss
+
+    faiss.omp_set_num_threads(threads)
+    points = random_points()
+    model = faiss.Kmeans(WIDTH, K, niter=UPDATES, max_points_per_centroid=POINTS)
+    start = time.perf_counter()
+    model.train(points, init_centroids=points[:K])
+    return time.perf_counter() - start, model.centroids
+
+
+def scikit_learn_run(threads: int) -> tuple[float, np.ndarray]:
+    """Seconds and centres (k, D) of scikit-learn."""
+    from threadpoolctl import threadpool_limits
+
+    points = random_points()
+    model = KMeans(K, init=points[:K], n_init=1, max_iter=UPDATES, tol=0)
+    with threadpool_limits(threads):
+        start = time.perf_counter()
+        model.fit(points)
+        return time.perf_counter() - start, model.cluster_centers_
+
+
+def against(points: torch.Tensor, name: str, run, limit: float) -> Row:
+    """Time and inertia in pairs, after a warm-up of each. run: of the other library."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as other:
+        pairs = []
+        for _ in range(RUNS + 1):
+            seconds, centres = other.submit(run, torch.get_num_threads()).result()
+            start = time.perf_counter()
+            found = kmeans(points, K, points[:K], UPDATES, 0)
+            pairs.append((time.perf_counter() - start, seconds))
+    inertia = assign(points, torch.from_numpy(np.asarray(centres, np.float32))).inertia
+    ratio = statistics.median(ours / theirs for ours, theirs in pairs[1:])
+    mine, seconds = (statistics.median(column) for column in zip(*pairs[1:], strict=True))
+    share = found.inertia[-1] / inertia
+    return Row(
+        f"{WORK}, against {name} from the same centres",
+        f"{ratio:.2f}x of its time ({mine:.2f} s, {seconds:.2f} s; ours {len(found.reseeded)} "
+        f"updates), {share:.4f}x of its inertia",
+        f"<= {limit:g}x of either",
+        ratio <= limit and share <= limit,
+    )
+
+
+def starts(points: torch.Tensor) -> Row:
+    """Total time and inertia from k-means++ beside those from random points."""
+    found, seconds = {}, {}
+    for name in ("random", "kmeans++"):
+        start = time.perf_counter()
+        found[name] = kmeans(points, K, name, UPDATES, 1e-4)
+        seconds[name] = time.perf_counter() - start
+    ratio = found["kmeans++"].inertia[-1] / found["random"].inertia[-1]
+    updates = {name: len(each.reseeded) for name, each in found.items()}
+    return Row(
+        f"the same from k-means++ ({updates['kmeans++']} updates) and from random points "
+        f"({updates['random']})",
+        f"{ratio:.4f}x of the inertia, {seconds['kmeans++']:.2f} s and {seconds['random']:.2f} s",
+        "inertia <= 1.01x",
+        ratio <= 1.01,
+    )
+
+
+def memory() -> Row:
+    """Peak memory beside the points; the centres and their sums are part of it."""
+    command = [sys.executable, "-m", "benchmarks.bench_kmeans", "grown"]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    copies = grown / (4 * POINTS * WIDTH)
+    return Row(
+        f"memory of the same beside the points ({4 * POINTS * WIDTH / 1e6:.0f} MB)",
+        f"{grown / 1e6:.0f} MB, {copies:.1f} copies; blocks of {VALUES:,} distances, on a GPU "
+        f"of {GPU_VALUES:,}",
+        "<= 3 copies",
+        copies <= 3,
+    )
+
+
+def _grown() -> int:
+    """Bytes by which clustering raises this process's peak memory, after a small run."""
+    points = torch.from_numpy(random_points())
+    kmeans(points[:200], 10, "kmeans++", 2)
+    before = _peak()
+    kmeans(points, K, "kmeans++", 3)
+    return _peak() - before
+
+
+if __name__ == "__main__":
+    print(_grown())

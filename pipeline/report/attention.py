@@ -1,0 +1,229 @@
+"""Attention as pictures: for every word the image, lit where the model looked.
+
+Light instead of a colour laid over the image, because colours are part of what captions speak of.
+"""
+
+import base64
+import io
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+from pipeline.attention import PairAttention
+from pipeline.attention_file import RankedPair
+from pipeline.images import open_rgb
+from pipeline.inspection import printable
+
+TILE = 132  # largest width and height of a word's picture on the page, pixels
+WHOLE = 264  # of the picture with the order of the objects
+SHEET_TILE, SHEET_WHOLE, SHEET_WIDTH = 220, 460, 1180  # of a drawing in a file of its own
+QUALITY = 82  # of JPEG
+DARKEST = 0.3  # share of its light that a pixel keeps where nothing was attended to
+FIRST, LAST = (255, 224, 70), (70, 60, 200)  # colours of the first and the last object
+INK, SOFT, BAR = "#1c2024", "#5a6370", "#1f6fb2"
+
+Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
+
+
+@dataclass(frozen=True)
+class WordPicture:
+    """A word with the image as it attends to it. picture: data URI; share: of the similarity, of
+    the largest share, None where all words have the same; text: what a reader is told who does
+    not see it."""
+
+    word: str
+    picture: str
+    share: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class AttentionFigure:
+    """A pair as the page shows it. caption: its text; whole: data URI of the image with its boxes
+    in order."""
+
+    pair: RankedPair
+    caption: str
+    whole: str
+    words: list[WordPicture]
+
+
+def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> AttentionFigure:
+    """The pictures of a pair; path: the image's file; WorkbenchError when it is not readable."""
+    own, image = pair.attention, open_rgb(path)
+    shares = _shares(own)
+    words = [
+        WordPicture(word, _uri(lit(image, own, row, TILE)), share, _told(own, row))
+        for row, (word, share) in enumerate(zip(own.words, shares, strict=True))
+    ]
+    return AttentionFigure(pair, caption, _uri(numbered(image, own, WHOLE)), words)
+
+
+def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
+    """A sheet for a file of its own: the caption, the image with its boxes, a picture per word."""
+    image = open_rgb(path)
+    font, small = ImageFont.load_default(24), ImageFont.load_default(16)
+    lines = textwrap.wrap(printable(title), 84)
+    whole = numbered(image, pair, SHEET_WHOLE)
+    columns, step = SHEET_WIDTH // (SHEET_TILE + 14), SHEET_TILE + 14
+    tiles = [lit(image, pair, row, SHEET_TILE) for row in range(len(pair.words))]
+    high = max(tile.height for tile in tiles) + 50
+    top = 24 + 32 * len(lines)
+    sheet_height = top + whole.height + 44 + high * -(-len(tiles) // columns)
+    sheet = Image.new("RGB", (SHEET_WIDTH, sheet_height), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, line in enumerate(lines):
+        draw.text((14, 12 + 32 * number), line, INK, font)
+    sheet.paste(whole, (14, top))
+    _explain(draw, pair, (28 + whole.width, top), small)
+    below = top + whole.height + 22
+    for row, (tile, share) in enumerate(zip(tiles, _shares(pair), strict=True)):
+        left, upper = 14 + step * (row % columns), below + high * (row // columns)
+        sheet.paste(tile, (left, upper))
+        draw.text((left, upper + tile.height + 4), printable(pair.words[row]), INK, small)
+        if share is not None:
+            bar = (left, upper + tile.height + 28, left + share * tile.width, upper + high - 16)
+            draw.rectangle(bar, fill=BAR)
+    return sheet
+
+
+def heat(
+    weights: npt.NDArray[np.float32],
+    boxes: npt.NDArray[np.float32],
+    size: tuple[int, int],
+    shown: tuple[int, int],
+) -> npt.NDArray[np.float32]:
+    """(H, W) sums of the weights of the regions that cover a pixel, divided by the largest sum.
+
+    weights: (R,) not negative; boxes: (R, 4) in pixels of an image of `size`; shown: width and
+    height W, H of the result. Zero everywhere when nothing has weight.
+    """
+    width, height = shown
+    sums = np.zeros((height, width), np.float32)
+    scaled = boxes * np.tile(np.divide(shown, size), 2)
+    limits = np.stack([np.floor(scaled[:, :2]), np.ceil(scaled[:, 2:])], 1).reshape(-1, 4)
+    for weight, box in zip(weights, limits.clip(0, max(shown)).astype(int), strict=True):
+        left, top, right, bottom = box
+        sums[top:bottom, left:right] += weight
+    largest = float(sums.max(initial=0.0))
+    return sums / largest if largest > 0 else sums
+
+
+def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
+    """The image, dark where word `row` does not attend, its strongest region in a frame."""
+    small = _fitted(image, side)
+    weights = pair.weights[row]
+    light = DARKEST + (1 - DARKEST) * heat(weights, pair.boxes, pair.size, small.size)
+    pixels = (np.asarray(small) * light[..., None]).round().astype(np.uint8)
+    result = Image.fromarray(pixels)
+    if weights.any():
+        box = _scaled(pair, small)[int(weights.argmax())]
+        _frame(ImageDraw.Draw(result), box, FIRST, max(1, side // 100))
+    return result
+
+
+def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
+    """The image with all boxes; with an order, coloured and numbered by it, first on top."""
+    small = _fitted(image, side)
+    draw, boxes = ImageDraw.Draw(small), _scaled(pair, small)
+    order = range(len(boxes)) if pair.order is None else pair.order.tolist()
+    font = ImageFont.load_default(max(11, side // 24))
+    places = list(enumerate(order))
+    for place, region in reversed(places):
+        colour = FIRST if pair.order is None else _between(place / max(1, len(boxes) - 1))
+        _frame(draw, boxes[region], colour, max(1, side // 150))
+    taken: list[tuple[float, float]] = []
+    for place, region in places if pair.order is not None else ():
+        left, top, right, bottom = boxes[region]
+        taken.append(_free(((left + right) / 2, (top + bottom) / 2), taken, side / 17))
+        _number(draw, taken[-1], str(place + 1), _between(place / max(1, len(boxes) - 1)), font)
+    return small
+
+
+def _explain(
+    draw: ImageDraw.ImageDraw, pair: PairAttention, place: tuple[int, int], font: Font
+) -> None:
+    lines = [f"image {pair.image_id}, caption {pair.caption_id}", f"similarity {pair.score:.3f}"]
+    lines += [f"{len(pair.boxes)} regions"]
+    if pair.order is not None:
+        lines += ["numbers: order in which the regions are read,", "yellow first, blue last"]
+    lines += ["below: light where a word attends, framed its", "strongest region"]
+    if pair.word_weights is not None:
+        lines += ["bars: weight of the word in the similarity"]
+    for number, line in enumerate(lines):
+        draw.text((place[0], place[1] + 24 * number), printable(line), SOFT, font)
+
+
+def _shares(pair: PairAttention) -> list[float] | list[None]:
+    if pair.word_weights is None:
+        return [None] * len(pair.words)
+    return (pair.word_weights / max(float(pair.word_weights.max()), 1e-9)).tolist()
+
+
+def _told(pair: PairAttention, row: int) -> str:
+    weights = pair.weights[row]
+    if not len(weights):
+        return f"“{pair.words[row]}” has no region to attend to"
+    left, top, right, bottom = pair.boxes[int(weights.argmax())].round().astype(int).tolist()
+    where = f"from ({left}, {top}) to ({right}, {bottom})"
+    return f"“{pair.words[row]}” attends most to the region {where}, weight {weights.max():.2f}"
+
+
+def _fitted(image: Image.Image, side: int) -> Image.Image:
+    """The image at `side` pixels on its longer side: small ones enlarged, to have room to draw."""
+    width, height = (max(1, round(length * side / max(image.size))) for length in image.size)
+    return image.resize((width, height), Image.Resampling.BICUBIC)
+
+
+def _scaled(pair: PairAttention, shown: Image.Image) -> list[list[float]]:
+    """Boxes in pixels of the image as shown, inside it."""
+    boxes = pair.boxes * np.tile(np.divide(shown.size, pair.size), 2)
+    found: list[list[float]] = boxes.clip(0, np.tile(shown.size, 2) - 1).tolist()
+    return found
+
+
+def _frame(
+    draw: ImageDraw.ImageDraw, box: list[float], colour: tuple[int, int, int], width: int
+) -> None:
+    left, top, right, bottom = box
+    straight = (left, top, max(left, right), max(top, bottom))
+    draw.rectangle(straight, outline="black", width=width + 1)  # seen on any background
+    draw.rectangle(straight, outline=colour, width=width)
+
+
+def _number(
+    draw: ImageDraw.ImageDraw,
+    middle: tuple[float, float],
+    text: str,
+    colour: tuple[int, int, int],
+    font: Font,
+) -> None:
+    left, top, right, bottom = draw.textbbox(middle, text, font, anchor="mm")
+    draw.rectangle((left - 3, top - 2, right + 3, bottom + 2), fill=colour, outline="black")
+    bright = sum(colour) > 380
+    draw.text(middle, text, "black" if bright else "white", font, anchor="mm")
+
+
+def _free(
+    middle: tuple[float, float], taken: list[tuple[float, float]], step: float
+) -> tuple[float, float]:
+    """The place, or below it where numbers are already: regions often share their middle."""
+    left, top = middle
+    while any(abs(left - x) < 1.2 * step and abs(top - y) < step for x, y in taken):
+        top += step
+    return left, top
+
+
+def _between(share: float) -> tuple[int, int, int]:
+    red, green, blue = (round(a + share * (b - a)) for a, b in zip(FIRST, LAST, strict=True))
+    return red, green, blue
+
+
+def _uri(image: Image.Image) -> str:
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=QUALITY, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,0 +1,42 @@
+"""The attention that a model's file kept, as the page shows it: checked against page and corpus."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.attention_file import RankedPair, read_attention
+from pipeline.errors import WorkbenchError
+from pipeline.group_file import GroupFile
+from pipeline.report.attention import AttentionFigure, attention_figure
+from pipeline.report.shelf import REMEDY, Shelf
+
+
+def attention_figures(path: Path, scores: Path, shelf: Shelf) -> list[AttentionFigure]:
+    """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
+
+    scores: the model's score file. Raises WorkbenchError for a file that was made with other
+    weights than the scores, or of images or captions that are not in the corpus.
+    """
+    weights = [GroupFile(file).attributes.get("checkpoint_sha256") for file in (path, scores)]
+    if weights[0] != weights[1]:
+        raise WorkbenchError(f"{path}: made with other weights than {scores}", REMEDY)
+    pairs = shown_pairs(read_attention(path))
+    shelf.check_pairs(path, [(p.attention.image_id, p.attention.caption_id) for p in pairs])
+    return [
+        attention_figure(
+            pair,
+            shelf.path(pair.attention.image_id),
+            shelf.caption(pair.attention.caption_id).text,
+        )
+        for pair in pairs
+    ]
+
+
+def shown_pairs(pairs: Sequence[RankedPair]) -> list[RankedPair]:
+    """The true pairs, and the last of the wrong ones that rank first before its caption's own."""
+    failed = [pair for pair in pairs if not pair.is_true and pair.place == 1][-1:]
+    shown = [pair for pair in pairs if pair.is_true]
+    for wrong in failed:
+        captions = [pair.attention.caption_id for pair in shown]
+        own = wrong.attention.caption_id
+        shown.insert(captions.index(own) if own in captions else len(shown), wrong)
+    return shown

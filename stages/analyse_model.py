@@ -1,0 +1,76 @@
+"""Look into a trained model: the analyses of the dual-path papers, as tables and pictures."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.analysis import artefacts, subjects
+from pipeline.analysis.discriminative import word_drops
+from pipeline.corpus import load_captions
+from pipeline.errors import WorkbenchError
+from pipeline.graph import stage_paths
+from pipeline.params import load_params
+from pipeline.runtime import pick_device, say, set_threads
+from pipeline.score_file import read_scores
+from stages.common import command
+
+ANALYSES = ("separation", "correlations", "words", "curve")
+folder = click.Path(file_okay=False, path_type=Path)
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--output", type=folder, required=True, help="Folder to write to.")
+@click.option("--with", "others", multiple=True, metavar="LABEL=FILE", help="More score files.")
+@click.option("--label", help="Label of MODEL in the pictures, its name if not given.")
+@click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
+@click.option("--split", default="test", show_default=True, help="Split to look at.")
+@click.option("--images", default=100, show_default=True, type=click.IntRange(2, 1000),
+              help="Images whose features are correlated.")  # fmt: skip
+@click.option("--captions", default=1000, show_default=True, type=click.IntRange(min=1),
+              help="Captions that words are left out of.")  # fmt: skip
+def main(
+    name: str, output: Path, others: tuple[str, ...], label: str | None, only: tuple[str, ...],
+    split: str, images: int, captions: int,
+) -> None:  # fmt: skip
+    """Analyse MODEL: what its scores separate, how alike it sees images, which words matter."""
+    wanted, params = only or ANALYSES, load_params()
+    set_threads(params.runtime.threads)
+    own = label or name
+    paths = {own: stage_paths("score", ("output",), name)["output"]} | labelled(others, own)
+    scores = {key: read_scores(path, split) for key, path in paths.items()}
+    if "separation" in wanted:
+        say(artefacts.write_separation(output, scores))
+    if "correlations" in wanted:
+        features = stage_paths("score", ("features",), name)["features"]
+        found, ids = subjects.correlations(scores, features, images, params.seed)
+        say(artefacts.write_correlations(output, found, ids))
+    if "words" in wanted:
+        from stages.systems.caption_embedders import caption_embedder  # loads networks
+
+        embedder, digest = caption_embedder(name, pick_device(params.runtime.device))
+        table = load_captions(stage_paths("score", ("captions",), name)["captions"])
+        subjects.check_weights(paths[own], digest)
+        texts, vectors = subjects.described(scores[own], table, captions, params.seed)
+        say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
+    if "curve" in wanted:
+        say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], own))
+    say(f"{name}: {', '.join(wanted)} in {output}")
+
+
+def labelled(options: tuple[str, ...], own: str) -> dict[str, Path]:
+    """LABEL=FILE options as a mapping; WorkbenchError for another form or a label used twice."""
+    pairs = [option.partition("=")[::2] for option in options]
+    faulty = [f"{key}={path}" for key, path in pairs if not key.strip() or not path]
+    labels = [own, subjects.FEATURES, *(key for key, _ in pairs)]
+    twice = sorted({key for key in labels if labels.count(key) > 1})
+    if faulty or twice:
+        raise WorkbenchError(
+            f"--with {(faulty or twice)[0]}: expected LABEL=FILE, every label once",
+            "for example: --with before=scores/before.h5",
+        )
+    return {key: Path(path) for key, path in pairs}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The classes of the instance loss: data/features/pseudo_classes.h5."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import numpy as np
+
+from pipeline.clustered_classes import by_cluster
+from pipeline.corpus import images_digest, in_split, load_images
+from pipeline.feature_store import FeatureFile
+from pipeline.params import load_params
+from pipeline.pseudo_classes import by_group, write_pseudo_classes
+from pipeline.runtime import pick_device, say, seed_everything, set_threads
+from stages.common import command, existing, target
+
+
+@command
+@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
+@click.option("--features", type=existing, required=True, help="Features of the images.")
+@click.option("--output", type=target, required=True, help="File of classes to write.")
+def main(images: Path, features: Path, output: Path) -> None:
+    """Give every training image a class: its group, or a K-means cluster of the features."""
+    params = load_params()
+    settings = params.pseudo_classes
+    set_threads(params.runtime.threads)
+    seed_everything(params.seed)
+    train = in_split(load_images(images), "train")
+    if settings.source == "instance":
+        found = by_group(train)
+    else:
+        found = by_cluster(
+            train,
+            FeatureFile(features),
+            k=settings.k,
+            initialisation=settings.initialisation,
+            iterations=settings.iterations,
+            tolerance=settings.tolerance,
+            seed=params.seed,
+            device=pick_device(params.runtime.device),
+        )
+    described = {"params": json.dumps(settings.model_dump()), "corpus_sha256": images_digest(train)}
+    write_pseudo_classes(output, found, described)
+    sizes = found.sizes
+    say(
+        f"pseudo classes ({settings.source}): {len(train):,} training images in {len(found):,} "
+        f"classes of {sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
+    )
+    if settings.source == "kmeans":
+        say(clusters(found.attributes, found.inertia[0]))
+
+
+def clusters(ended: Mapping[str, str | int | float], first: float) -> str:
+    """One line on how the clustering went. ended: its attributes; first: inertia at the start."""
+    stop = "converged" if ended["converged"] else "out of iterations"
+    line = (
+        f"k-means: {stop} after {ended['iterations']} iterations, inertia {first:,.6g} to "
+        f"{ended['inertia']:,.6g}, {ended['reseeded']} empty clusters reseeded"
+    )
+    if ended["empty"]:
+        line += (
+            f"; {ended['empty']} of {ended['clusters']:,} stay empty: "
+            f"{ended['distinct_vectors']:,} vectors differ"
+        )
+    return line
+
+
+if __name__ == "__main__":
+    main()

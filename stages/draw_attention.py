@@ -1,0 +1,48 @@
+"""Draw what a model attends to in an image and a caption of the test split."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.checkpoint import read_checkpoint
+from pipeline.corpus import load_captions, load_images
+from pipeline.errors import WorkbenchError
+from pipeline.files import atomic_path
+from pipeline.graph import stage_paths
+from pipeline.params import load_params
+from pipeline.report.attention import draw_attention
+from pipeline.runtime import pick_device, say, set_threads
+from stages.common import command, target
+from stages.systems.attention import attention_reader, require_attention
+from stages.systems.inputs import Inputs
+
+INPUTS = ("images", "captions", "features", "text")
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--caption", "caption_id", required=True, help="Id of a caption of the test split.")
+@click.option("--image", "image_id", help="Id of an image of it; the caption's own by default.")
+@click.option("--output", type=target, required=True, help="Picture to write, .png.")
+def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None:
+    """Draw the image for every word of a caption, lit where MODEL looks; files as in dvc.yaml."""
+    if output.suffix.lower() != ".png":
+        raise WorkbenchError(f"--output {output}: pictures are written as .png")
+    require_attention(name)
+    params = load_params()
+    set_threads(params.runtime.threads)
+    files = stage_paths("score", (*INPUTS, "checkpoint"), name)
+    checkpoint, inputs = read_checkpoint(files.pop("checkpoint"), name), Inputs(**files)
+    reader = attention_reader(checkpoint, inputs, pick_device(params.runtime.device), "test")
+    pair = reader(image_id or reader.image_of(caption_id), caption_id)
+    images, captions = load_images(inputs.images), load_captions(inputs.captions)
+    path = images.set_index("image_id")["path"][pair.image_id]
+    text = captions.set_index("caption_id")["text"][caption_id]
+    sheet = draw_attention(pair, path, text)
+    with atomic_path(output) as temporary:
+        sheet.save(temporary, "PNG")
+    say(f"{output}: {name}, image {pair.image_id}, caption {caption_id}")
+
+
+if __name__ == "__main__":
+    main()

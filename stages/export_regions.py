@@ -1,0 +1,35 @@
+"""Region features in another tool's format, for code that is not ours."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.corpus import load_captions, load_images
+from pipeline.graph import stage_paths
+from pipeline.precomputed.export import export_scan, export_tsv
+from pipeline.region_rows import open_regions
+from pipeline.runtime import say
+from stages.common import command, existing, target
+
+
+@command
+@click.argument("file", type=existing)
+@click.option("--format", "kind", type=click.Choice(["scan_npy", "tsv"]), required=True)
+@click.option("--output", type=target, required=True, help="Folder to write into.")
+@click.option("--images", type=existing, help="Images table; default: the one of dvc.yaml.")
+@click.option("--captions", type=existing, help="Captions table; default: the one of dvc.yaml.")
+def main(file: Path, kind: str, output: Path, images: Path | None, captions: Path | None) -> None:
+    """Write the regions in FILE as SCAN's arrays with captions and ids, or as bottom-up TSV."""
+    regions = open_regions(file)
+    if kind == "tsv":
+        written = [export_tsv(regions, output)]
+    else:
+        images = images or stage_paths("extract_region_features", ("images",))["images"]
+        captions = captions or stage_paths("extract_region_features", ("captions",))["captions"]
+        written = export_scan(regions, load_images(images), load_captions(captions), output)
+    for path in written:
+        say(f"written: {path}, {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

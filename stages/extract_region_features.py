@@ -1,0 +1,44 @@
+"""Regions of every image, detected or from another tool's files: data/features/regions.h5."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.corpus import load_images
+from pipeline.feature_store import FeatureWriter
+from pipeline.files import fingerprint, source_digest
+from pipeline.params import load_params
+from pipeline.precomputed.job import import_job
+from pipeline.region_file import region_datasets
+from pipeline.runtime import say, seed_everything, set_threads
+from stages.common import WORK, command, existing, target
+from stages.region_detectors import detector_job
+
+
+@command
+@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
+@click.option("--captions", type=existing, help="Captions table; for SCAN's files without ids.")
+@click.option("--detector", type=target, help="Detector file; for regions.source = detector.")
+@click.option("--output", type=target, required=True, help="Feature file to write.")
+def main(images: Path, captions: Path | None, detector: Path | None, output: Path) -> None:
+    """Extract or import region features; a killed run continues where it stopped."""
+    params = load_params()
+    settings = params.regions
+    set_threads(params.runtime.threads)
+    seed_everything(params.seed)
+    table = load_images(images)
+    if settings.source == "detector":
+        max_pixels = int(params.corpus.max_megapixels * 1e6)
+        job = detector_job(settings, params.runtime, table, detector, max_pixels)
+    else:
+        job = import_job(settings, table, captions)
+    key = fingerprint(attributes=job.attributes, source=source_digest(), machine=job.machine)
+    datasets, ids = region_datasets(job.slots, job.width), table["image_id"].tolist()
+    with FeatureWriter(WORK / "region_features", key, ids, datasets, job.attributes) as writer:
+        job.fill(writer)
+        writer.finish(output)
+    say(f"regions: {len(table):,} x {job.slots} x {job.width}, {job.attributes['model']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The detector of regions: trained on the corpus's boxes, or made from weights."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from pipeline.curves import curve_tsv
+from pipeline.detector_file import describe, write_detector
+from pipeline.detector_setup import corpus_labels, decisive, judged, training_data
+from pipeline.detector_training import fit_detector
+from pipeline.files import fingerprint, source_digest, write_text
+from pipeline.params import load_params
+from pipeline.resume import ResumeFile
+from pipeline.runtime import pick_device, say, seed_everything, set_threads
+from pipeline.sections import Params
+from stages.common import WORK, command, existing, target
+from stages.detectors import detector_of_file, random_detector
+
+
+@command
+@click.option("--images", type=existing, required=True, help="Images of the corpus.")
+@click.option("--boxes", type=existing, required=True, help="Boxes of the corpus.")
+@click.option("--output", type=target, required=True, help="Detector to write, .safetensors.")
+@click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
+def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
+    """Train the detector, or take one from a file, and write it with its names."""
+    params = load_params()
+    settings = params.detector
+    set_threads(params.runtime.threads)
+    seed_everything(params.seed)
+    if settings.weights == "train":
+        train(params, images, boxes, output, curve)
+        return
+    if settings.weights == "random":
+        network: Any = random_detector(settings, corpus_labels(images, boxes), params.seed).eval()
+        made = {"detector": decisive(settings), "seed": params.seed}
+        description = describe(network, "random", made, {}, {})
+    else:
+        network, description = detector_of_file(settings)
+    write_text(curve, curve_tsv([{"epoch": 0, "weights": description.origin}]))
+    write_detector(output, network, description)
+    names = f"{len(network.object_names)} objects, {len(network.attribute_names)} attributes"
+    say(f"detector: {description.architecture}, {description.origin} weights, {names}")
+
+
+def train(params: Params, images: Path, boxes: Path, output: Path, curve: Path) -> None:
+    """Train, and write detector and curve; a killed run continues where it stopped."""
+    device = pick_device(params.runtime.device)
+    data = training_data(params.detector, params.seed, images, boxes)
+    key = fingerprint(
+        params=data.params,
+        inputs=data.inputs,
+        source=source_digest(),
+        torch=torch.__version__,
+        device=device.type,
+        threads=params.runtime.threads,
+    )
+    made: Any = random_detector(params.detector, data.labels, params.seed)
+    network, resume = made.to(device), ResumeFile(WORK / f"train-detector-{key[:16]}", key)
+    history = fit_detector(network, data.batches, data.validation, data.recipe, resume)
+    description = describe(network, "trained", data.params, data.inputs, judged(history[-1]))
+    write_text(curve, curve_tsv(history))
+    write_detector(output, network, description)
+    resume.remove()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""cluster_pseudo_classes from params.yaml to its file: groups, clusters and plain errors."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_inputs import IMAGES, PATHS, invoke, write_image_features, write_inputs, write_params
+
+from pipeline.corpus import images_digest, in_split, load_images
+from pipeline.feature_store import FeatureFile
+from pipeline.pseudo_classes import read_pseudo_classes
+from stages.cluster_pseudo_classes import main
+
+OPTIONS = ["--images", PATHS["images"], "--features", PATHS["features"], "--output", "p.h5"]
+KMEANS = {"source": "kmeans", "k": 5, "iterations": 30, "tolerance": 0.0}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_inputs(tmp_path)
+    return tmp_path
+
+
+def run(folder, **changes):
+    """(exit code, what was printed); changes: keys of the section `pseudo_classes`."""
+    write_params(folder, **{f"pseudo_classes__{key}": value for key, value in changes.items()})
+    return invoke(main, folder, *OPTIONS)
+
+
+def made(folder, **changes):
+    code, printed = run(folder, **changes)
+    assert code == 0, printed
+    return read_pseudo_classes(folder / "p.h5"), printed
+
+
+def train(folder):
+    return in_split(load_images(folder / PATHS["images"]), "train")
+
+
+def test_a_class_per_image(folder):
+    found, printed = made(folder, source="instance")
+    assert found.image_ids == train(folder)["image_id"].tolist()
+    assert found.classes.tolist() == list(range(IMAGES["train"]))
+    assert "(instance): 24 training images in 24 classes of 1 to 1, median 1" in printed
+
+
+@pytest.mark.parametrize("initialisation", ["kmeans++", "random"])
+def test_a_class_per_cluster(folder, initialisation):
+    found, printed = made(folder, **KMEANS, initialisation=initialisation)
+    assert found.image_ids == train(folder)["image_id"].tolist()
+    assert len(found) == 5
+    file = FeatureFile(folder / PATHS["features"])
+    points = file.read(file.rows(found.image_ids)).astype(np.float32)
+    distances = ((points[:, None] - found.centres[None]) ** 2).sum(2)
+    assert found.classes.tolist() == distances.argmin(1).tolist()
+    for number in range(5):  # it converged: every centre is the mean of its images
+        mean = points[found.classes == number].mean(0)
+        np.testing.assert_allclose(found.centres[number], mean, atol=1e-5)
+    assert found.attributes["inertia"] == pytest.approx(distances.min(1).sum(), rel=1e-5)
+    assert "k-means: converged after" in printed
+
+
+def test_the_seed_and_only_the_seed_changes_what_is_drawn(folder):
+    first, _ = made(folder, **KMEANS)
+    content = (folder / "p.h5").read_bytes()
+    made(folder, **KMEANS)
+    assert (folder / "p.h5").read_bytes() == content
+    write_params(folder, seed=1, **{f"pseudo_classes__{k}": v for k, v in KMEANS.items()})
+    assert invoke(main, folder, *OPTIONS)[0] == 0
+    other = read_pseudo_classes(folder / "p.h5")
+    assert not np.array_equal(first.centres, other.centres)
+
+
+def test_what_the_file_says_of_itself(folder):
+    found, _ = made(folder, **KMEANS)
+    said = found.attributes
+    assert said["corpus_sha256"] == images_digest(train(folder))
+    assert said["features_sha256"] == FeatureFile(folder / PATHS["features"]).sha256
+    assert json.loads(said["params"])["k"] == 5
+
+
+def test_fewer_vectors_than_clusters(folder):
+    ids = load_images(folder / PATHS["images"])["image_id"].tolist()
+    write_image_features(folder, ids, np.eye(3, dtype=np.float16)[np.arange(len(ids)) % 3])
+    found, printed = made(folder, **KMEANS)
+    assert found.sizes.tolist() == [8, 8, 8]
+    assert "in 3 classes of 8 to 8" in printed
+    assert "; 2 of 5 stay empty: 3 vectors differ" in printed
+
+
+def test_more_clusters_than_training_images(folder):
+    code, message = run(folder, **KMEANS | {"k": 25})
+    assert code == 1
+    assert "error: pseudo_classes.k = 25, but there are 24 training images" in message
+    assert not (folder / "p.h5").exists()
+
+
+def test_features_of_another_corpus(folder):
+    write_image_features(folder, ["a", "b"], np.ones((2, 4), np.float16))
+    code, message = run(folder, **KMEANS)
+    assert code == 1
+    assert "error: image.h5: no row for train0" in message

@@ -1,0 +1,128 @@
+"""The stage that makes the detector: trained, random or from a file, and plain about mistakes."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from ruamel.yaml import YAML
+from tiny_inputs import invoke
+
+from pipeline.corpus import Corpus
+from pipeline.detector_file import read_detector
+from stages.train_detector import main
+
+ROOT = Path(__file__).resolve().parents[2]
+OUTPUTS = ["--output", "detector.safetensors", "--curve", "detector.tsv"]
+TABLES = ["--images", "corpus/images.parquet", "--boxes", "corpus/boxes.parquet"]
+SMALL = {
+    "weights": "train",
+    "layers": 2,
+    "channels": 8,
+    "hidden": 8,
+    "anchors": [[12.0], [20.0]],
+    "ratios": [1.0],
+    "proposals": 10,
+    "training": {"epochs": 2, "images_per_epoch": 6, "batch_size": 3, "warmup": 2},
+}
+
+
+def write_corpus(folder, with_boxes=True):
+    """Pictures of 40 x 40 with one square each, red or blue."""
+    generator, rows, boxes = np.random.default_rng(0), [], []
+    for split, count in (("train", 8), ("val", 3)):
+        for number in range(count):
+            name, shade = f"{split}{number}", number % 2
+            pixels = np.full((40, 40, 3), 200, np.uint8)
+            x, y = generator.integers(0, 25, 2).tolist()
+            pixels[y : y + 14, x : x + 14] = [(250, 0, 0), (0, 0, 250)][shade]
+            Image.fromarray(pixels).save(folder / f"{name}.png")
+            rows.append((name, f"{name}.png", split, name, 40, 40, "0" * 64))
+            boxes.append((name, x, y, x + 14, y + 14, "square", [("red", "blue")[shade]]))
+    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
+    sides = ["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
+    Corpus(
+        images=pd.DataFrame(rows, columns=columns),
+        captions=pd.DataFrame(columns=["caption_id", "image_id", "split", "text", "tokens"]),
+        boxes=pd.DataFrame(boxes if with_boxes else [], columns=sides, dtype=object),
+        rejects=pd.DataFrame(columns=["file", "reason"]),
+    ).write(folder / "corpus")
+
+
+def change(folder, **changes):
+    """The repository's params.yaml with a small detector, and with some of its keys changed."""
+    yaml = YAML()
+    values = yaml.load((ROOT / "params.yaml").read_text())
+    values["raw"], values["runtime"]["threads"], values["runtime"]["device"] = ".", 1, "cpu"
+    detector = values["detector"]
+    training = dict(detector["training"]) | SMALL["training"]
+    detector.update(SMALL | {"training": training} | changes)
+    with open(folder / "params.yaml", "w") as file:
+        yaml.dump(values, file)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_corpus(tmp_path)
+    change(tmp_path)
+    return tmp_path
+
+
+def test_trained_twice_it_is_the_same_file(folder):
+    assert invoke(main, folder, *TABLES, *OUTPUTS)[0] == 0
+    first = (folder / "detector.safetensors").read_bytes()
+    description, _ = read_detector(folder / "detector.safetensors")
+    assert description.origin == "trained"
+    assert description.object_names == ("square",)
+    assert description.attribute_names == ("blue", "red")
+    assert description.validation.keys() == {"recall", "map", "attributes"}
+    curve = (folder / "detector.tsv").read_text().splitlines()
+    assert len(curve) == 3
+    assert "loss_attributes" in curve[0]
+    assert str(folder).encode() not in first
+    assert not list((folder / "data/.work").glob("*"))
+    shutil.copy(folder / "detector.safetensors", folder / "mine.safetensors")
+    assert invoke(main, folder, *TABLES, *OUTPUTS)[0] == 0
+    assert (folder / "detector.safetensors").read_bytes() == first
+
+    change(folder, weights="mine.safetensors")  # taken up as a file of our own
+    assert invoke(main, folder, *TABLES, *OUTPUTS)[0] == 0
+    taken, _ = read_detector(folder / "detector.safetensors")
+    assert (taken.origin, taken.validation) == ("file", description.validation)
+
+
+def test_random_weights_are_seeded_and_need_no_boxes(folder):
+    change(folder, weights="random")
+    contents = []
+    for with_boxes in (True, True, False):
+        write_corpus(folder, with_boxes)
+        assert invoke(main, folder, *TABLES, *OUTPUTS)[0] == 0
+        contents.append((folder / "detector.safetensors").read_bytes())
+        names = read_detector(folder / "detector.safetensors")[0].object_names
+        assert names == (("square",) if with_boxes else ("object",))
+    assert contents[0] == contents[1] != contents[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"weights": "none.pth"}, "detector.weights = 'none.pth': no such file"),
+        ({"layers": 3}, "2 lists for detector.layers = 3"),
+        ({"architecture": "c4_resnet101"}, "the c4_resnet101 is not trained here"),
+    ],
+)
+def test_wrong_settings_are_plain_errors(folder, changes, words):
+    change(folder, **changes)
+    code, error = invoke(main, folder, *TABLES, *OUTPUTS)
+    assert code == 1
+    assert words in error
+    assert not (folder / "detector.safetensors").exists()
+
+
+def test_a_corpus_without_boxes_says_the_way_out(folder):
+    write_corpus(folder, with_boxes=False)
+    code, error = invoke(main, folder, *TABLES, *OUTPUTS)
+    assert code == 1
+    assert "set detector.weights in params.yaml to random or to the path" in error
