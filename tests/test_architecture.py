@@ -3,6 +3,8 @@ told of every file a stage is made of."""
 
 import ast
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -155,3 +157,22 @@ def test_no_output_switches_the_run_cache_off():
     for _, _, stage in expand():
         for out in stage.get("outs", []):
             assert isinstance(out, str), f"{out}: outs take no options"
+
+
+def test_packages_are_installed_and_committed():
+    """A package that git ignores is there for its author alone: a clone cannot be installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    present = [
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("__init__.py")
+    ]
+    assert sorted(project["tool"]["setuptools"]["packages"]) == sorted(present)
+    ignored = subprocess.run(
+        ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "--", *PACKAGES],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert [path for path in ignored.splitlines() if "__pycache__" not in path] == []

@@ -1,0 +1,33 @@
+"""Training curves with their phases: which stretch of epochs was trained on which loss."""
+
+import csv
+import io
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from pipeline.report.curve_files import Curve, read_curve
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Consecutive epochs of one phase, from `first` to `last`, both included."""
+
+    name: str
+    first: float
+    last: float
+
+
+def read_phases(path: Path) -> tuple[Curve, list[Stretch]]:
+    """A curve file and the stretches of its column `phase`; one without a name if there is none.
+
+    Raises WorkbenchError as read_curve does.
+    """
+    curve = read_curve(path)
+    rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")), delimiter="\t")
+    names = [row.get("phase") or "" for row in rows]
+    stretches = []
+    for name, group in groupby(zip(names, curve.epochs, strict=True), key=lambda pair: pair[0]):
+        epochs = [epoch for _, epoch in group]
+        stretches.append(Stretch(name, epochs[0], epochs[-1]))
+    return curve, stretches
