@@ -1,6 +1,7 @@
 """How a process runs: seeds, device, threads, precision and progress. Nothing here changes a result
 on purpose except the seed; the thread count is fixed because float sums differ in the last bits."""
 
+import ctypes
 import os
 import random
 import sys
@@ -14,6 +15,11 @@ from pipeline.errors import WorkbenchError
 
 if TYPE_CHECKING:
     import torch
+
+# glibc's malloc.h: memory at the end of the heap that is handed back, and the size from which an
+# allocation is a mapping of its own
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
 
 
 def seed_everything(seed: int, compiled: bool = False) -> None:
@@ -40,6 +46,19 @@ def set_threads(threads: int) -> None:
 
     torch.set_num_threads(threads)
     threadpool_limits(threads)
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep freed memory for the next tensor instead of handing it back.
+
+    It returns every block of 32 MB and more, and the kernel then fills its pages with zeros again
+    for the next batch, which takes several times as long as writing them. Blocks of LARGE and more
+    are still returned. Where the C library is not glibc nothing is changed.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if set_option is not None:
+        set_option(M_MMAP_THRESHOLD, LARGE)
+        set_option(M_TRIM_THRESHOLD, 4 * LARGE)
 
 
 def pick_device(name: str) -> "torch.device":

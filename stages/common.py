@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pipeline.errors import WorkbenchError
+from pipeline.runtime import keep_freed_memory
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
 
@@ -22,6 +23,7 @@ def command(function: Callable[..., None]) -> click.Command:
 
     @functools.wraps(function)
     def guarded(**options: Any) -> None:
+        keep_freed_memory()
         try:
             function(**options)
         except WorkbenchError as error:
