@@ -4,6 +4,7 @@ have in common, so that a caption is encoded by adding rows and nothing else."""
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -27,9 +28,9 @@ class Bags:
 
 def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
     """The bags of M captions; words that `index` (word to row) does not have are left out."""
-    found = [[index[word] for word in caption if word in index] for caption in captions]
+    found = [[row for row in map(index.get, caption) if row is not None] for caption in captions]
     lengths = np.fromiter(map(len, found), np.int64, len(found))
-    rows = np.fromiter((row for bag in found for row in bag), np.int64, int(lengths.sum()))
+    rows = np.fromiter(chain.from_iterable(found), np.int64, int(lengths.sum()))
     return Bags(rows, np.cumsum(lengths) - lengths, lengths)
 
 
