@@ -1,8 +1,9 @@
 """K-means by Lloyd's algorithm, in float32, the same code on CPU and GPU.
 
 The pseudo classes of Zheng et al. 2020 (table 5) are 3,000 and 10,000 clusters of 113,287 features
-of width 2,048. Distances are a matrix product in blocks; means are sums over rows sorted by
-cluster, since adding rows in the order of threads would differ from run to run on a GPU.
+of width 2,048. Distances are a matrix product in blocks. On a GPU rows are added to their clusters
+in the order of threads unless torch is asked for deterministic algorithms, as every stage does
+(pipeline.runtime.seed_everything).
 """
 
 import hashlib
@@ -10,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
-from torch.nn import functional
 
 from pipeline.cluster_init import random_rows, spread_rows
 from pipeline.errors import WorkbenchError, listing
@@ -19,7 +19,6 @@ from pipeline.runtime import Progress
 INITIALISATIONS = {"kmeans++": spread_rows, "random": random_rows}
 VALUES = 1 << 20  # distances held at once: 4 MB in float32, so that a CPU keeps them in its cache
 GPU_VALUES = 1 << 26
-SEGMENT = 512  # sorted rows that are added up by one matrix product
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,22 +177,14 @@ def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.T
 
 
 def cluster_sums(points: torch.Tensor, labels: torch.Tensor, k: int) -> torch.Tensor:
-    """(k, D) float64 sums of points (N, D) by their labels (N,), in the same order on every run.
+    """(k, D) float64 sums of points (N, D) by their labels (N,).
 
-    Rows sorted by label are added a block at a time, as the product of the block with the few
-    clusters that it touches. In float64 the mean of equal points is that point, to the last bit.
+    In float64 the mean of equal points is that point, to the last bit.
     """
-    order = labels.argsort(stable=True)
-    present, ranks = labels[order].unique_consecutive(return_inverse=True)
-    sums = torch.zeros(len(present), points.shape[1], dtype=torch.float64, device=points.device)
-    edges = ranks[::SEGMENT].tolist()
-    for start, first in zip(range(0, len(points), SEGMENT), edges, strict=True):
-        rows = slice(start, start + SEGMENT)
-        members = functional.one_hot(ranks[rows] - first).double()
-        sums[first : first + members.shape[1]] += members.T @ points[order[rows]].double()
-    whole = torch.zeros(k, points.shape[1], dtype=torch.float64, device=points.device)
-    whole[present] = sums
-    return whole
+    sums = torch.zeros(k, points.shape[1], dtype=torch.float64, device=points.device)
+    for rows in row_blocks(points, points.shape[1]):
+        sums.index_add_(0, labels[rows], points[rows].double())
+    return sums
 
 
 def row_blocks(points: torch.Tensor, width: int) -> Iterator[slice]:

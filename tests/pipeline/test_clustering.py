@@ -113,7 +113,6 @@ def test_blocks_do_not_matter(monkeypatch):
     points = blobs(700)
     whole = kmeans(points, 9, points[:9], 10, 0)
     monkeypatch.setattr(clustering, "VALUES", 50)
-    monkeypatch.setattr(clustering, "SEGMENT", 3)
     monkeypatch.setattr("pipeline.cluster_init.VALUES", 50)
     split = kmeans(points, 9, points[:9], 10, 0)
     assert torch.equal(whole.labels, split.labels)
