@@ -140,6 +140,20 @@ def best_of(rows: Sequence[Row]) -> list[list[bool]]:
     return [[value == top for value, top in zip(row, best, strict=True)] for row in table]
 
 
+def notes(results: Sequence[Result]) -> list[str]:
+    """What must be known to read the table, a line each: see the three functions below."""
+    return [*transductive_notes(results), *shortlist_notes(results), *chance_notes(results)]
+
+
+def transductive_notes(results: Sequence[Result]) -> list[str]:
+    """One line that names the transductive criteria, none when there are none."""
+    names = [row.criterion for row in rows_of(results) if row.is_transductive]
+    if not names:
+        return []
+    named = ", ".join(dict.fromkeys(names))
+    return [f"Transductive, scores change with the other test queries: {named}."]
+
+
 def shortlist_notes(results: Sequence[Result]) -> list[str]:
     """A line per model whose full score was not computed for every pair."""
     return [
@@ -148,6 +162,13 @@ def shortlist_notes(results: Sequence[Result]) -> list[str]:
         for result in results
         if result.shortlist is not None and result.shortlist < len(result.record.image_ids)
     ]
+
+
+def chance_notes(results: Sequence[Result]) -> list[str]:
+    """One line that names the rows that may be chance: their interval of rsum reaches it."""
+    chance = results[0].record.chance["rsum"]
+    names = [row.label for row in rows_of(results) if row.interval and row.interval[0] <= chance]
+    return [f"Cannot be told from chance: {', '.join(names)}."] if names else []
 
 
 def shown(value: float) -> str:
@@ -166,20 +187,11 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
         f"{len(record.caption_ids):,} captions, protocol {record.protocol}.",
         f"Recalls in percent; i2t: image queries, t2i: caption queries; {share}: bootstrap "
         "interval of rsum.",
-        *transductive_note(rows_of(results)),
-        *shortlist_notes(results),
+        *notes(results),
         "",
         *table(results, share),
     ]
     return "\n".join(lines) + "\n"
-
-
-def transductive_note(rows: Sequence[Row]) -> list[str]:
-    """One line that names the transductive criteria, none when there are none."""
-    names = list(dict.fromkeys(row.criterion for row in rows if row.is_transductive))
-    if not names:
-        return []
-    return [f"Transductive, scores change with the other test queries: {', '.join(names)}."]
 
 
 def table(results: Sequence[Result], share: str) -> list[str]:

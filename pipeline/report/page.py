@@ -16,9 +16,9 @@ from pipeline.comparison import (
     Result,
     best_of,
     interval_text,
+    notes,
     rows_of,
     shown,
-    transductive_note,
     values_of,
 )
 from pipeline.corpus import load_captions, load_images
@@ -179,7 +179,7 @@ def _table(results: Sequence[Result]) -> dict[str, Any]:
         "lines": lines,
         "titles": [TITLES[measure] for measure in MEASURES],
         "chance": [shown(value) for value in values_of(results[0].record.chance)],
-        "note": transductive_note(rows),
+        "notes": notes(results),
         "leader": max(rows, key=lambda row: row.figures["rsum"]),
     }
 

@@ -224,6 +224,19 @@ def test_nothing_is_said_where_all_images_were_scored_in_full(tmp_path, shortlis
     assert "in full" not in report(results, "s", "l")
 
 
+def test_rows_that_may_be_chance_are_named(tmp_path):
+    results = read(put_model(tmp_path, "good", 2.5), put_model(tmp_path, "lost", 0.0))
+    chance = results[0].record.chance["rsum"]
+    good, lost = (row.interval for row in rows_of(results))
+    assert lost[0] < chance < good[0]
+    assert "Cannot be told from chance: lost." in report(results, "s", "l").splitlines()
+
+
+def test_without_intervals_nothing_is_said_of_chance(tmp_path):
+    results = read(put_model(tmp_path, "lost", 0.0, resamples=0))
+    assert "told from chance" not in report(results, "s", "l")
+
+
 @pytest.mark.parametrize("shortlist", ["7", None, -1, [3], True, 1.5, 0])
 def test_malformed_shortlist_is_named(tmp_path, shortlist):
     path = tmp_path / "dp_rnn.json"

@@ -56,6 +56,7 @@ def test_a_row_per_model_and_criterion_with_every_figure(world, page):
         assert [cell.text for cell in found] == [f"{value:.1f}" for value in expected]
         assert [float(cell.attributes["data-value"]) for cell in found] == expected
     assert next(next(table.find("tfoot")).find("th")).text == "chance"
+    assert "Transductive, scores change with the other test queries: csls." in page
 
 
 def test_the_best_figure_of_each_column_is_marked(page):
