@@ -68,10 +68,10 @@ def write_pseudo_classes(path: Path | str, found: PseudoClasses, attributes: Att
     Groups: `images` with ids and classes; `classes` with sizes, and centres of clusters;
     `iterations` with the inertia of clusters. attributes: beside those of `found`.
     """
-    rows: dict[str, np.ndarray] = {"sizes": found.sizes}
+    rows: dict[str, np.ndarray | Sequence[str]] = {"sizes": found.sizes}
     groups: dict[str, dict[str, np.ndarray | Sequence[str]]] = {
         "images": {"ids": found.image_ids, "classes": found.classes},
-        "classes": rows,  # type: ignore[dict-item]
+        "classes": rows,
     }
     if found.centres is not None:
         rows["centres"] = found.centres

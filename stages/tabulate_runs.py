@@ -1,5 +1,7 @@
 """Print a table of finished experiments by setting: `dvc exp show --csv | ...`."""
 
+from typing import TextIO
+
 import click
 
 from pipeline.ablation import read_experiments, tabulate
@@ -12,10 +14,9 @@ from stages.common import command
 @click.option("--criterion", default="naive", show_default=True, help="Inference criterion.")
 @click.option("--by", multiple=True, required=True, help="Parameter that tells settings apart.")
 @click.argument("experiments", type=click.File(), default="-")
-def main(model: str, criterion: str, by: tuple[str, ...], experiments: click.File) -> None:
+def main(model: str, criterion: str, by: tuple[str, ...], experiments: TextIO) -> None:
     """Mean and deviation over seeds of the EXPERIMENTS that `dvc exp show --csv` lists."""
-    text = experiments.read()  # type: ignore[attr-defined] # click hands over the opened file
-    rows = tabulate(read_experiments(text), model, criterion, by)
+    rows = tabulate(read_experiments(experiments.read()), model, criterion, by)
     click.echo("\n".join(aligned(rows)))
 
 

@@ -6,9 +6,7 @@ not read: next to X.hdf5 must lie X_ids.txt, X_ids.json (a list) or X_imgid2idx.
 """
 
 import hashlib
-import json
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -18,7 +16,7 @@ from pipeline.files import sha256_file
 from pipeline.hdf5 import opened
 from pipeline.precomputed.ids import ImageMatcher
 from pipeline.precomputed.source import Corpus, check_boxes, check_features, check_sizes
-from pipeline.readers.source import read_text
+from pipeline.readers.source import read_json, read_text
 from pipeline.region_file import ImageRegions
 
 MAX_CHUNK = 1 << 28  # bytes that one stored block may unfold to
@@ -178,11 +176,11 @@ def _ids(path: Path, count: int) -> list[str]:
         found = [line.strip() for line in read_text(text).rstrip("\n").split("\n")]
         return _checked_ids(text, found, count)
     if names.is_file():
-        values = _json(names)
+        values = read_json(names)
         found = [str(value) for value in values] if isinstance(values, list) else []
         return _checked_ids(names, found, count)
     if index.is_file():
-        values = _json(index)
+        values = read_json(index)
         rows = list(values.values()) if isinstance(values, dict) else []
         if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
             raise WorkbenchError(f"{index}: not a mapping of ids to the rows 0 to {count - 1:,}")
@@ -196,10 +194,3 @@ def _checked_ids(path: Path, found: list[str], count: int) -> list[str]:
     if len(found) != count:
         raise WorkbenchError(f"{path}: {len(found):,} ids for {count:,} rows of the HDF5 file")
     return found
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise WorkbenchError(f"{path}: not valid JSON: {error}") from None

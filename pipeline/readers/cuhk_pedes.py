@@ -3,7 +3,6 @@
 A person is the group: a description is answered by any image of its person.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from pipeline.readers.source import (
     find_image_folder,
     is_inside,
     is_text,
-    read_text,
+    read_json,
 )
 
 WITH_SPLITS, WITHOUT_SPLITS = "reid_raw.json", "caption_all.json"
@@ -74,15 +73,7 @@ def _image_folder(raw: Path, name: str | None, files: Sequence[str]) -> Path:
 
 def _records(path: Path) -> list[Any]:
     """The records, every field checked."""
-    try:
-        records = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise WorkbenchError(
-            f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}",
-            "download the file again",
-        ) from None
-    except (RecursionError, ValueError) as error:  # nested too deeply, a number of 5,000 digits
-        raise WorkbenchError(f"{path}: not valid JSON: {error}") from None
+    records = read_json(path)
     if not isinstance(records, list) or not records:
         raise WorkbenchError(f"{path}: not a list of images", EXPECTED)
     problems = Problems(str(path))

@@ -1,7 +1,6 @@
 """Karpathy's dataset_flickr8k.json, dataset_flickr30k.json and dataset_coco.json, whose splits and
 tokens most published figures use."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from pipeline.readers.source import (
     find_annotations,
     find_image_folder,
     is_text,
-    read_text,
+    read_json,
 )
 
 PATTERNS = ("dataset_*.json",)
@@ -50,15 +49,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
 
 def _records(path: Path) -> list[Any]:
-    try:
-        value = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise WorkbenchError(
-            f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}",
-            "download the file again",
-        ) from None
-    except (RecursionError, ValueError) as error:  # nested too deeply, a number of 5,000 digits
-        raise WorkbenchError(f"{path}: not valid JSON: {error}") from None
+    value = read_json(path)
     records = value.get("images") if isinstance(value, dict) else None
     if not isinstance(records, list) or not records:
         raise WorkbenchError(

@@ -1,10 +1,12 @@
 """What every reader takes and returns, and the questions all of them ask of a folder."""
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pandas as pd
 
@@ -142,6 +144,19 @@ def read_text(path: Path) -> str:
             f"{path}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x})",
             "convert the file, for example with iconv -f latin1 -t utf-8",
         ) from None
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file; WorkbenchError with line and column where it is not valid."""
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise WorkbenchError(
+            f"{path}, line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}",
+            "download the file again",
+        ) from None
+    except (RecursionError, ValueError) as error:  # nested too deeply, a number of 5,000 digits
+        raise WorkbenchError(f"{path}: not valid JSON: {error}") from None
 
 
 def _named(raw: Path, name: str, key: str) -> Path:
