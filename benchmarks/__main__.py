@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.common import Row
-from pipeline.runtime import say, set_threads
+from pipeline.runtime.process import say, set_threads
 
 NAMES = sorted(
     path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")

@@ -13,8 +13,8 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.bench_retrieval import _peak
 from benchmarks.common import Row, paired_ratio
-from pipeline.criteria import make_criterion
-from pipeline.hubness import hubness
+from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.hubness import hubness
 
 CAPTIONS_PER_IMAGE = 5
 ITERATIONS = 20

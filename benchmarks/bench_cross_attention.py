@@ -21,12 +21,12 @@ import torch
 from torch.nn import functional
 
 from benchmarks.common import Row
+from models.attention.scoring import score_pairs
 from models.losses.ranking import RankingLoss
-from models.scan import SCAN
-from pipeline.batches import Split
-from pipeline.pair_scoring import score_pairs
-from pipeline.region_rows import Regions
-from pipeline.runtime import set_threads
+from models.scan.network import SCAN
+from pipeline.inputs.batches import Split
+from pipeline.inputs.regions import Regions
+from pipeline.runtime.process import set_threads
 
 REGIONS, FEATURES, DIM, WORD_DIM, VOCABULARY = 36, 2048, 1024, 300, 8000
 IMAGES, CAPTIONS, BATCH = 200, 1000, 128

@@ -13,12 +13,12 @@ import torch
 
 from benchmarks.bench_cross_attention import measured
 from benchmarks.common import Row
-from models.dp_rnn import DPRNN
-from models.losses.early_selection import ComputedPairsLoss
-from pipeline.batches import Split
-from pipeline.dp_rnn_scoring import score_selecting
-from pipeline.region_rows import Regions
-from pipeline.runtime import set_threads
+from models.dp_rnn.loss import ComputedPairsLoss
+from models.dp_rnn.network import DPRNN
+from models.dp_rnn.scoring import score_selecting
+from pipeline.inputs.batches import Split
+from pipeline.inputs.regions import Regions
+from pipeline.runtime.process import set_threads
 
 REGIONS, FEATURES, DIM, WORD_DIM, VOCABULARY, WORDS = 12, 256, 128, 100, 1000, 16
 BATCH, CANDIDATES = 64, 10

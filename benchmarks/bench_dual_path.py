@@ -14,13 +14,13 @@ import torch
 from PIL import Image
 
 from benchmarks.common import Row, paired_ratio
-from models.backbones import classifier, cut
-from models.dual_path import DualPath
-from models.losses.instance import InstanceLoss
-from pipeline.batches import Split
-from pipeline.image_batches import ImageBatch, ImageBatches
-from pipeline.pixels import PixelRows, pixel_preprocessing
-from pipeline.slots import SlotRows
+from models.backbone.network import classifier, cut
+from models.dual_path.batches import ImageBatch, ImageBatches
+from models.dual_path.instance import InstanceLoss
+from models.dual_path.network import DualPath
+from models.dual_path.pixels import PixelRows, pixel_preprocessing
+from models.dual_path.slots import SlotRows
+from pipeline.inputs.batches import Split
 
 IMAGES, BATCH, WORDS = 192, 64, 150
 LAYERS = ["layer1", "layer2", "layer3"]  # of resnet18, as in params.yaml

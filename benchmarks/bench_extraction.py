@@ -15,11 +15,11 @@ from PIL import Image
 from torch import Tensor
 
 from benchmarks.common import Row, paired_ratio
-from models.backbones import Backbone, classifier, cut
-from models.inference import accelerate
-from pipeline.extraction import extract
-from pipeline.feature_store import FeatureWriter
-from pipeline.preprocessing import preprocessing_of
+from models.backbone.extraction import extract
+from models.backbone.inference import accelerate
+from models.backbone.network import Backbone, classifier, cut
+from models.backbone.preprocessing import preprocessing_of
+from pipeline.storage.features import FeatureWriter
 
 CPU = torch.device("cpu")
 BATCH = 64  # the default of params.yaml

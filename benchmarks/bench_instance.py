@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from benchmarks.bench_retrieval import _peak
 from benchmarks.common import Row, paired_ratio
-from models.losses.instance import InstanceLoss
+from models.dual_path.instance import InstanceLoss
 
 CLASSES, DIM, BATCH, SAMPLED = 113_287, 2_048, 32, 4_096
 SMALL = 20_000  # classes for timing: the ratio is the same, and a run short

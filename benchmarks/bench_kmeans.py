@@ -18,8 +18,8 @@ from sklearn.cluster import KMeans
 
 from benchmarks.bench_retrieval import _peak
 from benchmarks.common import Row
-from pipeline.clustering import GPU_VALUES, VALUES, assign, kmeans
-from pipeline.runtime import keep_freed_memory
+from pipeline.runtime.process import keep_freed_memory
+from pipeline.statistics.kmeans import GPU_VALUES, VALUES, assign, kmeans
 
 POINTS, WIDTH, K, UPDATES, RUNS = 20_000, 512, 1_000, 25, 3
 WORK = f"k-means of {POINTS:,} x {WIDTH}, k = {K:,}, {UPDATES} updates"

@@ -17,9 +17,9 @@ from sklearn.decomposition import IncrementalPCA
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import Row, paired_ratio
-from pipeline.cca import fit_cca
-from pipeline.covariance import CHUNK, Covariance
-from pipeline.projection import fit_projection, leading_eigenvectors
+from models.cca.fit import fit_cca
+from pipeline.statistics.covariance import CHUNK, Covariance
+from pipeline.statistics.projection import fit_projection, leading_eigenvectors
 
 PAIRS, IMAGE, SENTENCE, DIRECTIONS = 30_000, 4096, 6000, 1024
 ROWS, WIDTH, COMPONENTS = 150_000, 18_000, 6000

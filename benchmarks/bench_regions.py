@@ -7,8 +7,8 @@ import torch
 from torchvision.ops import nms
 
 from benchmarks.common import Row, paired_ratio
-from models.c4_detector import C4Detector
-from models.region_selection import RegionOutput, confidences, select_regions
+from models.detector.c4 import C4Detector
+from models.detector.selection import RegionOutput, confidences, select_regions
 
 PROPOSALS, CLASSES, ATTRIBUTES = 300, 1600, 400  # of the bottom-up detector
 DESCRIBED = 32  # regions that the detector describes here: fewer than it does, so a stricter share

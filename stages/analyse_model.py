@@ -6,13 +6,13 @@ import click
 
 from pipeline.analysis import artefacts, subjects
 from pipeline.analysis.discriminative import word_drops
-from pipeline.corpus import load_captions
-from pipeline.errors import WorkbenchError
-from pipeline.graph import stage_paths
-from pipeline.params import load_params
-from pipeline.runtime import pick_device, say, set_threads
-from pipeline.score_file import read_scores
+from pipeline.corpus.tables import load_captions
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.scores.file import read_scores
 from stages.common import command
+from stages.params import load_params
 
 ANALYSES = ("separation", "correlations", "words", "curve")
 folder = click.Path(file_okay=False, path_type=Path)
@@ -46,7 +46,7 @@ def main(
         found, ids = subjects.correlations(scores, features, images, params.seed)
         say(artefacts.write_correlations(output, found, ids))
     if "words" in wanted:
-        from stages.systems.caption_embedders import caption_embedder  # loads networks
+        from models.base.queries import caption_embedder  # loads networks
 
         embedder, digest = caption_embedder(name, pick_device(params.runtime.device))
         table = load_captions(stage_paths("score", ("captions",), name)["captions"])

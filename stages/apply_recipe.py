@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from pipeline.files import write_text
-from pipeline.params import read_yaml
-from pipeline.recipes import find_recipe, merge, overlay, parse_settings
+from pipeline.runtime.files import read_yaml, write_text
+from pipeline.runtime.recipes import find_recipe, merge, overlay, parse_settings
 from stages.common import command
+from stages.params import find_problems
 
 
 @command
@@ -19,7 +19,7 @@ from stages.common import command
 def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> None:
     """Overlay params.yaml with recipes/NAME.yaml and print each change."""
     changes = merge(read_yaml(find_recipe(recipes, name)), parse_settings(settings))
-    text, lines = overlay(params, changes)
+    text, lines = overlay(params, changes, find_problems)
     write_text(params, text)
     click.echo("\n".join(lines) or f"{params} already has these settings")
     click.echo("run `dvc repro`; undo with: touch params.yaml && git checkout params.yaml")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from pipeline.corpus import in_split, load_captions
-from pipeline.params import load_params
-from pipeline.runtime import say
-from pipeline.word_matrix import build_vocabulary, count_words, frequent_words
-from pipeline.word_vectors import read_vectors, train_vectors
+from pipeline.corpus.tables import in_split, load_captions
+from pipeline.runtime.process import say
+from pipeline.words.matrix import build_vocabulary, count_words, frequent_words
+from pipeline.words.vectors import read_vectors, train_vectors
 from stages.common import command, existing, target
+from stages.params import load_params
 
 
 @command

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from pipeline.files import write_text
-from pipeline.params import load_params
+from pipeline.runtime.files import write_text
 from stages.common import command, target
+from stages.params import load_params
 
 
 @command

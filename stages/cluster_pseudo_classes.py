@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 import numpy as np
 
-from pipeline.clustered_classes import by_cluster
-from pipeline.corpus import images_digest, in_split, load_images
-from pipeline.feature_store import FeatureFile
-from pipeline.params import load_params
-from pipeline.pseudo_classes import by_group, write_pseudo_classes
-from pipeline.runtime import pick_device, say, seed_everything, set_threads
+from models.dual_path.classes import by_group, write_pseudo_classes
+from models.dual_path.clusters import by_cluster
+from pipeline.corpus.tables import images_digest, in_split, load_images
+from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.storage.features import FeatureFile
 from stages.common import command, existing, target
+from stages.params import load_params
 
 
 @command

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from pipeline.errors import WorkbenchError
-from pipeline.runtime import keep_freed_memory
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import keep_freed_memory
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
 

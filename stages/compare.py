@@ -4,25 +4,25 @@ from pathlib import Path
 
 import click
 
-from pipeline.comparison import read_results, report
-from pipeline.criteria import make_criterion
-from pipeline.errors import WorkbenchError
-from pipeline.files import write_text
-from pipeline.params import load_params, read_yaml
+from pipeline.comparison.files import metrics_files, of_models
+from pipeline.comparison.table import read_results, report
+from pipeline.evaluation.criteria import make_criterion
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
-from pipeline.runtime import say
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import read_yaml, write_text
+from pipeline.runtime.graph import stage_items
+from pipeline.runtime.process import say
 from stages.common import command, existing, target
+from stages.params import load_params
 
 
 @command
-@click.option("--metrics", type=existing, multiple=True, required=True, help="Metrics file (JSON).")
-@click.option("--ranks", type=existing, multiple=True, required=True, help="Rank file (HDF5).")
-@click.option("--scores", type=existing, multiple=True, help="Score file of a model, for the page.")
-@click.option(
-    "--curves", type=existing, multiple=True, help="Curve (TSV) of a model, if it has one."
-)
-@click.option("--attention", type=existing, multiple=True, help="Attention file of a model.")
+@click.option("--metrics", type=existing, multiple=True, required=True, help="JSON, or a folder.")
+@click.option("--ranks", type=existing, multiple=True, required=True, help="HDF5, or a folder.")
+@click.option("--scores", type=existing, multiple=True, help="HDF5, or a folder; for the page.")
+@click.option("--curves", type=existing, multiple=True, help="TSV, or a folder; for the page.")
+@click.option("--attention", type=existing, multiple=True, help="HDF5, or a folder; for the page.")
 @click.option("--images", type=existing, help="Images of the corpus, for the page.")
 @click.option("--captions", type=existing, help="Captions of the corpus, for the page.")
 @click.option("--output", type=target, required=True, help="Table to write (markdown).")
@@ -38,8 +38,15 @@ def main(
     output: Path,
     page: Path | None,
 ) -> None:
-    """Compare the models of metrics files, each with the other files of the same name."""
-    params = load_params()
+    """Compare the models of metrics files, each with the other files of the same name.
+
+    A folder stands for the files of the models that dvc.yaml evaluates; others in it are refused.
+    """
+    params, folders = load_params(), any(path.is_dir() for path in metrics)
+    metrics = metrics_files(metrics, stage_items("evaluate") if folders else [])
+    models = [path.stem for path in metrics]
+    ranks, scores = of_models(ranks, models, ".h5"), of_models(scores, models, ".h5")
+    curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
     results = read_results(metrics, ranks)
     texts = {output: report(results, params.dataset, params.loss)}
     if page is not None:
@@ -53,7 +60,7 @@ def main(
     for path, text in texts.items():
         write_text(path, text)
     seen = " and ".join(map(str, texts))
-    say(f"compared {', '.join(path.stem for path in metrics)}: see {seen}")
+    say(f"compared {', '.join(models)}: see {seen}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 import click
 
-from pipeline.paired_bootstrap import conclusion, paired_differences, table
-from pipeline.revisions import load_run
+from pipeline.comparison.paired import conclusion, paired_differences, table
+from pipeline.comparison.revisions import load_run
 from stages.common import command
 
 

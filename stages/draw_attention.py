@@ -4,17 +4,17 @@ from pathlib import Path
 
 import click
 
-from pipeline.checkpoint import read_checkpoint
-from pipeline.corpus import load_captions, load_images
-from pipeline.errors import WorkbenchError
-from pipeline.files import atomic_path
-from pipeline.graph import stage_paths
-from pipeline.params import load_params
+from models.base.attention import attention_of
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.inputs.files import Inputs
 from pipeline.report.attention import draw_attention
-from pipeline.runtime import pick_device, say, set_threads
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import atomic_path
+from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, target
-from stages.systems.attention import attention_reader, require_attention
-from stages.systems.inputs import Inputs
+from stages.params import load_params
 
 INPUTS = ("images", "captions", "features", "text")
 
@@ -28,12 +28,12 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
     """Draw the image for every word of a caption, lit where MODEL looks; files as in dvc.yaml."""
     if output.suffix.lower() != ".png":
         raise WorkbenchError(f"--output {output}: pictures are written as .png")
-    require_attention(name)
+    attention = attention_of(name)
     params = load_params()
     set_threads(params.runtime.threads)
     files = stage_paths("score", (*INPUTS, "checkpoint"), name)
     checkpoint, inputs = read_checkpoint(files.pop("checkpoint"), name), Inputs(**files)
-    reader = attention_reader(checkpoint, inputs, pick_device(params.runtime.device), "test")
+    reader = attention(checkpoint, inputs, pick_device(params.runtime.device), "test")
     pair = reader(image_id or reader.image_of(caption_id), caption_id)
     images, captions = load_images(inputs.images), load_captions(inputs.captions)
     path = images.set_index("image_id")["path"][pair.image_id]

@@ -8,15 +8,23 @@ import click
 import numpy as np
 from pandas import DataFrame
 
-from pipeline.corpus import captions_digest, in_split, load_captions
-from pipeline.feature_store import FeatureWriter
-from pipeline.files import fingerprint, sha256_file, source_digest
-from pipeline.params import load_params
-from pipeline.runtime import Progress, say, seed_everything, set_threads
-from pipeline.sections import Sentences
-from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known, project, read_encoder
+from pipeline.corpus.tables import captions_digest, in_split, load_captions
+from pipeline.runtime.files import fingerprint, sha256_file, source_digest
+from pipeline.runtime.process import Progress, say, seed_everything, set_threads
+from pipeline.sentences.encoder import (
+    SentenceEncoder,
+    blocks,
+    check_known,
+    chosen_settings,
+    fit_encoding,
+    project,
+    read_encoder,
+    wordnet_folder,
+)
+from pipeline.sentences.params import SentencesConfig
+from pipeline.storage.features import FeatureWriter
 from stages.common import WORK, command, existing, target
-from stages.sentence_encoders import chosen_settings, fit_encoding, wordnet_folder
+from stages.params import load_params
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose versions decide the last bits
 
@@ -62,7 +70,7 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
 
 
 def fitted_encoder(
-    settings: Sentences, vocabulary: Path, table: DataFrame, seed: int
+    settings: SentencesConfig, vocabulary: Path, table: DataFrame, seed: int
 ) -> SentenceEncoder:
     """The encoder asked for, fitted on the training captions of a captions table.
 

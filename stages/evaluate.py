@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from pipeline.criteria import make_criterion
-from pipeline.evaluation import evaluate
-from pipeline.files import write_json
-from pipeline.group_file import GroupFile
-from pipeline.params import load_params
-from pipeline.rank_file import write_ranks
-from pipeline.runtime import say, set_threads
-from pipeline.score_file import read_scores
+from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.file import write_ranks
+from pipeline.evaluation.folds import evaluate
+from pipeline.runtime.files import write_json
+from pipeline.runtime.process import say, set_threads
+from pipeline.scores.file import read_scores
+from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, target
+from stages.params import load_params
 
 
 @command

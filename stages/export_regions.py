@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from pipeline.corpus import load_captions, load_images
-from pipeline.graph import stage_paths
-from pipeline.precomputed.export import export_scan, export_tsv
-from pipeline.region_rows import open_regions
-from pipeline.runtime import say
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.inputs.regions import open_regions
+from pipeline.regions.imports.export import export_scan, export_tsv
+from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.process import say
 from stages.common import command, existing, target
 
 

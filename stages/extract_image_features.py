@@ -6,18 +6,18 @@ from pathlib import Path
 import click
 import torch
 
-from models.backbones import BackboneError, weights_digest
-from models.inference import accelerate
-from pipeline.corpus import images_digest, load_images
-from pipeline.errors import WorkbenchError
-from pipeline.extraction import extract
-from pipeline.feature_store import FeatureWriter
-from pipeline.files import fingerprint, source_digest
-from pipeline.params import load_params
-from pipeline.runtime import pick_device, say, seed_everything, set_threads
+from models.backbone.build import build_network
+from models.backbone.extraction import extract
+from models.backbone.file import write_network
+from models.backbone.inference import accelerate
+from models.backbone.network import BackboneError, weights_digest
+from pipeline.corpus.tables import images_digest, load_images
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import fingerprint, source_digest
+from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.storage.features import FeatureWriter
 from stages.common import WORK, command, existing, target
-from stages.image_networks import write_network
-from stages.image_weights import build_network
+from stages.params import load_params
 
 
 @command

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from pipeline.corpus import load_images
-from pipeline.feature_store import FeatureWriter
-from pipeline.files import fingerprint, source_digest
-from pipeline.params import load_params
-from pipeline.precomputed.job import import_job
-from pipeline.region_file import region_datasets
-from pipeline.runtime import say, seed_everything, set_threads
+from models.detector.extraction import detector_job
+from pipeline.corpus.tables import load_images
+from pipeline.regions.file import region_datasets
+from pipeline.regions.imports import import_job
+from pipeline.runtime.files import fingerprint, source_digest
+from pipeline.runtime.process import say, seed_everything, set_threads
+from pipeline.storage.features import FeatureWriter
 from stages.common import WORK, command, existing, target
-from stages.region_detectors import detector_job
+from stages.params import load_params
 
 
 @command

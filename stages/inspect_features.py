@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
-from pipeline.errors import WorkbenchError
-from pipeline.feature_store import FeatureFile
-from pipeline.inspection import describe_row, neighbours, printable, summary, verify_file
+from pipeline.report.inspection import describe_row, neighbours, summary, verify_file
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import printable
+from pipeline.storage.features import FeatureFile
 from stages.common import command, existing, target
 
 
@@ -46,9 +47,9 @@ def main(
 
 def draw(file: FeatureFile, name: str, picture: Path, images: Path | None) -> None:
     """Write the image of an id with its regions."""
-    from pipeline.corpus import load_images  # these take a second to load
-    from pipeline.graph import stage_paths
-    from pipeline.region_picture import check_drawable, draw_regions, write_picture
+    from pipeline.corpus.tables import load_images  # these take a second to load
+    from pipeline.report.regions import check_drawable, draw_regions, write_picture
+    from pipeline.runtime.graph import stage_paths
 
     check_drawable(file, name)
     table = load_images(images or stage_paths("extract_region_features", ("images",))["images"])

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from pipeline.corpus import SPLITS, Corpus
-from pipeline.params import load_params
+from pipeline.corpus.tables import SPLITS, Corpus
 from pipeline.readers import read_corpus
 from pipeline.readers.source import Options
 from stages.common import command, target
+from stages.params import load_params
 
 
 @command

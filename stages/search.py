@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
-from pipeline.corpus import load_captions, load_images
-from pipeline.errors import WorkbenchError
-from pipeline.files import write_text
-from pipeline.images import open_rgb
-from pipeline.params import load_params
-from pipeline.runtime import pick_device, say, set_threads
-from pipeline.search import find_hits, lines, read_index, words_of
-from pipeline.search_page import page
+from models.base.queries import open_queries, rescored
+from pipeline.corpus.images import open_rgb
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import write_text
+from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.search.index import find_hits, lines, read_index, words_of
+from pipeline.search.page import page
 from stages.common import command, target
-from stages.systems.queries import open_queries, rescored
+from stages.params import load_params
 
 page_path = click.Path(dir_okay=False, path_type=Path)
 

@@ -4,8 +4,8 @@ from typing import TextIO
 
 import click
 
-from pipeline.ablation import read_experiments, tabulate
-from pipeline.comparison import aligned
+from pipeline.comparison.ablation import read_experiments, tabulate
+from pipeline.comparison.table import aligned
 from stages.common import command
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 import click
 import torch
 
-from pipeline.checkpoint import Description, write_checkpoint
-from pipeline.curves import curve_tsv
-from pipeline.files import fingerprint, source_digest, write_text
-from pipeline.params import load_params
-from pipeline.resume import ResumeFile
-from pipeline.runtime import pick_device, say, seed_everything, set_threads
-from pipeline.training import fit
+from models.base.registry import model_function
+from pipeline.inputs.files import Inputs
+from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.training.curve import curve_tsv
+from pipeline.training.resume import ResumeFile
 from stages.common import WORK, command, model_and_inputs, target
-from stages.systems import Inputs, load_system
+from stages.params import load_params
 
 
 @command
@@ -22,11 +22,11 @@ from stages.systems import Inputs, load_system
 @click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
-    params, inputs, system = load_params(), Inputs(**paths), load_system(name, "prepare_training")
+    params, inputs, prepare = load_params(), Inputs(**paths), model_function(name, "prepare")
     device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
     seed_everything(params.seed)
-    job = system.prepare_training(params, inputs, device)
+    job = prepare(params.model(name), inputs, device)
     key = fingerprint(
         model=name,
         params=job.params,
@@ -37,15 +37,7 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
         threads=params.runtime.threads,
     )
     resume = ResumeFile(WORK / f"train-{name}-{key[:16]}", key)
-    fitted = fit(
-        job.model,
-        job.optimiser,
-        job.phases,
-        job.batches,
-        job.score_validation,
-        job.schedule,
-        resume,
-    )
+    fitted = job.run(resume)
     description = Description(
         model=name,
         architecture=job.architecture,

@@ -6,17 +6,16 @@ from typing import Any
 import click
 import torch
 
-from pipeline.curves import curve_tsv
-from pipeline.detector_file import describe, write_detector
-from pipeline.detector_setup import corpus_labels, decisive, judged, training_data
-from pipeline.detector_training import fit_detector
-from pipeline.files import fingerprint, source_digest, write_text
-from pipeline.params import load_params
-from pipeline.resume import ResumeFile
-from pipeline.runtime import pick_device, say, seed_everything, set_threads
-from pipeline.sections import Params
+from models.detector.file import describe, write_detector
+from models.detector.load import detector_of_file, random_detector
+from models.detector.setup import corpus_labels, decisive, judged, training_data
+from models.detector.training import fit_detector
+from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.training.curve import curve_tsv
+from pipeline.training.resume import ResumeFile
 from stages.common import WORK, command, existing, target
-from stages.detectors import detector_of_file, random_detector
+from stages.params import CommonParams, load_params
 
 
 @command
@@ -45,7 +44,7 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
     say(f"detector: {description.architecture}, {description.origin} weights, {names}")
 
 
-def train(params: Params, images: Path, boxes: Path, output: Path, curve: Path) -> None:
+def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: Path) -> None:
     """Train, and write detector and curve; a killed run continues where it stopped."""
     device = pick_device(params.runtime.device)
     data = training_data(params.detector, params.seed, images, boxes)

@@ -1,21 +1,12 @@
 """What the documents say about the project is held against the project."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def test_picture_of_the_graph_is_up_to_date():
-    sys.path.insert(0, str(ROOT / "docs"))
-    import draw_graph
-
-    drawn = draw_graph.draw(draw_graph.stages(ROOT / "dvc.yaml"))
-    assert drawn == (ROOT / "docs/graph.svg").read_text(), "run python docs/draw_graph.py"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

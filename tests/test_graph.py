@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from pipeline.recipes import overlay
+from pipeline.runtime.recipes import overlay
+from stages.params import find_problems
 
 ROOT = Path(__file__).resolve().parents[1]
 # the file's own phases with fewer epochs
@@ -69,6 +70,8 @@ TINY = {
 }
 MODELS = ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
 TRAINED = [model for model in MODELS if model != "cca"]
+ATTENDING = ["dp_rnn", "scan"]
+STAGES = ["train", "score", "evaluate"]
 OUTPUTS = [
     "data/corpus/images.parquet",
     "data/corpus/captions.parquet",
@@ -81,7 +84,8 @@ OUTPUTS = [
     "data/checkpoints/detector.safetensors",
     "data/checkpoints/image_network.safetensors",
     "data/curves/detector.tsv",
-    *(f"data/curves/{model}.tsv" for model in TRAINED),
+    *(f"data/curves/{model}.tsv" for model in MODELS),
+    *(f"data/attention/{model}.h5" for model in ATTENDING),
     *(f"data/checkpoints/{model}.safetensors" for model in MODELS),
     *(f"data/scores/{model}.h5" for model in MODELS),
     *(f"data/ranks/{model}.h5" for model in MODELS),
@@ -141,7 +145,7 @@ def workspace(tmp_path_factory):
     here = Path.cwd()
     os.chdir(folder)
     try:
-        params.write_text(overlay(params, TINY)[0])
+        params.write_text(overlay(params, TINY, find_problems)[0])
     finally:
         os.chdir(here)
     space.run("git", "init", "--quiet", "--initial-branch=main")
@@ -223,7 +227,8 @@ def restore(workspace):
 
 def test_loss_reruns_only_what_depends_on_it(workspace):
     output = workspace.run("dvc", "exp", "run", "-S", "loss=knn_margin")
-    expected = {f"{stage}@{m}" for stage in ("train", "score", "evaluate") for m in TRAINED}
+    expected = {f"{stage}@{m}" for stage in STAGES for m in TRAINED}
+    expected |= {f"record_attention@{model}" for model in ATTENDING}
     assert set(ran(output)) == expected | {"check_params", "compare"}
     difference = workspace.run("dvc", "metrics", "diff")
     for metric in ("naive.i2t.r1", "naive.t2i.r10", "naive.rsum"):
@@ -234,8 +239,8 @@ def test_loss_reruns_only_what_depends_on_it(workspace):
 
 def test_encoding_reruns_only_the_models_on_sentence_vectors(workspace):
     output = workspace.run("dvc", "exp", "run", "-S", "sentences.encoding=tfidf")
-    expected = {f"{stage}@{m}" for stage in ("score", "evaluate") for m in ("cca", "two_branch")}
-    expected |= {"check_params", "encode_sentences", "fit_cca", "train@two_branch", "compare"}
+    expected = {f"{stage}@{m}" for stage in STAGES for m in ("cca", "two_branch")}
+    expected |= {"check_params", "encode_sentences", "compare"}
     assert set(ran(output)) == expected
     difference = workspace.run("dvc", "metrics", "diff")
     assert "two_branch.json" in difference
@@ -247,8 +252,8 @@ def test_encoding_reruns_only_the_models_on_sentence_vectors(workspace):
 @pytest.mark.parametrize(
     ("setting", "model", "stages"),
     [
-        ("dual_path.alignment=left", "dual_path", ["train", "score", "evaluate"]),
-        ("scoring.shortlist=4", "dp_rnn", ["score", "evaluate"]),
+        ("dual_path.alignment=left", "dual_path", STAGES),
+        ("scoring.shortlist=4", "dp_rnn", ["score", "record_attention", "evaluate"]),
     ],
 )
 def test_a_setting_of_one_model_reruns_that_model_only(workspace, setting, model, stages):

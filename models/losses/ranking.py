@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from models.layers import at_least_float32
+from models.layers.linear import at_least_float32
 
 LOSSES = ("sum_margin", "max_margin", "knn_margin")
 

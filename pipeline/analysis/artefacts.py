@@ -14,10 +14,10 @@ from pipeline.analysis.discriminative import by_word
 from pipeline.analysis.examples import draw_examples
 from pipeline.analysis.figures import draw_correlations, draw_curve, draw_separation, draw_words
 from pipeline.analysis.training_curve import read_phases
-from pipeline.files import write_json, write_text
-from pipeline.inspection import printable
-from pipeline.score_file import SplitScores
-from pipeline.separation import separation
+from pipeline.evaluation.separation import separation
+from pipeline.runtime.files import write_json, write_text
+from pipeline.runtime.text import printable
+from pipeline.scores.file import SplitScores
 
 EXAMPLES = 8  # captions shown with their words
 SELDOM = 0.01  # share of the captions that a word must be left out of to be drawn

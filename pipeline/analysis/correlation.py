@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, listing
 
 
 @dataclass(frozen=True, eq=False)

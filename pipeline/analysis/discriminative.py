@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pipeline.errors import WorkbenchError
-from pipeline.runtime import Progress
-from pipeline.sources import TokenRows
-from pipeline.vocabulary import Vocabulary
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.sources import TokenRows
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
 
 BLOCK = 32  # captions looked at in one go, with as many shorter ones as they have words
 TOP = 3  # words of a caption that count as its discriminative ones, as in figure 11

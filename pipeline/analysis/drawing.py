@@ -13,7 +13,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.files import atomic_path
+from pipeline.runtime.files import atomic_path
 
 # A first start reports that fonts are being looked up.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)

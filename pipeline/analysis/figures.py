@@ -11,8 +11,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from pipeline.analysis.correlation import Correlation
 from pipeline.analysis.drawing import FAINT, OTHER, SERIES, TRUE, panels, picture, rows_of
 from pipeline.analysis.training_curve import Stretch
+from pipeline.evaluation.separation import Separation
 from pipeline.report.curve_files import Curve
-from pipeline.separation import Separation
 
 WIDTH = 3.6  # inches of a panel
 

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from pipeline.analysis.correlation import Correlation, correlate, sample_rows
-from pipeline.errors import WorkbenchError, listing
-from pipeline.feature_store import FeatureFile
-from pipeline.group_file import GroupFile
-from pipeline.score_file import SplitScores
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.scores.file import SplitScores
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.groups import GroupFile
 
 FEATURES = "image features"  # the label of what a model was given, before any training
 REMEDY = "bring both up to date with: dvc repro"

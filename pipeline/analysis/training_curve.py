@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pipeline.report.curve_files import Curve, read_curve
+from pipeline.runtime.errors import WorkbenchError
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,11 @@ class Stretch:
 def read_phases(path: Path) -> tuple[Curve, list[Stretch]]:
     """A curve file and the stretches of its column `phase`; one without a name if there is none.
 
-    Raises WorkbenchError as read_curve does.
+    Raises WorkbenchError as read_curve does, and for a model that was fitted at once.
     """
     curve = read_curve(path)
+    if curve is None:
+        raise WorkbenchError(f"{path}: of a model that is fitted at once; it has no curve")
     rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")), delimiter="\t")
     names = [row.get("phase") or "" for row in rows]
     stretches = []

@@ -6,11 +6,11 @@ and in pipeline/params.py.
 
 from pathlib import Path
 
-from pipeline.corpus import Corpus
+from pipeline.corpus.tables import Corpus
 from pipeline.readers import captions_csv, cuhk_pedes, karpathy_json, shapes
 from pipeline.readers.checks import checked_corpus
 from pipeline.readers.source import Options, Reader
-from pipeline.runtime import say
+from pipeline.runtime.process import say
 
 READERS: dict[str, Reader] = {
     "shapes": shapes.read,

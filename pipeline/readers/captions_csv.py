@@ -8,17 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.corpus import SPLITS
-from pipeline.errors import WorkbenchError
-from pipeline.readers.source import (
-    Options,
-    Problems,
-    Source,
-    find_annotations,
-    find_image_folder,
-    is_inside,
-    read_text,
-)
+from pipeline.corpus.tables import SPLITS
+from pipeline.readers.source import Options, Source, find_annotations, find_image_folder
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import Problems, is_inside, read_text
 
 PATTERNS = ("captions.txt", "results.csv")
 

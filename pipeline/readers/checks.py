@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.corpus import BOXES, SPLITS, Corpus
-from pipeline.errors import WorkbenchError
-from pipeline.images import CheckedImage, check_image
+from pipeline.corpus.images import CheckedImage, check_image
+from pipeline.corpus.tables import BOXES, SPLITS, Corpus
+from pipeline.corpus.tokens import tokenise
 from pipeline.readers.processes import ordered_map
-from pipeline.readers.source import Options, Problems, Source, is_inside, is_plain
-from pipeline.readers.tokens import tokenise
+from pipeline.readers.source import Options, Source
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import Problems, is_inside, is_plain
 
 SKIP = (
     "mend the files, or set corpus.skip_bad_images: true to leave them out with their captions "

@@ -9,18 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.corpus import SPLITS
-from pipeline.errors import WorkbenchError
-from pipeline.readers.source import (
-    Options,
-    Problems,
-    Source,
-    find_annotations,
-    find_image_folder,
-    is_inside,
-    is_text,
-    read_json,
-)
+from pipeline.corpus.tables import SPLITS
+from pipeline.readers.source import Options, Source, find_annotations, find_image_folder
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import Problems, is_inside, is_text, read_json
 
 WITH_SPLITS, WITHOUT_SPLITS = "reid_raw.json", "caption_all.json"
 IMAGES = "imgs"

@@ -6,8 +6,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
-from pipeline.errors import WorkbenchError
-from pipeline.runtime import Progress
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
 
 T = TypeVar("T")
 R = TypeVar("R")

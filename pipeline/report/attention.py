@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from pipeline.attention import PairAttention
-from pipeline.attention_file import RankedPair
-from pipeline.images import open_rgb
-from pipeline.inspection import printable
+from pipeline.attention.pairs import PairAttention, RankedPair
+from pipeline.corpus.images import open_rgb
+from pipeline.runtime.text import printable
 
 TILE = 132  # largest width and height of a word's picture on the page, pixels
 WHOLE = 264  # of the picture with the order of the objects

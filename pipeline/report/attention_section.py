@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.attention_file import RankedPair, read_attention
-from pipeline.errors import WorkbenchError
-from pipeline.group_file import GroupFile
+from pipeline.attention.pairs import RankedPair, read_attention
 from pipeline.report.attention import AttentionFigure, attention_figure
 from pipeline.report.shelf import REMEDY, Shelf
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.groups import GroupFile
 
 
 def attention_figures(path: Path, scores: Path, shelf: Shelf) -> list[AttentionFigure]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, listing
 
 COLUMNS = ("epoch", "loss", "val_rsum")
 MAX_BYTES = 1 << 24
@@ -28,9 +28,10 @@ class Curve:
         return self.epochs[self.rsum.index(rsum)], rsum
 
 
-def read_curve(path: Path) -> Curve:
+def read_curve(path: Path) -> Curve | None:
     """Read a tab-separated curve with at least the columns epoch, loss and val_rsum.
 
+    None for the single row without a loss of a model that was fitted at once, as cca is.
     Raises WorkbenchError naming the file and the column or line that is not right.
     """
     if path.stat().st_size > MAX_BYTES:
@@ -42,6 +43,8 @@ def read_curve(path: Path) -> Curve:
         raise WorkbenchError(f"{path}: not a tab-separated table", REMEDY) from None
     if not rows:
         raise WorkbenchError(f"{path}: no epoch in it", REMEDY)
+    if len(rows) == 1 and "loss" not in rows[0]:
+        return None
     missing = [name for name in COLUMNS if name not in rows[0]]
     if missing:
         raise WorkbenchError(f"{path}: no column {listing(missing)}", REMEDY)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.groups import group_codes
-from pipeline.ranks import Ranks
 from pipeline.report.shelf import Entry, Shelf
-from pipeline.score_file import SplitScores
+from pipeline.scores.file import SplitScores
+from pipeline.scores.groups import group_codes
+from pipeline.scores.ranks import Ranks
 
 FAILURES = 6  # queries per gallery
 SUCCESSES = 2

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from pipeline.comparison import (
+from pipeline.comparison.table import (
     MEASURES,
     TITLES,
     Result,
@@ -21,10 +21,9 @@ from pipeline.comparison import (
     shown,
     values_of,
 )
-from pipeline.corpus import load_captions, load_images
-from pipeline.criteria import Criterion
-from pipeline.errors import WorkbenchError, listing
-from pipeline.ranks import retrieval_ranks
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.separation import separation
 from pipeline.report.attention import AttentionFigure
 from pipeline.report.attention_section import attention_figures
 from pipeline.report.curve_files import Curve, read_curve
@@ -34,8 +33,9 @@ from pipeline.report.galleries import Gallery, build_galleries
 from pipeline.report.hubs import CLASSES, DIRECTIONS, Hubs, hubs_of
 from pipeline.report.provenance import attributes, corpus_digests
 from pipeline.report.shelf import Shelf
-from pipeline.score_file import SplitScores, read_scores
-from pipeline.separation import separation
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.scores.file import SplitScores, read_scores
+from pipeline.scores.ranks import retrieval_ranks
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -88,7 +88,8 @@ def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
     scores = _partners(results, files.scores, "score", every=True)
     paths = _partners(results, files.curves, "curve", every=False)
     attended = _partners(results, files.attention, "attention", every=False)
-    curves = {name: read_curve(path) for name, path in paths.items()}
+    read = {name: read_curve(path) for name, path in paths.items()}
+    curves = {name: curve for name, curve in read.items() if curve}
     images, captions = load_images(files.images), load_captions(files.captions)
     shelf = Shelf(images, captions)
     models = [

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from pipeline.corpus import captions_digest, images_digest
-from pipeline.group_file import GroupFile
+from pipeline.corpus.tables import captions_digest, images_digest
+from pipeline.storage.groups import GroupFile
 
 LEFT_OUT = ("runtime",)  # where a run took place, not what it computed
 

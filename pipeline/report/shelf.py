@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.errors import WorkbenchError, listing
 from pipeline.report.thumbnails import thumbnail
-from pipeline.score_file import SplitScores
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.scores.file import SplitScores
 
 REMEDY = "score the corpus that is there now: dvc repro"
 

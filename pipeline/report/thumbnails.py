@@ -4,7 +4,7 @@ import base64
 import io
 from pathlib import Path
 
-from pipeline.images import open_rgb
+from pipeline.corpus.images import open_rgb
 
 SIDE = 160  # largest width and height, pixels
 QUALITY = 80

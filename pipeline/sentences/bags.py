@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from pipeline.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, listing
 
 
 @dataclass(frozen=True)

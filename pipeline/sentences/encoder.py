@@ -11,18 +11,25 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipeline.errors import WorkbenchError, listing
-from pipeline.group_file import GroupFile, write_groups
-from pipeline.hdf5 import damaged
-from pipeline.projection import Projection, fit_projection
-from pipeline.runtime import say
+from pipeline.corpus.vocabulary import load_background, load_known_vectors
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import say
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.lemmas import lemmatiser
 from pipeline.sentences.mean_vector import MeanVector
+from pipeline.sentences.mixtures import fit_mixture
+from pipeline.sentences.params import FisherConfig, SentencesConfig
 from pipeline.sentences.state import State
-from pipeline.sentences.tfidf import TfIdf
+from pipeline.sentences.stop_words import stop_words
+from pipeline.sentences.tfidf import TfIdf, fit_tfidf
+from pipeline.sentences.word_space import SCALES, fit_word_space
+from pipeline.statistics.projection import Projection, fit_projection
+from pipeline.storage.groups import GroupFile, write_groups
+from pipeline.storage.hdf5 import damaged
 
 BLOCK = 256  # captions encoded at once; fixed, since sums of floats depend on it
+
 # What encodings were seen to raise when they are restored from parts that do not fit each other.
 MISFITS = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
@@ -188,3 +195,57 @@ def _projection(file: GroupFile, width: int) -> Projection | None:
     if not (len(made.variances) and made.total > 0):
         raise ValueError("a projection without variance")
     return made
+
+
+def chosen_settings(settings: SentencesConfig) -> dict[str, Any]:
+    """What of the section the vectors depend on; files are told by their content, not their path.
+
+    Raises WorkbenchError when the chosen lemmatiser lacks its files.
+    """
+    chosen = settings.model_dump(exclude={"tfidf": {"wordnet"}})[settings.encoding]
+    if settings.encoding == "tfidf":
+        lemmas = lemmatiser(settings.tfidf.lemmatiser, wordnet_folder(settings))
+        chosen["lemmatiser"] = lemmas.provenance
+        if chosen["stop_words"] not in ("function_words", "none"):
+            chosen["stop_words"] = sha256_file(chosen["stop_words"])
+    return {"encoding": settings.encoding, settings.encoding: chosen}
+
+
+def fit_encoding(
+    settings: SentencesConfig, vocabulary: Path, training: Captions, seed: int
+) -> Encoding:
+    """The chosen encoding, fitted on the training captions and the vocabulary's vectors."""
+    if settings.encoding == "tfidf":
+        lemmas = lemmatiser(settings.tfidf.lemmatiser, wordnet_folder(settings))
+        stop = stop_words(settings.tfidf.stop_words)
+        return fit_tfidf(training, settings.tfidf.terms, lemmas, stop)
+    words, vectors = load_known_vectors(vocabulary)
+    if settings.encoding == "mean_vector":
+        return MeanVector(words, vectors)
+    return _fisher(settings.fisher, words, vectors, load_background(vocabulary), seed)
+
+
+def wordnet_folder(settings: SentencesConfig) -> Path | None:
+    """The folder given for WordNet's files, None where they are to be looked for."""
+    return Path(settings.tfidf.wordnet) if settings.tfidf.wordnet else None
+
+
+def _fisher(
+    settings: FisherConfig,
+    words: list[str],
+    vectors: np.ndarray,
+    background: np.ndarray | None,
+    seed: int,
+) -> Encoding:
+    basis = vectors if background is None else np.concatenate([vectors, background])
+    space = fit_word_space(basis, settings.ica, SCALES[settings.mixture], seed)
+    placed = space.apply(basis)
+    mixture, likelihoods = fit_mixture(
+        placed, settings.mixture, settings.centres, settings.iterations, seed
+    )
+    say(
+        f"{settings.mixture} of {settings.centres} centres on {len(basis):,} word vectors: mean "
+        f"log-likelihood {likelihoods[0]:.2f} after the first iteration, {likelihoods[-1]:.2f} "
+        f"after {len(likelihoods)}"
+    )
+    return FisherVector(words, placed[: len(words)], mixture)

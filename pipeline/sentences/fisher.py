@@ -14,8 +14,8 @@ from dataclasses import fields
 import numpy as np
 import torch
 
-from pipeline.errors import WorkbenchError
-from pipeline.runtime import Progress
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
 from pipeline.sentences.bags import add_rows, gather, index_words
 from pipeline.sentences.mixtures import Mixture
 from pipeline.sentences.state import State

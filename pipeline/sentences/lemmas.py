@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from pipeline.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.wordnet import PARTS_OF_SPEECH, WordNet, find_wordnet
 
 NAMES = ("wordnet", "lemminflect", "none")

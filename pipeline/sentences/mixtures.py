@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.errors import WorkbenchError, listing
-from pipeline.runtime import Progress
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import Progress
 
 KINDS = ("gmm", "lmm", "hglmm")
 FLOOR = 1e-3  # least variance, and least scale, of a dimension

@@ -9,7 +9,7 @@ and function words that also name a thing (can) stay terms.
 
 from pathlib import Path
 
-from pipeline.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError
 
 MAX_BYTES = 1 << 14  # the list is kept in an attribute of the encoder's file, which holds 64 KiB
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from pipeline.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.lemmas import Lemmatiser
 from pipeline.sentences.state import State
 

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.decomposition import FastICA
 from sklearn.exceptions import ConvergenceWarning
 
-from pipeline.errors import WorkbenchError, listing
-from pipeline.runtime import Progress, say
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import Progress, say
 
 ITERATIONS = 200  # most iterations of FastICA
 TOLERANCE = 1e-4  # FastICA has settled when its directions turn by less (1 - |cosine|)

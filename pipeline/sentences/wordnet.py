@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, listing
 
 PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 FILES = tuple(name for pos in PARTS_OF_SPEECH for name in (f"index.{pos}", f"{pos}.exc"))

@@ -22,21 +22,22 @@ from tiny_inputs import (
     write_vocabulary,
 )
 
-from models.backbones import weights_digest
-from models.vse import VSE
-from pipeline.checkpoint import Description, write_checkpoint
-from pipeline.corpus import load_captions, load_images
-from pipeline.feature_store import FeatureFile, write_features
-from pipeline.graph import stage_paths
-from pipeline.params import load_params
-from pipeline.score_file import read_scores
-from pipeline.vocabulary import Vocabulary
+from models.backbone.build import build_network
+from models.backbone.file import write_network
+from models.backbone.network import weights_digest
+from models.dual_path import model as dual_path_inputs
+from models.dual_path.image_cnn import build, open_network
+from models.vse import model as vse
+from models.vse.network import VSE
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.runtime.graph import stage_paths
+from pipeline.scores.file import read_scores
+from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.storage.features import FeatureFile, write_features
 from stages import score
 from stages.analyse_model import main
-from stages.image_networks import write_network
-from stages.image_weights import build_network
-from stages.systems import dual_path_inputs, vse
-from stages.systems.dual_path_network import build, open_network
+from stages.params import load_params
 
 INPUTS = ("images", "captions", "features", "text", "checkpoint", "output", "attention")
 SIZES = {"image_dim": DIM, "vocabulary_size": 14, "word_dim": 6, "hidden": 5, "dim": 7}

@@ -10,14 +10,14 @@ import pytest
 from gensim.models import KeyedVectors
 from ruamel.yaml import YAML
 
-from pipeline.corpus import CAPTIONS
-from pipeline.feature_store import FeatureFile
-from pipeline.vocabulary import (
+from pipeline.corpus.tables import CAPTIONS
+from pipeline.corpus.vocabulary import (
     Vocabulary,
     load_background,
     load_known_vectors,
     load_word_vectors,
 )
+from pipeline.storage.features import FeatureFile
 
 ROOT = Path(__file__).resolve().parents[2]
 SPLITS = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tiny_inputs import IMAGES, PATHS, invoke, write_image_features, write_inputs, write_params
 
-from pipeline.corpus import images_digest, in_split, load_images
-from pipeline.feature_store import FeatureFile
-from pipeline.pseudo_classes import read_pseudo_classes
+from models.dual_path.classes import read_pseudo_classes
+from pipeline.corpus.tables import images_digest, in_split, load_images
+from pipeline.storage.features import FeatureFile
 from stages.cluster_pseudo_classes import main
 
 OPTIONS = ["--images", PATHS["images"], "--features", PATHS["features"], "--output", "p.h5"]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from pipeline.files import write_json
-from pipeline.group_file import write_groups
-from pipeline.metrics import Ranks, summarise
+from pipeline.evaluation.metrics import Ranks, summarise
+from pipeline.runtime.files import write_json
+from pipeline.storage.groups import write_groups
 from stages.compare_runs import main
 
 IMAGES = 40

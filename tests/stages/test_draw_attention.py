@@ -9,21 +9,22 @@ import torch
 from PIL import Image
 from tiny_inputs import IMAGES, ROOT, WORDS, invoke, write_inputs, write_params
 
-from models.dp_rnn import DPRNN
-from models.scan import SCAN
-from pipeline.attention_file import choose_pairs, read_attention
-from pipeline.checkpoint import Description, read_checkpoint, write_checkpoint
-from pipeline.corpus import load_captions, load_images
-from pipeline.feature_store import write_features
-from pipeline.graph import stage_paths
-from pipeline.pair_scoring import score_pairs
-from pipeline.region_file import ImageRegions, packed
-from pipeline.region_rows import open_regions
-from pipeline.vocabulary import Vocabulary
+from models.attention import inputs as regions
+from models.attention.scoring import score_pairs
+from models.dp_rnn.network import DPRNN
+from models.scan.network import SCAN
+from pipeline.attention.pairs import choose_pairs, read_attention
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.regions import open_regions
+from pipeline.regions.file import ImageRegions, packed
+from pipeline.runtime.graph import stage_paths
+from pipeline.scores.file import write_scores
+from pipeline.storage.checkpoint import Description, read_checkpoint, write_checkpoint
+from pipeline.storage.features import write_features
 from stages.draw_attention import main
-from stages.systems import regions
-from stages.systems.attention import record
-from stages.systems.inputs import Inputs
+from stages.record_attention import main as record_attention
 
 SIZES = {"image_dim": 5, "vocabulary_size": len(WORDS) + 2, "word_dim": 6, "dim": 7}
 KINDS = {"scan": SCAN, "dp_rnn": DPRNN}
@@ -133,12 +134,16 @@ def test_what_is_kept_for_the_report(folder):
     files = paths("scan")
     checkpoint = read_checkpoint(files.pop("checkpoint"), "scan")
     inputs, device = Inputs(**files), torch.device("cpu")
+    kept = ["--checkpoint", paths("scan")["checkpoint"], "--scores", folder / "scan.h5"]
+    command = ["scan", *kept, *(word for k, v in files.items() for word in (f"--{k}", v))]
     split = regions.splits(inputs, Vocabulary.load(inputs.text), open_regions(inputs.features))(
         "test"
     )
     scores = score_pairs(checkpoint.build(SCAN), split, device)
+    write_scores(folder / "scan.h5", {"test": scores}, {"model": "scan"})
+    write_params(folder, seed=7)
     for name in ("one.h5", "two.h5"):
-        record(folder / name, checkpoint, inputs, scores, 7, device)
+        assert invoke(record_attention, folder, *command, "--output", name)[0] == 0
     assert (folder / "one.h5").read_bytes() == (folder / "two.h5").read_bytes()
     found, captions = read_attention("one.h5"), load_captions(inputs.captions)
     words = captions.set_index("caption_id")["tokens"]
@@ -151,5 +156,5 @@ def test_what_is_kept_for_the_report(folder):
         assert pair.place == 1 + (scores.scores[:, column] > scores.scores[row, column]).sum()
         assert np.allclose(own.weights.sum(1), 1, atol=1e-5)
     put_regions(has_boxes=0)
-    record(folder / "none.h5", checkpoint, inputs, scores, 7, device)
+    assert invoke(record_attention, folder, *command, "--output", "none.h5")[0] == 0
     assert read_attention("none.h5") == []

@@ -16,15 +16,15 @@ from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tiny_inputs import ROOT, invoke, write_corpus, write_params, write_vocabulary
 
-from pipeline.corpus import captions_digest, in_split, load_captions
-from pipeline.errors import WorkbenchError
-from pipeline.feature_store import FeatureFile, write_features
-from pipeline.files import sha256_file
+from pipeline.corpus.tables import captions_digest, in_split, load_captions
+from pipeline.corpus.vocabulary import load_word_vectors
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
 from pipeline.sentences.encoder import BLOCK, read_encoder
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.mixtures import fit_mixture
 from pipeline.sentences.word_space import fit_word_space
-from pipeline.vocabulary import load_word_vectors
+from pipeline.storage.features import FeatureFile, write_features
 from stages.encode_sentences import main
 
 WORDS = ["a", "red", "dog", "dogs", "cat", "sat", "blue", "ball", "runs", "two", "men", "bowl"]
@@ -315,7 +315,11 @@ def killed(tmp_path_factory):
     for point in POINTS[1:]:
         shutil.copytree(folder / first, folder / point)
     subprocess.run(
-        [sys.executable, Path(__file__).with_name("killed_encoding.py"), folder],
+        [
+            sys.executable,
+            Path(__file__).resolve().parents[1] / "support/killed_encoding.py",
+            folder,
+        ],
         check=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.rank_file import read_ranks
-from pipeline.score_file import SplitScores, write_scores
+from pipeline.evaluation.file import read_ranks
+from pipeline.scores.file import SplitScores, write_scores
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from region_cases import WIDTH, captions_of, sample, world
 from ruamel.yaml import YAML
 
-from pipeline.corpus import Corpus, load_boxes, load_captions, load_images
-from pipeline.feature_store import FeatureFile, write_features
-from pipeline.region_file import packed
+from pipeline.corpus.tables import Corpus, load_boxes, load_captions, load_images
+from pipeline.regions.file import packed
+from pipeline.storage.features import FeatureFile, write_features
 from stages import export_regions, extract_region_features
 
 ROOT = Path(__file__).resolve().parents[2]

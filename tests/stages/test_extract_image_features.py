@@ -14,17 +14,17 @@ from click.testing import CliRunner, Result
 from PIL import Image
 from torchvision.models import resnet18
 
-from models.backbones import classifier, cut, weights_digest
-from models.detector import build_detector
-from pipeline.corpus import Corpus, images_digest, load_images
-from pipeline.detector_file import describe, write_detector
-from pipeline.errors import WorkbenchError
-from pipeline.feature_store import FeatureFile
-from pipeline.params import load_params
-from pipeline.weight_file import read_weights, write_weights
+from models.backbone.build import build_network
+from models.backbone.file import check_size, read_network
+from models.backbone.network import classifier, cut, weights_digest
+from models.detector.file import describe, write_detector
+from models.detector.fpn import build_detector
+from pipeline.corpus.tables import Corpus, images_digest, load_images
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.weights import read_weights, write_weights
 from stages.extract_image_features import main
-from stages.image_networks import check_size, read_network
-from stages.image_weights import build_network
+from stages.params import load_params
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 64

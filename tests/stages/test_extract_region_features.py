@@ -12,11 +12,11 @@ from PIL import Image
 from region_cases import captions_of, world
 from ruamel.yaml import YAML
 
-from models.backbones import weights_digest
-from models.detector import build_detector
-from pipeline.corpus import Corpus, images_digest, load_images
-from pipeline.detector_file import DetectorDescription, write_detector
-from pipeline.region_rows import open_regions
+from models.backbone.network import weights_digest
+from models.detector.file import DetectorDescription, write_detector
+from models.detector.fpn import build_detector
+from pipeline.corpus.tables import Corpus, images_digest, load_images
+from pipeline.inputs.regions import open_regions
 from stages.extract_region_features import main
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
-from pipeline.corpus import Corpus
-from pipeline.feature_store import FeatureFile, write_features
-from pipeline.region_file import ImageRegions, packed
-from pipeline.score_file import SplitScores, write_scores
+from pipeline.corpus.tables import Corpus
+from pipeline.regions.file import ImageRegions, packed
+from pipeline.scores.file import SplitScores, write_scores
+from pipeline.storage.features import FeatureFile, write_features
 from stages.inspect_features import main
 
 

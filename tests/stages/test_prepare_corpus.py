@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 from ruamel.yaml import YAML
 
-from pipeline.corpus import load_boxes, load_captions, load_images
+from pipeline.corpus.tables import load_boxes, load_captions, load_images
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {"train": 5, "val": 2, "test": 3, "image_size": 48, "captions_per_image": 2}

@@ -15,12 +15,12 @@ from tiny_inputs import (
     write_vocabulary,
 )
 
-from models.vse import VSE
-from pipeline.checkpoint import Description, feature_identity, write_checkpoint
-from pipeline.corpus import in_split, load_captions
-from pipeline.feature_store import FeatureFile
-from pipeline.score_file import read_scores
-from pipeline.vocabulary import Vocabulary
+from models.vse.network import VSE
+from pipeline.corpus.tables import in_split, load_captions
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.scores.file import read_scores
+from pipeline.storage.checkpoint import Description, feature_identity, write_checkpoint
+from pipeline.storage.features import FeatureFile
 from stages.score import main
 
 COMMAND = ["vse", *options(), "--checkpoint", "vse.safetensors", "--output", "vse.h5"]

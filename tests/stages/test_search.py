@@ -14,23 +14,26 @@ from click.testing import CliRunner
 from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_corpus, write_params, write_vocabulary
 
-from models.cca import CCA
-from models.detector_weights import seeded_detector
-from models.dp_rnn import DPRNN
-from models.scan import SCAN
-from models.two_branch import TwoBranch
-from models.vse import VSE
-from pipeline.checkpoint import Description, write_checkpoint
-from pipeline.detector_file import describe, write_detector
-from pipeline.feature_store import FeatureFile, write_features
-from pipeline.graph import stage_paths
-from pipeline.score_file import read_scores
-from pipeline.vocabulary import Vocabulary
+from models.attention import inputs as regions
+from models.base.queries import FILES
+from models.cca.network import CCA
+from models.detector.file import describe, write_detector
+from models.detector.weights import seeded_detector
+from models.dp_rnn.network import DPRNN
+from models.dual_path import model as dual_path_inputs
+from models.dual_path.image_cnn import build, open_network
+from models.scan.network import SCAN
+from models.two_branch.network import TwoBranch
+from models.vse import model as vse
+from models.vse.network import VSE
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs import sources as vectors
+from pipeline.runtime.graph import stage_paths
+from pipeline.scores.file import read_scores
+from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.storage.features import FeatureFile, write_features
 from stages import encode_sentences, extract_image_features, extract_region_features, score
 from stages.search import main
-from stages.systems import dual_path_inputs, regions, vectors, vse
-from stages.systems.dual_path_network import build, open_network
-from stages.systems.queries import FILES
 
 SIDE = 32
 COUNTS = {"train": 6, "val": 3, "test": 9}

@@ -10,7 +10,7 @@ import pytest
 from tiny_inputs import ROOT, invoke, options, write_image_features, write_inputs, write_params
 from tiny_inputs import write_vocabulary as write_words
 
-from pipeline.checkpoint import read_checkpoint
+from pipeline.storage.checkpoint import read_checkpoint
 from stages.train import main
 
 OUTPUTS = ["--output", "out/vse.safetensors", "--curve", "out/vse.tsv"]
@@ -88,12 +88,6 @@ def fail(folder, *arguments):
 def test_unknown_model(folder):
     message = fail(folder, "vsr", *options())
     assert "model 'vsr': allowed are cca, dp_rnn, dual_path, scan, two_branch, vse" in message
-
-
-def test_a_model_that_is_fitted_and_not_trained(folder):
-    assert "model 'cca' has no prepare_training\nsee stages.fit_cca" in fail(
-        folder, "cca", *options()
-    )
 
 
 def test_image_without_features(folder):

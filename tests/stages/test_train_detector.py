@@ -10,8 +10,8 @@ from PIL import Image
 from ruamel.yaml import YAML
 from tiny_inputs import invoke
 
-from pipeline.corpus import Corpus
-from pipeline.detector_file import read_detector
+from models.detector.file import read_detector
+from pipeline.corpus.tables import Corpus
 from stages.train_detector import main
 
 ROOT = Path(__file__).resolve().parents[2]

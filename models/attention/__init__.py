@@ -1,0 +1,1 @@
+"""Attention between regions and words, for SCAN and DP-RNN."""

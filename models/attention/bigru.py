@@ -1,0 +1,206 @@
+"""A bidirectional GRU over sequences of different lengths, quick where the sequences are short.
+
+nn.GRU over packed sequences makes one product per step and direction for the gradient of its
+weights and keeps every small tensor between. Here both directions go together, a step holds only
+the sequences that have not ended, and the backward is written out: its gates' derivatives and the
+gradient of the weights are computed for all steps at once.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from models.layers.linear import at_least_float32
+
+GATHERED = 512  # rows gathered at once
+
+
+class _Steps(NamedTuple):
+    """What is read when, the sequences sorted by falling length.
+
+    places: (2, S) into the flat (P, L) positions, step after step, first position first and last
+    position first; sizes: sequences that have not ended at each step, S in all.
+    """
+
+    places: torch.Tensor
+    sizes: list[int]
+
+
+def bidirectional_mean(
+    gru: nn.GRU, rows: torch.Tensor, numbers: torch.Tensor, lengths: torch.Tensor
+) -> torch.Tensor:
+    """Mean of both directions' states at every position, (P, L, K), at least float32.
+
+    gru: one layer, bidirectional, with biases; its parameters are used, not its forward;
+    rows: (N, D), what can be read; numbers: (P, L) the row at each position, not read beyond
+    the lengths (P,). Zeros beyond the lengths. Gradients of first order only.
+    """
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    both = [(getattr(gru, f"{n}_l0"), getattr(gru, f"{n}_l0_reverse")) for n in names]
+    steps = _steps(lengths.cpu(), numbers.shape[1])
+    places = steps.places.to(rows.device)
+    with torch.autocast(rows.device.type, enabled=False):
+        inputs, recurrent, input_bias, bias = (torch.stack(pair) for pair in both)
+        rows, width = at_least_float32(rows), gru.hidden_size
+        # the new gate before the others: theirs and the recurrent new one then lie side by side
+        added = torch.cat([bias[:, : 2 * width], torch.zeros_like(bias[:, 2 * width :])], 1)
+        inputs, input_bias = inputs.roll(width, 1), (input_bias + added).roll(width, 1)
+        projected = torch.baddbmm(input_bias[:, None], rows.expand(2, -1, -1), inputs.mT)
+        sources = numbers.to(rows.device).flatten()[places]
+        own = bias[:, 2 * width :]
+        return _BiGRU.apply(projected, recurrent, own, sources, places, steps.sizes, numbers.shape)
+
+
+def _steps(lengths: torch.Tensor, width: int) -> _Steps:
+    """lengths: (P,) on the CPU; width: L."""
+    sorted_lengths, order = lengths.sort(descending=True, stable=True)
+    there = torch.arange(width)[:, None] < sorted_lengths
+    step, rank = there.nonzero(as_tuple=True)
+    first = order[rank] * width
+    places = torch.stack([first + step, first + sorted_lengths[rank] - 1 - step])
+    return _Steps(places, [size for size in there.sum(1).tolist() if size])
+
+
+class _BiGRU(torch.autograd.Function):
+    """From projected rows (2, N, 3 K), gates new, reset, update, to mean states (P, L, K).
+
+    weight: (2, 3 K, K), gates reset, update, new; bias: (2, K), added to the new gate's share of
+    the state; sources: (2, S) rows of each direction's steps; places: (2, S) and sizes: of _Steps;
+    shape: (P, L).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        projected: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor,
+        sources: torch.Tensor,
+        places: torch.Tensor,
+        sizes: list[int],
+        shape: tuple[int, int],
+    ) -> torch.Tensor:
+        width, count = weight.shape[2], places.shape[1]
+        gates = projected.new_empty(2, count, 4 * width)  # new, reset, update, recurrent new
+        _gather(gates, projected, bias, sources)
+        states = projected.new_zeros(2, count + 1, width)  # the last one stands in the padding
+        _run(gates, states[:, :-1], weight, sizes)
+        ctx.save_for_backward(gates, states, weight, sources, places)
+        ctx.sizes, ctx.rows = sizes, projected.shape[1]
+        at = _inverse(places, shape[0] * shape[1])
+        mean = states[0].index_select(0, at[0]).add_(states[1].index_select(0, at[1])).mul_(0.5)
+        return mean.view(*shape, width)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        gates, states, weight, sources, places = ctx.saved_tensors
+        width, states = weight.shape[2], states[:, :-1]
+        arriving = (gradients[0] * 0.5).reshape(-1, width).index_select(0, places.flatten())
+        earlier = _earlier(states, ctx.sizes)
+        changes = _derivatives(gates, earlier)
+        _run_back(changes, arriving.view_as(states), gates, weight, ctx.sizes)
+        hidden, later = changes[..., width:], slice(ctx.sizes[0] if ctx.sizes else 0, None)
+        to_weight = torch.bmm(hidden[:, later].mT, earlier[:, later])
+        to_projected = _row_sums(changes, sources, ctx.rows)[..., : 3 * width]
+        return to_projected, to_weight, hidden[..., 2 * width :].sum(1), None, None, None, None
+
+
+def _gather(
+    gates: torch.Tensor, projected: torch.Tensor, bias: torch.Tensor, sources: torch.Tensor
+) -> None:
+    """Write into the gates (2, S, 4 K) what does not depend on the states."""
+    width = projected.shape[2] // 3
+    for own, rows, numbers, offset in zip(gates, projected, sources, bias, strict=True):
+        parts = own.split(GATHERED), numbers.split(GATHERED)  # parts that stay in a CPU's cache
+        for part, some in zip(*parts, strict=True):
+            part[:, : 3 * width] = rows.index_select(0, some)
+        own[:, 3 * width :] = offset
+
+
+def _inverse(places: torch.Tensor, count: int) -> torch.Tensor:
+    """(2, count): which of the S steps of each direction is at each place, S where none is."""
+    result = places.new_full((2, count), places.shape[1])
+    steps = torch.arange(places.shape[1], device=places.device)
+    return result.scatter_(1, places, steps.expand(2, -1))
+
+
+def _run(gates: torch.Tensor, states: torch.Tensor, weight: torch.Tensor, sizes: list[int]) -> None:
+    """Fill the states and finish the gates, step by step."""
+    width = weight.shape[2]
+    before: torch.Tensor | None = None
+    for own, state in zip(gates.split(sizes, 1), states.split(sizes, 1), strict=True):
+        if before is not None:
+            before = before[:, : own.shape[1]]
+            own[..., width:].baddbmm_(before, weight.mT)
+        new, reset, update, hidden = own.chunk(4, dim=-1)
+        own[..., width : 3 * width].sigmoid_()
+        # tanh, by the sigmoid, which PyTorch computes several times faster on a CPU
+        new.addcmul_(reset, hidden).mul_(2).sigmoid_().mul_(2).sub_(1)
+        if before is None:
+            torch.addcmul(new, new, update, value=-1, out=state)
+        else:
+            torch.lerp(new, before, update, out=state)
+        before = state
+
+
+def _earlier(states: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+    """The state before each of the states (2, S, K)."""
+    parts = states.split(sizes, 1)[:-1]
+    kept = [part[:, :size] for part, size in zip(parts, sizes[1:], strict=True)]
+    return torch.cat([states.new_zeros(2, sizes[0] if sizes else 0, states.shape[2]), *kept], 1)
+
+
+def _derivatives(gates: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:
+    """Of a state with respect to what enters its gates, (2, S, 4 K) as the gates."""
+    result = torch.empty_like(gates)
+    new, reset, update, hidden = gates.chunk(4, dim=-1)
+    to_new, to_reset, to_update, to_hidden = result.chunk(4, dim=-1)
+    torch.addcmul(new.new_ones(()), new, new, value=-1, out=to_new)
+    to_new.addcmul_(to_new, update, value=-1)
+    torch.mul(to_new, reset, out=to_hidden)
+    torch.mul(to_hidden, hidden, out=to_reset)
+    to_reset.addcmul_(to_reset, reset, value=-1)
+    torch.sub(earlier, new, out=to_update)
+    to_update.mul_(update)
+    to_update.addcmul_(to_update, update, value=-1)
+    return result
+
+
+def _run_back(
+    changes: torch.Tensor,
+    arriving: torch.Tensor,
+    gates: torch.Tensor,
+    weight: torch.Tensor,
+    sizes: list[int],
+) -> None:
+    """Turn derivatives into gradients, in place, from the last step to the first.
+
+    changes, gates: (2, S, 4 K); arriving: (2, S, K), from outside, is used up.
+    """
+    width = weight.shape[2]
+    carried: torch.Tensor | None = None
+    steps = zip(*(tensor.split(sizes, 1) for tensor in (changes, arriving, gates)), strict=True)
+    for number, (change, state, gate) in reversed(list(enumerate(steps))):
+        if carried is not None:
+            state[:, : carried.shape[1]] += carried
+        change.unflatten(2, (4, width)).mul_(state[:, :, None])
+        if number:
+            carried = state.mul_(gate[..., 2 * width : 3 * width])
+            carried.baddbmm_(change[..., width:], weight)
+
+
+def _row_sums(changes: torch.Tensor, sources: torch.Tensor, count: int) -> torch.Tensor:
+    """Sums (2, count, W) of the changes (2, S, W) that came from the same source (2, S).
+
+    By sorting: adding row by row, as index_add does, takes many times longer on a CPU.
+    """
+    own = sources + count * torch.arange(2, device=sources.device)[:, None]
+    ends = torch.bincount(own.flatten(), minlength=2 * count).cumsum(0)
+    starts = torch.cat([ends.new_zeros(1), ends[:-1]])
+    order = own.flatten().argsort(stable=True)
+    rows = changes.flatten(0, 1)
+    sums = nn.functional.embedding_bag(order, rows, starts, mode="sum")
+    return sums.view(2, count, -1)

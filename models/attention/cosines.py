@@ -1,0 +1,205 @@
+"""Cosines of vectors with what they attend to, without ever building the attended vectors.
+
+SCAN and DP-RNN compare every image with every caption through attended vectors, one per pair and
+word or region. Their cosines need only the vectors' inner products across the two sides and, per
+context set, within it (its Gram matrix): |sum_c a_c v_c|^2 = a' G a.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from models.layers.linear import at_least_float32
+
+SMALLEST_NORM = 1e-8  # of a context's cosines over the queries; SCAN's value
+
+# a squared norm below this many units of rounding is not told from zero, nor from a negative one
+ROUNDING = 10
+
+# of a weight beside others of 1: squares of their sums stay within float32 up to there
+LARGEST_EXPONENT = 40.0
+
+# values of a chunk of pairs: within a CPU's second cache, or enough to fill another device
+CHUNK_ON_CPU, CHUNK_ELSEWHERE = 1 << 17, 1 << 24
+
+
+def attended_cosines(
+    queries: torch.Tensor,
+    contexts: torch.Tensor,
+    query_lengths: torch.Tensor,
+    context_lengths: torch.Tensor,
+    temperature: float,
+) -> torch.Tensor:
+    """Cosine of each query vector with its attended context vector, for all pairs of two sets.
+
+    Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). queries: (A, Q, K) and contexts:
+    (B, C, K), unit vectors or zeros, padded at the end; query_lengths: (A,), context_lengths: (B,)
+    integers, best on the CPU; temperature: the factor lambda inside the softmax over the contexts.
+    Returns (A, B, Q), at least float32, 0 at padded queries and where a side is zero. Padding never
+    enters. Memory: A B Q C floats, as many again for gradients; gradients of first order only.
+    """
+    with torch.autocast(queries.device.type, enabled=False):
+        queries = without_padding(queries, query_lengths)
+        contexts = without_padding(contexts, context_lengths)
+        gram = contexts @ contexts.transpose(1, 2)
+        cosines = gram_cosines(_inner_products(queries, contexts), gram, temperature)
+    return cosines.permute(2, 0, 1)
+
+
+def gram_cosines(products: torch.Tensor, gram: torch.Tensor, temperature: float) -> torch.Tensor:
+    """The cosines of `attended_cosines` from inner products: (B, Q, A).
+
+    products: (B, C, Q, A) of C contexts and A sets of Q queries each; gram: (B, C, C) of the
+    contexts. Both are zero where a vector is padding.
+    """
+    return _GramCosines.apply(products, gram, temperature)
+
+
+def attention_weights(
+    queries: torch.Tensor,
+    contexts: torch.Tensor,
+    query_lengths: torch.Tensor,
+    context_lengths: torch.Tensor,
+    temperature: float,
+) -> torch.Tensor:
+    """The softmax weights of `attended_cosines` (same arguments), for pictures: (A, B, Q, C).
+
+    They sum to 1 over the contexts of each query; zero at padding. No gradients.
+    """
+    with torch.no_grad(), torch.autocast(queries.device.type, enabled=False):
+        queries = without_padding(queries, query_lengths)
+        contexts = without_padding(contexts, context_lengths)
+        weights, _, _ = _relative_weights(_inner_products(queries, contexts), temperature)
+        weights *= inside(context_lengths, contexts)[:, :, None, None]
+        weights /= weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+        return weights.permute(3, 0, 2, 1) * inside(query_lengths, queries)[:, None, :, None]
+
+
+def inside(lengths: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """Bool (A, Q): which of the vectors (A, Q, K) are not padding."""
+    steps = torch.arange(vectors.shape[1], device=vectors.device)
+    return steps < lengths.to(vectors.device)[:, None]
+
+
+def without_padding(vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Vectors (A, Q, K) with zeros in the padding, at least float32; a copy only if needed."""
+    vectors = at_least_float32(vectors)
+    if bool((lengths >= vectors.shape[1]).all()):
+        return vectors
+    return vectors.masked_fill(~inside(lengths, vectors)[..., None], 0.0)
+
+
+def _inner_products(queries: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+    """All inner products of (A, Q, K) with (B, C, K), one GEMM: (B, C, Q, A).
+
+    Sums over contexts and queries then run along rows of A values side by side in memory.
+    """
+    side = queries.transpose(0, 1)
+    flat = contexts.flatten(0, 1) @ side.reshape(-1, side.shape[2]).T
+    return flat.view(*contexts.shape[:2], *side.shape[:2])
+
+
+def _relative_weights(
+    products: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Attention (..., C, Q, A) up to a factor per query, affinities (..., C, Q, A), inverse norms.
+
+    A cosine does not see the factor of a softmax, nor a context whose vector is zero, so that
+    padding needs no mask. Affinities are the cosines above zero, times the inverse norms over the
+    queries (..., C, 1, A).
+    """
+    affinity = products.relu()
+    # not vector_norm and not exp: on a CPU they take many times longer over these dimensions
+    norms = (affinity * affinity).sum(-2, keepdim=True).sqrt_().clamp_min_(SMALLEST_NORM)
+    inverse = norms.reciprocal_()
+    weights = affinity.mul_(inverse) * (temperature / math.log(2))
+    if temperature > LARGEST_EXPONENT:
+        weights -= weights.amax(-3, keepdim=True)
+    return weights.exp2_(), affinity, inverse
+
+
+class _GramCosines(torch.autograd.Function):
+    """From inner products (B, C, Q, A) and Gram matrices (B, C, C) to cosines (B, Q, A).
+
+    A few context sets at a time, so that what lies between stays small (on a CPU: in its cache);
+    it is computed again for the gradients instead of being kept.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, products: torch.Tensor, gram: torch.Tensor, temperature: float
+    ) -> torch.Tensor:
+        ctx.save_for_backward(products, gram)
+        ctx.temperature = temperature
+        cosines = products.new_empty(products.shape[0], *products.shape[2:])
+        for result, own, matrix in _in_chunks(cosines, products, gram):
+            weights, _, _ = _relative_weights(own, temperature)
+            along, squares, _ = _along_and_squares(weights, own, matrix)
+            torch.mul(along, torch.maximum(squares, _floor(weights)).rsqrt_(), out=result)
+        return cosines
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        products, gram = ctx.saved_tensors
+        to_products, to_gram = torch.empty_like(products), torch.empty_like(gram)
+        for chunk in _in_chunks(products, gradient, gram, to_products, to_gram):
+            _backward(ctx.temperature, *chunk)
+        return to_products, to_gram, None
+
+
+def _in_chunks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Views of the same few context sets, from tensors (B, ...)."""
+    largest = max(tensor[0].numel() for tensor in tensors)
+    size = CHUNK_ON_CPU if tensors[0].device.type == "cpu" else CHUNK_ELSEWHERE
+    return zip(*(tensor.split(max(1, size // largest)) for tensor in tensors), strict=True)
+
+
+def _along_and_squares(
+    weights: torch.Tensor, products: torch.Tensor, gram: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The attended vectors' parts along their queries, squared norms (B, Q, A), and G a.
+
+    weights, products and G a: (B, C, Q, A); gram: (B, C, C).
+    """
+    spread = (gram @ weights.flatten(2)).view_as(weights)
+    return (weights * products).sum(1), (weights * spread).sum(1), spread
+
+
+def _floor(weights: torch.Tensor) -> torch.Tensor:
+    """Squared norms (B, Q, A) that rounding may leave where attended vectors are zero."""
+    total = weights.sum(1)
+    return total.mul_(total).mul_(ROUNDING * torch.finfo(weights.dtype).eps)
+
+
+def _backward(
+    temperature: float,
+    products: torch.Tensor,
+    gradient: torch.Tensor,
+    gram: torch.Tensor,
+    to_products: torch.Tensor,
+    to_gram: torch.Tensor,
+) -> None:
+    """Write the gradients of a few context sets.
+
+    With weights a, products s and r = |attended|: cos = a's / r, so that
+    dcos/ds = a / r and dcos/da = s / r - (a's) G a / r^3; then through softmax's exponential and
+    the division by the norm over the queries.
+    gradient: (B, Q, A); products, to_products: (B, C, Q, A); gram, to_gram: (B, C, C).
+    """
+    weights, affinity, scale = _relative_weights(products, temperature)
+    along, squares, spread = _along_and_squares(weights, products, gram)
+    floor = _floor(weights)
+    inverse = torch.maximum(squares, floor).rsqrt_()
+    to_along = gradient * inverse
+    to_squares = (to_along * along * inverse * inverse).mul_(-0.5).mul_(squares > floor)
+    to_along, to_squares = to_along[:, None], to_squares[:, None]
+    torch.matmul((weights * to_squares).flatten(2), weights.flatten(2).mT, out=to_gram)
+    change = spread.mul_(2 * temperature * to_squares)
+    change.addcmul_(products, temperature * to_along).mul_(weights)
+    inward = (change * affinity).sum(2, keepdim=True).mul_(scale < 1 / SMALLEST_NORM)
+    change.addcmul_(affinity, inward, value=-1).mul_(scale).mul_(affinity.sign_())
+    torch.addcmul(change, weights, to_along, out=to_products)

@@ -1,0 +1,76 @@
+"""Queries of models that compare regions with words: a shortlist by vectors, then the model."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from models.attention.inputs import identity, open_rows
+from models.base.queries import Query, check_aspect, stored_word_ids, word_ids
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.regions import RegionRows, Regions
+from pipeline.storage.checkpoint import Checkpoint
+
+
+class RegionQueries(ABC):
+    """A models.base.queries.QueryModel; `network`: class of the model."""
+
+    network: Any
+
+    def __init__(
+        self, files: dict[str, Path], checkpoint: Checkpoint, device: torch.device
+    ) -> None:
+        self.vocabulary, self.regions = Vocabulary.load(files["text"]), open_rows(files["features"])
+        checkpoint.require(identity(self.vocabulary, self.regions))
+        self.model, self.device = checkpoint.build(self.network).to(device), device
+        self.captions = files["captions"]
+
+    @abstractmethod
+    def embed_regions(self, regions: Regions) -> Any:
+        """N images, regions on the device."""
+
+    @abstractmethod
+    def embed_words(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Any:
+        """M captions, word ids (M, T) on the device."""
+
+    @abstractmethod
+    def vectors(self, images: Any = None, captions: Any = None) -> torch.Tensor:
+        """The vectors (B, K) of either side that score files keep."""
+
+    @abstractmethod
+    def score(self, images: Any, captions: Any) -> torch.Tensor:
+        """Similarities (N, M)."""
+
+    @torch.inference_mode()
+    def of_words(self, words: Sequence[str], wordnet: Path | None) -> Query:
+        """The query of a text; images are scored by their regions."""
+        caption = self._embedded(*word_ids(words, self.vocabulary))
+
+        @torch.inference_mode()
+        def rescore(ids: Sequence[str]) -> np.ndarray:
+            images = RegionRows(self.regions, ids)(np.arange(len(ids))).to(self.device)
+            return self.score(self.embed_regions(images), caption)[:, 0].cpu().numpy()
+
+        return Query(self.vectors(captions=caption)[0].cpu().numpy(), rescore)
+
+    @torch.inference_mode()
+    def of_image(self, image: Image.Image) -> Query:
+        """The query of an image; captions are scored by their words."""
+        from models.detector.queries import detected  # torchvision takes seconds to load
+
+        check_aspect(image)
+        found = self.embed_regions(detected(image, self.regions, self.device).to(self.device))
+
+        @torch.inference_mode()
+        def rescore(ids: Sequence[str]) -> np.ndarray:
+            words = stored_word_ids(self.captions, ids, self.vocabulary)
+            return self.score(found, self._embedded(*words))[0].cpu().numpy()
+
+        return Query(self.vectors(images=found)[0].cpu().numpy(), rescore)
+
+    def _embedded(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Any:
+        return self.embed_words(tokens.to(self.device), lengths)

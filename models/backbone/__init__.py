@@ -1,0 +1,1 @@
+"""Image networks: cut, pooled, run over images, kept in a file."""

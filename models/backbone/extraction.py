@@ -1,0 +1,128 @@
+"""The loop over images: decoded ahead by workers, through the network, into the feature store.
+
+Batches have fixed boundaries in corpus order, so that a resumed run computes each batch in the same
+company as an undisturbed one: float sums may differ in the last bits between batch sizes.
+"""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from models.backbone.preprocessing import Preprocessing, check_aspect
+from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batches
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
+from pipeline.storage.features import FeatureWriter
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One batch as it leaves a worker: (B, C, 3, S, S) bytes for `rows`, or what went wrong."""
+
+    rows: Rows
+    crops: npt.NDArray[np.uint8]
+    problems: tuple[str, ...]
+
+
+def extract(
+    images: pd.DataFrame,
+    forward: Callable[[Tensor], Tensor],
+    preprocessing: Preprocessing,
+    writer: FeatureWriter,
+    *,
+    batch_size: int,
+    workers: int,
+    device: torch.device,
+    max_pixels: int | None = None,
+) -> None:
+    """Compute the missing rows of `features` (N, D), the mean over views, and write them.
+
+    images: N rows with path, width, height and sha256; forward: (batch_size, 3, S, S) float32 to
+    (batch_size, D); writer: its ids in the order of `images`; workers: decoding processes, 0 for
+    none. Neither workers nor interruptions change the result.
+    Raises WorkbenchError naming images that cannot be read, or differ from the corpus.
+    """
+    check_aspect(images)
+    todo = whole_batches(writer.missing, batch_size, len(images))
+    source = Batches(ImageFiles(images, max_pixels), todo, preprocessing)
+    done = len(images) - sum(len(rows) for rows in todo)
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Progress("image features", len(images), "images", done=done) as progress,
+    ):
+        written: Future[None] | None = None
+        for batch in decode_ahead(source, workers, "image_features"):
+            features = _features(batch, forward, preprocessing, batch_size, device)
+            if written is not None:
+                written.result()
+            written = pool.submit(_store, writer, batch.rows, features)
+            progress.update(len(batch.rows))
+        if written is not None:
+            written.result()
+
+
+def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """What of the section image_features the values depend on, for the file's attributes.
+
+    The number of workers changes no value; the path of a weights file belongs to one machine, and
+    its content is recorded by digest. The seed counts where the weights are random.
+    """
+    kept = {name: value for name, value in settings.items() if name != "workers"}
+    if settings["weights"] not in ("random", "imagenet", "detector"):
+        kept["weights"] = "file"
+    return kept | ({"seed": seed} if settings["weights"] == "random" else {})
+
+
+class Batches(Dataset[Decoded]):
+    """Reads and crops batch after batch; problems are collected, so that all of a batch show."""
+
+    def __init__(
+        self, files: ImageFiles, batches: list[Rows], preprocessing: Preprocessing
+    ) -> None:
+        self.files, self.batches, self.preprocessing = files, batches, preprocessing
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, number: int) -> Decoded:
+        rows = self.batches[number]
+        side, crops = self.preprocessing.crop, self.preprocessing.crops_per_image
+        pixels = np.empty((len(rows), crops, 3, side, side), dtype=np.uint8)
+        problems = []
+        for place, row in enumerate(rows):
+            try:
+                pixels[place] = self.preprocessing.crops(self.files.open(row))
+            except WorkbenchError as error:
+                problems.append(error.message)
+        return Decoded(rows, pixels, tuple(problems))
+
+
+def _features(
+    batch: Decoded,
+    forward: Callable[[Tensor], Tensor],
+    preprocessing: Preprocessing,
+    batch_size: int,
+    device: torch.device,
+) -> Tensor:
+    """(B, D) float32 mean over the views; a short batch is filled up, as compiled code expects."""
+    crops = torch.from_numpy(batch.crops).to(device)
+    if len(crops) < batch_size:
+        crops = torch.cat([crops, crops[:1].expand(batch_size - len(crops), -1, -1, -1, -1)])
+    with torch.inference_mode():
+        views = (forward(view) for view in preprocessing.inputs(crops))
+        total = next(views)
+        for features in views:
+            total = total + features
+        return total[: len(batch.rows)] / preprocessing.views_per_image
+
+
+def _store(writer: FeatureWriter, rows: Rows, features: Tensor) -> None:
+    writer.write(rows, features=features.cpu().numpy())

@@ -1,0 +1,76 @@
+"""The network behind image features, kept in a file and built again from it.
+
+The dual path trains this network further and a query image goes through it: both need the weights
+that made the features, whatever params.yaml says by then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from models.backbone.network import Backbone, classifier, cut, load_strict
+from models.backbone.params import ImageFeaturesConfig
+from models.backbone.preprocessing import Preprocessing, preprocessing_of
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.weights import damaged, read_weights, write_weights
+
+KIND = "image network"
+
+
+@dataclass(frozen=True)
+class ImageNetwork:
+    """A cut network. settings: what of the section image_features its features depend on, with the
+    seed of random weights; width: D."""
+
+    settings: dict[str, Any]
+    backbone: Backbone
+    width: int
+    preprocessing: Preprocessing
+
+
+def write_network(path: Path, network: ImageNetwork) -> None:
+    """Keep a network as it is built, before it is accelerated."""
+    entry = {"schema_version": 1, "kind": KIND, "settings": network.settings}
+    write_weights(path, network.backbone.state_dict(), entry)
+
+
+def read_network(path: Path) -> ImageNetwork:
+    """The network that `write_network` kept, in evaluation mode; WorkbenchError when damaged."""
+    entry, weights, _ = read_weights(path, KIND, schema_version=1)
+    try:
+        given = dict(entry["settings"])
+        settings = _section(given)
+        made = cut_network(classifier(settings.model, 0), settings)
+        load_strict(made.backbone, weights)
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path, str(error).splitlines()[0], KIND) from None
+    return ImageNetwork(given, made.backbone, made.width, made.preprocessing)
+
+
+def _section(settings: Mapping[str, Any]) -> ImageFeaturesConfig:
+    own = {name: value for name, value in settings.items() if name != "seed"}
+    return ImageFeaturesConfig.model_validate({**own, "workers": 0})
+
+
+def cut_network(network: nn.Module, settings: ImageFeaturesConfig) -> ImageNetwork:
+    """A classifier, cut and pooled as settings say; BackboneError when it cannot be."""
+    preprocessing = preprocessing_of(settings.model, settings.size, settings.views)
+    backbone, width = cut(network, settings.layers, settings.pool, preprocessing.crop)
+    return ImageNetwork({}, backbone, width, preprocessing)
+
+
+def check_size(network: nn.Module, size: int, key: str) -> None:
+    """Raise WorkbenchError when images of size x size pixels do not fit; key: where size is set."""
+    try:
+        with torch.inference_mode():
+            network(torch.zeros(1, 3, size, size))
+    except (RuntimeError, ValueError, AssertionError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise WorkbenchError(
+            f"{key} = {size}: the network of image_features does not take such images: {reason}",
+            f"change {key} in params.yaml",
+        ) from None

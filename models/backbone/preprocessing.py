@@ -1,0 +1,123 @@
+"""From a decoded image to what a network was trained to see: resize, crops, normalisation.
+
+Crops leave the decode workers as bytes, a quarter of their size as floats; mirror images and
+normalisation are made where the network runs. Nothing here is random.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision.models import get_model_weights
+
+from pipeline.runtime.errors import WorkbenchError, listing
+
+# A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
+MAX_ASPECT = 50
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How one network's inputs are made.
+
+    resize: length of the shorter side after resizing, pixels; crop: side of the square crops;
+    mean, std: per RGB channel, of values in [0, 1]; resampling: Pillow's filter;
+    views: center | flip (centre and its mirror image) | ten_crop (four corners and centre, and
+    their mirror images; Krizhevsky et al. 2012).
+    """
+
+    resize: int
+    crop: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    resampling: Image.Resampling
+    views: str
+
+    @property
+    def crops_per_image(self) -> int:
+        """Number of crops that are cut, mirror images apart."""
+        return 5 if self.views == "ten_crop" else 1
+
+    @property
+    def views_per_image(self) -> int:
+        """Number of views whose features are averaged."""
+        return {"center": 1, "flip": 2, "ten_crop": 10}[self.views]
+
+    def resized(self, image: Image.Image) -> Image.Image:
+        """The image with its shorter side resized."""
+        width, height = image.size
+        shorter = min(width, height)
+        # Integer division as in torchvision, so that published features are met to the pixel.
+        size = (self.resize * width // shorter, self.resize * height // shorter)
+        return image if size == image.size else image.resize(size, self.resampling)
+
+    def crops(self, image: Image.Image) -> npt.NDArray[np.uint8]:
+        """(C, 3, S, S) bytes, C crops of an RGB image: the centre, or corners and centre."""
+        image = self.resized(image)
+        left, top = image.width - self.crop, image.height - self.crop
+        corners = [(round(left / 2.0), round(top / 2.0))]
+        if self.views == "ten_crop":
+            corners = [(0, 0), (left, 0), (0, top), (left, top), *corners]
+        pixels = np.asarray(image).transpose(2, 0, 1)
+        cut = [pixels[:, y : y + self.crop, x : x + self.crop] for x, y in corners]
+        return np.ascontiguousarray(np.stack(cut))
+
+    def inputs(self, crops: Tensor) -> Iterator[Tensor]:
+        """Each view of B images as (B, 3, S, S) float32, from their crops (B, C, 3, S, S) bytes."""
+        mean = torch.tensor(self.mean, device=crops.device).view(3, 1, 1)
+        std = torch.tensor(self.std, device=crops.device).view(3, 1, 1)
+        for crop in crops.unbind(1):
+            view = (crop.float() / 255 - mean) / std
+            yield view
+            if self.views != "center":
+                yield view.flip(-1)
+
+
+def check_aspect(images: pd.DataFrame) -> None:
+    """Raise WorkbenchError naming the images that are much longer than wide, or wider than long."""
+    longer = images[["width", "height"]].max(axis=1)
+    extreme = longer > MAX_ASPECT * images[["width", "height"]].min(axis=1)
+    if extreme.any():
+        raise WorkbenchError(
+            f"images more than {MAX_ASPECT} times as long as wide: "
+            f"{listing(images.loc[extreme, 'path'], 5)}",
+            "crop them or remove them from the corpus",
+        )
+
+
+def preprocessing_of(model: str, size: int | None, views: str) -> Preprocessing:
+    """The preprocessing that a torchvision classifier was published with, and the views wanted.
+
+    size None: its own, such as 256 -> 224. A given size is the side of the crop. `center` and
+    `flip` then see the whole shorter side (nothing is cut off an image of exactly that size);
+    `ten_crop` keeps the model's ratio of resize to crop, as its crops need room to differ.
+    """
+    preset: Any = published_weights(model).transforms()
+    resize, crop = preset.resize_size[0], preset.crop_size[0]
+    if size is not None:
+        resize = round(size * resize / crop) if views == "ten_crop" else size
+        crop = size
+    return Preprocessing(
+        resize=resize,
+        crop=crop,
+        mean=tuple(preset.mean),
+        std=tuple(preset.std),
+        resampling=Image.Resampling[preset.interpolation.name],
+        views=views,
+    )
+
+
+def published_weights(model: str) -> Any:
+    """torchvision's entry for a classifier's first ImageNet weights.
+
+    The first (IMAGENET1K_V1), not the newest: papers' features come from them, and the newer
+    recipes' label smoothing and mixing make features that transfer less well.
+    """
+    entries = get_model_weights(model)
+    return entries.__members__.get("IMAGENET1K_V1", entries.DEFAULT)

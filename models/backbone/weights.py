@@ -1,0 +1,130 @@
+"""Weights of image networks from files: checked, never unpickled, fetched only when asked for."""
+
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+from urllib.error import URLError
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from models.backbone.preprocessing import published_weights
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import say
+
+CONNECT_SECONDS = 10.0
+NESTED = ("model", "state_dict")  # where checkpoints of other programs have their state dict
+SAVE = "save the state dict itself with: torch.save(model.state_dict(), path)"
+CONVERT = (
+    "pickled arrays run code when they are read, so convert them yourself, if you trust the file: "
+    "import pickle, torch, safetensors.torch as s; w = pickle.load(open('in.pkl', 'rb'), "
+    "encoding='latin1'); s.save_file({k: torch.tensor(v) for k, v in w.get('model', w).items()}, "
+    "'out.safetensors')"
+)
+
+
+def published_state(model: str, weights: str) -> dict[str, Tensor] | None:
+    """The state dict for `weights`: imagenet or a file's path; None for random."""
+    if weights == "random":
+        return None
+    return imagenet_state(model) if weights == "imagenet" else read_state_dict(weights)
+
+
+def read_state_dict(path: Path | str) -> dict[str, Tensor]:
+    """Name -> tensor from a .safetensors file or a state dict saved with torch.save.
+
+    A checkpoint that has its state dict under `model` or `state_dict` is unwrapped. Only tensors
+    and plain values are read (`weights_only`); WorkbenchError for anything else.
+    """
+    path = Path(path)
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise WorkbenchError(f"{path}: no such weights file") from None
+    except PermissionError:
+        raise
+    except (SafetensorError, OSError, MemoryError) as error:
+        raise WorkbenchError(f"{path}: not readable as weights: {_brief(error)}") from None
+    except Exception as error:  # torch's unpickler raises nearly any type on damaged files
+        # torch's own words on this advise to open the file all the same.
+        unsafe = isinstance(error, UnpicklingError)
+        why = "damaged, or it holds other things than tensors" if unsafe else _brief(error)
+        raise WorkbenchError(
+            f"{path}: not a plain state dict: {why}",
+            CONVERT if path.suffix == ".pkl" else SAVE,
+        ) from None
+    state = _unwrapped(state)
+    if not _holds_tensors(state):
+        raise WorkbenchError(
+            f"{path}: holds a {type(state).__name__} of other things than tensors",
+            SAVE,
+        )
+    return {str(name): value for name, value in state.items()}
+
+
+def _unwrapped(state: Any) -> Any:
+    """The state dict in a checkpoint, where exactly one of the known keys holds one."""
+    if isinstance(state, Mapping):
+        inner = [state[key] for key in NESTED if _holds_tensors(state.get(key))]
+        return inner[0] if len(inner) == 1 else state
+    return state
+
+
+def _holds_tensors(state: Any) -> bool:
+    return isinstance(state, Mapping) and all(isinstance(v, Tensor) for v in state.values())
+
+
+def imagenet_state(model: str) -> dict[str, Tensor]:
+    """The published ImageNet weights of a torchvision classifier, from torch's cache or the web.
+
+    Raises WorkbenchError saying which file to put where when it can be had from neither.
+    """
+    url = published_weights(model).url
+    path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
+    expected = re.search(r"-([0-9a-f]{8,})\.", path.name)
+    if not path.is_file():
+        _download(url, path, expected[1] if expected else None)
+    elif expected and not sha256_file(path).startswith(expected[1]):
+        raise WorkbenchError(
+            f"{path}: damaged: its SHA-256 does not begin with {expected[1]}",
+            f"delete it and fetch it again from {url}",
+        )
+    return read_state_dict(path)
+
+
+def _download(url: str, path: Path, hash_prefix: str | None) -> None:
+    say(f"fetching {url}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _bounded_waiting():
+            torch.hub.download_url_to_file(url, str(path), hash_prefix, progress=False)
+    except (URLError, OSError, RuntimeError) as error:
+        raise WorkbenchError(
+            f"{path.name} is not on this machine and cannot be fetched: {_brief(error)}",
+            f"download {url} and put it into {path.parent}, or set image_features.weights to "
+            "random or to the path of a state dict",
+        ) from None
+
+
+@contextmanager
+def _bounded_waiting() -> Iterator[None]:
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(CONNECT_SECONDS)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _brief(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

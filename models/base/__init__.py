@@ -1,0 +1,1 @@
+"""What all models share: how they are found, prepared, scored and asked."""

@@ -1,0 +1,38 @@
+"""What every model is given by params.yaml, and what it gives to the training."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.training.params import RankingConfig
+from pipeline.training.phases import Fitted
+from pipeline.training.resume import ResumeFile
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What params.yaml says to a model.
+
+    config: its own section; loss, ranking: the ranking loss of all models; seed: of the run.
+    """
+
+    config: Any
+    loss: str
+    ranking: RankingConfig
+    seed: int
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """A training that can begin, and what goes into the checkpoint beside its weights.
+
+    run: trains and returns the outcome, given where an interrupted training keeps its state;
+    architecture, params, inputs: as in pipeline.storage.checkpoint.Description; kept: the weights
+    whose names begin so go into the checkpoint, without that beginning.
+    """
+
+    run: Callable[[ResumeFile], Fitted]
+    architecture: dict[str, Any]
+    params: dict[str, Any]
+    inputs: dict[str, str]
+    kept: str = ""

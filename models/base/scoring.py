@@ -1,0 +1,85 @@
+"""From a trained model and a split to the matrix of scores that retrieval is measured on."""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from pipeline.inputs.batches import Split
+from pipeline.scores.file import SplitScores
+
+EMBED_BATCH = 256  # inputs embedded at once
+SCORE_BLOCK = 1024  # images scored at once against all captions
+
+
+class VectorModel(Protocol):
+    """A model that embeds images and captions apart from each other (models.vse.network.VSE)."""
+
+    training: bool
+
+    def train(self, mode: bool = True) -> object: ...
+
+    def embed_images(self, images: torch.Tensor, /) -> torch.Tensor: ...
+
+    @property
+    def embed_captions(self) -> Callable[..., torch.Tensor]:
+        """Takes what a caption source yields for some rows: word ids and lengths, or vectors."""
+
+
+def score_vectors(model: VectorModel, split: Split, device: torch.device) -> SplitScores:
+    """Score every image of a split against every caption by the inner product of embeddings.
+
+    The model is used in evaluation mode and left in the mode it was in. Beside the result, (N, M)
+    float32, memory holds the embeddings and one block of scores.
+    """
+    mode = model.training
+    model.train(False)
+    with torch.inference_mode():
+        images = torch.cat(list(embedded_images(model, split, device)))
+        captions = torch.cat(list(embedded_captions(model, split, device)))
+        scores = score_matrix(images, captions)
+    model.train(mode)
+    return SplitScores(
+        scores=scores,
+        image_ids=split.image_ids,
+        caption_ids=split.caption_ids,
+        caption_image_ids=[split.image_ids[row] for row in split.described],
+        image_groups=split.image_groups,
+        image_embeddings=images.cpu().numpy(),
+        caption_embeddings=captions.cpu().numpy(),
+    )
+
+
+def score_matrix(
+    images: torch.Tensor, captions: torch.Tensor, block: int = SCORE_BLOCK
+) -> np.ndarray:
+    """Inner products of (N, K) and (M, K) float32 as an (N, M) array, `block` images at a time."""
+    scores = np.empty((len(images), len(captions)), np.float32)
+    for start in range(0, len(images), block):
+        rows = slice(start, start + block)
+        scores[rows] = (images[rows] @ captions.T).cpu().numpy()
+    return scores
+
+
+def embedded_images(
+    model: VectorModel, split: Split, device: torch.device
+) -> Iterator[torch.Tensor]:
+    """Embeddings (B, K) of a split's images, batch by batch."""
+    for rows in in_batches(len(split.image_ids)):
+        yield model.embed_images(split.images(rows).to(device))
+
+
+def embedded_captions(
+    model: VectorModel, split: Split, device: torch.device
+) -> Iterator[torch.Tensor]:
+    """Embeddings (B, K) of a split's captions, batch by batch."""
+    for rows in in_batches(len(split.caption_ids)):
+        first, *others = split.captions(rows)
+        yield model.embed_captions(first.to(device), *others)
+
+
+def in_batches(count: int, size: int = EMBED_BATCH) -> Iterator[np.ndarray]:
+    """Row numbers 0 to count - 1 in runs of `size`."""
+    for start in range(0, count, size):
+        yield np.arange(start, min(start + size, count))

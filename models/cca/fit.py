@@ -1,0 +1,168 @@
+"""Canonical correlation analysis: the linear baseline that the two-branch networks are measured by.
+
+Hotelling's method on covariances gathered in one pass, the larger covariance eliminated by its
+Cholesky factor, so that the one eigendecomposition has the size of the narrower side.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg.blas import dsymv, dsyrk, dtrsm
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import say
+from pipeline.statistics.covariance import measure, peek
+from pipeline.statistics.projection import leading_eigenvectors, signs
+
+SIDES = ("image features", "sentence vectors")
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """Paired directions in descending order of correlation.
+
+    image_mean: (Dx,), image_weights: (Dx, K), sentence_mean: (Dy,), sentence_weights: (Dy, K), all
+    float32; correlations: (K,) float64 in [0, 1]; constant: columns that never vary, of the image
+    features and of the sentence vectors. W' (C + r I) W = I on either side, r the regulariser.
+    Directions beyond the rank of the data have correlation 0 and, like constant columns, weights of
+    zero.
+    """
+
+    image_mean: np.ndarray
+    image_weights: np.ndarray
+    sentence_mean: np.ndarray
+    sentence_weights: np.ndarray
+    correlations: np.ndarray
+    constant: tuple[int, int]
+
+
+def fit_cca(
+    blocks: Iterable[tuple[np.ndarray, np.ndarray]], dim: int, regularisation: float, rows: int
+) -> Canonical:
+    """Fit K = `dim` pairs of directions in one pass over blocks of paired rows (B, Dx), (B, Dy).
+
+    regularisation: eta in C + (eta * (largest eigenvalue of C) + 1e-8) I, which also makes constant
+    columns solvable; rows: of all blocks together, which may be cut anywhere.
+    Raises WorkbenchError when dim is not within 1 to min(Dx, Dy, rows - 1), when values are not
+    finite, when another number of rows comes, when no column of a side varies, and when a
+    covariance is singular because the regularisation is too small.
+    """
+    widths, parts = peek(blocks)
+    _require_dim(dim, rows, widths)
+    narrow = int(widths[1] < widths[0])
+    order = (narrow, 1 - narrow)
+    mean, joint = measure(
+        "cca",
+        [SIDES[side] for side in order],
+        [widths[side] for side in order],
+        (tuple(block[side] for side in order) for block in parts),
+        rows,
+    )
+    edge = widths[narrow]
+    still = np.split(joint.diagonal() == 0, [edge])
+    constant = tuple(int(still[side].sum()) for side in order)
+    _require_variation(constant, widths, rows)
+    say(f"cca: {dim:,} directions of {widths[0]:,} and {widths[1]:,} columns")
+    a, b = (np.asfortranarray(joint[part, part]) for part in (slice(edge), slice(edge, None)))
+    cross = np.asfortranarray(joint[edge:, :edge])
+    del joint
+    a, b = (
+        _factor(covariance, regularisation, SIDES[side])
+        for side, covariance in zip(order, (a, b), strict=True)
+    )
+    weights_a, weights_b, correlations = _directions(a, b, cross, dim)
+    # Rounding gives a constant column a weight, which would scale what new data do there.
+    weights_a[still[0]] = weights_b[still[1]] = 0
+    both = [(mean[:edge], weights_a), (mean[edge:], weights_b)]
+    (image_mean, image), (sentence_mean, sentence) = (both[side] for side in order)
+    flip = signs(image)
+    return Canonical(
+        image_mean.astype(np.float32),
+        (image * flip).astype(np.float32),
+        sentence_mean.astype(np.float32),
+        (sentence * flip).astype(np.float32),
+        correlations,
+        (constant[0], constant[1]),
+    )
+
+
+def largest_eigenvalue(matrix: np.ndarray, steps: int = 64) -> float:
+    """Largest eigenvalue of a symmetric matrix (D, D) in Fortran order, lower triangle read.
+
+    Lanczos with full orthogonalisation from a fixed start: ARPACK restarts at random when it meets
+    an invariant subspace, and the same data must give the same bytes.
+    """
+    size = len(matrix)
+    basis = np.zeros((min(steps, size), size))
+    vector = np.random.default_rng(0).standard_normal(size)
+    diagonal: list[float] = []
+    beside: list[float] = []
+    for step in range(len(basis)):
+        basis[step] = vector / np.linalg.norm(vector)
+        vector = dsymv(1.0, matrix, basis[step], lower=1)
+        diagonal.append(float(vector @ basis[step]))
+        for _ in range(2):  # once leaves rounding errors that the next steps would amplify
+            vector -= (basis[: step + 1] @ vector) @ basis[: step + 1]
+        beside.append(float(np.linalg.norm(vector)))
+        if beside[-1] <= 1e-12 * max(diagonal):
+            break
+    tridiagonal = np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1)
+    return float(np.linalg.eigvalsh(tridiagonal)[-1])
+
+
+def _factor(covariance: np.ndarray, regularisation: float, name: str) -> np.ndarray:
+    """Lower Cholesky factor (D, D) of a covariance with the regulariser added, in its memory."""
+    covariance[np.diag_indices_from(covariance)] += (
+        regularisation * largest_eigenvalue(covariance) + 1e-8
+    )
+    try:
+        return cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        raise WorkbenchError(
+            f"cca.regularisation = {regularisation:g}: the covariance of the {name} is singular",
+            "raise it (1e-4 is the usual value) in params.yaml",
+        ) from None
+
+
+def _directions(
+    a: np.ndarray, b: np.ndarray, cross: np.ndarray, dim: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights (Da, K) and (Db, K) and correlations (K,) in descending order.
+
+    a, b: lower Cholesky factors; cross: (Db, Da) covariance; the last is overwritten.
+    With M = Lb^-1 C La^-T, the eigenvectors V of M'M give Wa = La^-T V and Wb = Lb^-T M V / rho.
+    """
+    cross = dtrsm(1.0, b, cross, lower=1, overwrite_b=1)
+    cross = dtrsm(1.0, a, cross, side=1, lower=1, trans_a=1, overwrite_b=1)
+    squares = dsyrk(1.0, cross, trans=1, lower=1)
+    _, vectors = leading_eigenvectors(squares, dim)
+    left = np.asfortranarray(vectors)
+    right = cross @ left
+    rho = np.linalg.norm(right, axis=0)
+    # M'M holds squares: below this its eigenvectors, and so rho, are rounding errors.
+    kept = rho > np.sqrt(len(b) * np.finfo(np.float64).eps)
+    left *= kept
+    right *= np.divide(1.0, rho, out=np.zeros_like(rho), where=kept)
+    left = dtrsm(1.0, a, left, lower=1, trans_a=1, overwrite_b=1)
+    right = dtrsm(1.0, b, np.asfortranarray(right), lower=1, trans_a=1, overwrite_b=1)
+    return left, right, np.where(kept, np.minimum(rho, 1.0), 0.0)
+
+
+def _require_dim(dim: int, rows: int, widths: list[int]) -> None:
+    allowed = min(*widths, rows - 1)
+    if not 1 <= dim <= allowed:
+        raise WorkbenchError(
+            f"cca.dim = {dim:,}: {rows:,} training pairs of {widths[0]:,} and {widths[1]:,} "
+            f"numbers allow 1 to {allowed:,}",
+            f"set it to at most {allowed:,} in params.yaml",
+        )
+
+
+def _require_variation(constant: Sequence[int], widths: list[int], rows: int) -> None:
+    for name, count, width in zip(SIDES, constant, widths, strict=True):
+        if count == width:
+            raise WorkbenchError(
+                f"cca: all {width:,} columns of the {name} are constant over {rows:,} rows"
+            )

@@ -1,0 +1,71 @@
+"""Canonical correlation analysis as a model: its training is one fit, its scores are cosines."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from models.base.model import Settings, TrainingJob
+from models.base.scoring import in_batches, score_vectors
+from models.cca.fit import fit_cca
+from models.cca.network import CCA
+from pipeline.inputs.batches import Split
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.sources import identity, open_inputs, splits
+from pipeline.runtime.process import say
+from pipeline.scores.file import SplitScores
+from pipeline.storage.checkpoint import Checkpoint
+from pipeline.training.curve import validation_columns
+from pipeline.training.phases import Fitted
+from pipeline.training.resume import ResumeFile
+
+BLOCK = 4096  # pairs per block of the covariances
+
+
+def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
+    """The fit of the canonical directions of image and sentence vectors on the training pairs."""
+    config = settings.config
+    features, sentences = open_inputs(inputs)
+    train, val = map(splits(inputs, features, sentences), ("train", "val"))
+    pairs = len(train.caption_ids)
+    sizes = {"image_dim": features.shape()[1], "sentence_dim": sentences.shape()[1]}
+    dim = min(config.dim, *sizes.values(), pairs - 1)
+    sizes |= {"dim": dim}
+
+    def run(resume: ResumeFile) -> Fitted:
+        fitted = fit_cca(paired(train), dim, config.regularisation, pairs)
+        model = CCA(**sizes)
+        image, sentence = fitted.image_mean, fitted.sentence_mean
+        sides = (image, fitted.image_weights, sentence, fitted.sentence_weights)
+        scales = fitted.correlations**config.power
+        model.initialise(*map(torch.from_numpy, (*sides, scales)))
+        columns = validation_columns(score_vectors(model, val, torch.device("cpu")))
+        images, captions = fitted.constant
+        say(
+            f"cca: {dim} directions (cca.dim = {config.dim}) from {pairs:,} pairs, correlations "
+            f"{fitted.correlations[0]:.3f} to {fitted.correlations[-1]:.3f}; constant columns, "
+            f"which get no weight: {images} of the images, {captions} of the sentences"
+        )
+        row = {"epoch": 1, "phase": "fit"} | columns
+        return Fitted(model.state_dict(), 1, columns["val_rsum"], [row])
+
+    used = {"cca": config.model_dump()}
+    return TrainingJob(run, sizes, used, identity(features, sentences))
+
+
+def paired(split: Split) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Blocks of image features (B, Dx) and sentence vectors (B, Dy), a row per caption."""
+    for rows in in_batches(len(split.caption_ids), BLOCK):
+        images, captions = split.images(split.described[rows]), split.captions(rows)[0]
+        yield images.numpy(), captions.numpy()
+
+
+def scorer(
+    checkpoint: Checkpoint, inputs: Inputs, device: torch.device
+) -> Callable[[str], SplitScores]:
+    """A function from a split's name to its scores; the sizes come from the checkpoint."""
+    features, sentences = open_inputs(inputs)
+    checkpoint.require(identity(features, sentences))
+    model = checkpoint.build(CCA).to(device)
+    split = splits(inputs, features, sentences)
+    return lambda name: score_vectors(model, split(name), device)

@@ -1,0 +1,61 @@
+"""Canonical correlation analysis as a model: nothing to learn here, only to apply."""
+
+import torch
+from torch import nn
+
+from models.layers.linear import unit_rows
+
+
+class CCA(nn.Module):
+    """Image features and sentence vectors in the space of normalised CCA (Gong et al. 2014).
+
+    Each side is centred, multiplied by its canonical weights scaled by a power of the correlations,
+    and L2-normalised, so that an inner product is a cosine. All zero until `initialise`.
+
+    image_dim: Dx; sentence_dim: Dy; dim: K of the joint space.
+    """
+
+    def __init__(self, image_dim: int, sentence_dim: int, dim: int) -> None:
+        super().__init__()
+        self.image_mean: torch.Tensor
+        self.image_weights: torch.Tensor
+        self.sentence_mean: torch.Tensor
+        self.sentence_weights: torch.Tensor
+        self.register_buffer("image_mean", torch.zeros(image_dim))
+        self.register_buffer("image_weights", torch.zeros(image_dim, dim))
+        self.register_buffer("sentence_mean", torch.zeros(sentence_dim))
+        self.register_buffer("sentence_weights", torch.zeros(sentence_dim, dim))
+
+    def initialise(
+        self,
+        image_mean: torch.Tensor,
+        image_weights: torch.Tensor,
+        sentence_mean: torch.Tensor,
+        sentence_weights: torch.Tensor,
+        scales: torch.Tensor,
+    ) -> None:
+        """Take means (Dx,) and (Dy,), weights (Dx, K) and (Dy, K), and a factor per direction.
+
+        scales: (K,), the correlations to the power p: p = 4 in Gong et al. 2014.
+        """
+        scales = scales.to(self.image_weights.dtype)
+        self.image_mean.copy_(image_mean)
+        self.image_weights.copy_(image_weights * scales)
+        self.sentence_mean.copy_(sentence_mean)
+        self.sentence_weights.copy_(sentence_weights * scales)
+
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        """Image features (B, Dx) to unit rows (B, K); a row equal to the mean stays zero."""
+        return unit_rows((images - self.image_mean) @ self.image_weights)
+
+    def embed_captions(
+        self, vectors: torch.Tensor, lengths: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Sentence vectors (B, Dy) to unit rows (B, K); lengths are not needed and not read."""
+        return unit_rows((vectors - self.sentence_mean) @ self.sentence_weights)
+
+    def forward(
+        self, images: torch.Tensor, vectors: torch.Tensor, lengths: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Cosine of every image with every caption of a batch, (B, B), images in rows."""
+        return self.embed_images(images) @ self.embed_captions(vectors, lengths).T

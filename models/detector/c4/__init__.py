@@ -1,0 +1,175 @@
+"""The bottom-up detector of Anderson et al. 2018: Faster R-CNN on ResNet-101's res4 ("C4").
+
+Only its forward pass: weights come from a file. Everything is as in the authors' Caffe network,
+since features agree with the published ones only then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchvision.ops import roi_pool
+
+from models.detector.c4.backbone import EXPANSION, stage, trunk
+from models.detector.c4.proposals import STRIDE, ProposalNetwork
+from models.detector.selection import RegionError, RegionOutput
+
+MEAN = (102.9801, 115.9465, 122.7717)  # blue, green, red of 0 to 255; no division by deviations
+POOL_SIZE = 14  # cells along each side of a pooled region
+CHUNK = 64  # regions in res5 at a time: about 150 MB for its widest maps
+
+
+@dataclass(frozen=True)
+class C4Sizes:
+    """Sizes of a C4 detector, as plain values that JSON holds; the defaults are the paper's.
+
+    width: channels of the stem (D is 32 times that); blocks: of res2 to res5; hidden: channels of
+    the proposal network; embedding, attribute_hidden: widths in the attribute head; proposals: P
+    per image at most, of `candidates` before suppression at proposal_iou; smallest: side in pixels
+    that a proposal needs; short_side: images are scaled to it, but no longer than long_side.
+    """
+
+    width: int = 64
+    blocks: Sequence[int] = (3, 4, 23, 3)
+    hidden: int = 512
+    embedding: int = 256
+    attribute_hidden: int = 512
+    candidates: int = 6000
+    proposals: int = 300
+    proposal_iou: float = 0.7
+    smallest: float = 16.0
+    short_side: int = 600
+    long_side: int = 1000
+
+    def __post_init__(self) -> None:
+        if len(self.blocks) != 4 or min(self.blocks) < 1:
+            raise ValueError(f"blocks {list(self.blocks)}: wanted are four numbers of at least 1")
+
+
+class C4Detector(nn.Module):
+    """Images to proposals with features, class and attribute scores.
+
+    object_names: C, without background; attribute_names: A, without "no attribute", may be empty;
+    sizes: see C4Sizes. State names are those of MILVLG's conversion (see c4_keys), without its box
+    refinement: the published features are those of the proposals as they are.
+    Raises ValueError for unknown and impossible sizes.
+    """
+
+    architecture = "c4_resnet101"
+
+    def __init__(
+        self,
+        object_names: Sequence[str],
+        attribute_names: Sequence[str],
+        **sizes: int | float | Sequence[int],
+    ) -> None:
+        super().__init__()
+        self.object_names, self.attribute_names = tuple(object_names), tuple(attribute_names)
+        try:
+            self.sizes = C4Sizes(**sizes)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise ValueError(f"sizes of {self.architecture}: {error}") from None
+        width, blocks = self.sizes.width, self.sizes.blocks
+        inside = 4 * EXPANSION * width  # channels of res4
+        self.region_dim = 2 * inside
+        self.backbone = trunk(width, (blocks[0], blocks[1], blocks[2]))
+        self.proposal_generator = ProposalNetwork(
+            inside,
+            self.sizes.hidden,
+            self.sizes.candidates,
+            self.sizes.proposals,
+            self.sizes.proposal_iou,
+            self.sizes.smallest,
+        )
+        self.roi_heads = RegionHead(
+            inside, blocks[3], len(self.object_names), len(self.attribute_names), self.sizes
+        )
+
+    @torch.no_grad()
+    def regions(self, images: Sequence[Tensor]) -> list[RegionOutput]:
+        """All proposals of every image, best first, boxes in pixels of the image as given.
+
+        images: uint8 RGB (3, H, W), any sizes, on the model's device. Images pass one at a time:
+        their sizes differ, and padding would change what is seen at the borders.
+        Raises RegionError for images without pixels and weights that give values not finite.
+        """
+        return [self._describe(image) for image in images]
+
+    def _describe(self, image: Tensor) -> RegionOutput:
+        pixels, scale = self.scaled(image)
+        maps = self.backbone(pixels)
+        boxes = self.proposal_generator(maps, *pixels.shape[-2:], scale)
+        return RegionOutput(boxes / scale, *self.roi_heads(maps, boxes))
+
+    def scaled(self, image: Tensor) -> tuple[Tensor, float]:
+        """uint8 RGB (3, H, W) to BGR (1, 3, H', W') without its mean, and the scale.
+
+        The short side becomes short_side, unless the long one would exceed long_side.
+        """
+        if image.ndim != 3 or len(image) != 3 or not image.numel():
+            raise RegionError(f"an image of shape {tuple(image.shape)}: wanted is (3, H, W)")
+        short, long = sorted(image.shape[-2:])
+        scale = self.sizes.short_side / short
+        if round(scale * long) > self.sizes.long_side:
+            scale = self.sizes.long_side / long
+        pixels = image.flip(0).float() - image.new_tensor(MEAN, dtype=torch.float32)[:, None, None]
+        size = [max(round(side * scale), 1) for side in image.shape[-2:]]
+        return F.interpolate(pixels[None], size=size, mode="bilinear"), scale
+
+
+class RegionHead(nn.Module):
+    """Features, class and attribute scores of boxes on res4's maps.
+
+    inside: channels of res4; blocks: of res5; objects: C; attributes: A, 0 for no such branch.
+    """
+
+    def __init__(
+        self, inside: int, blocks: int, objects: int, attributes: int, sizes: C4Sizes
+    ) -> None:
+        super().__init__()
+        self.res5 = stage(inside, inside // 2, blocks, stride=1, dilation=2)
+        self.box_predictor = Predictor(2 * inside, objects, attributes, sizes)
+
+    def forward(self, maps: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Maps (1, inside, H, W) and boxes (P, 4), pixels of the scaled image, best first.
+
+        Returns features (P, D), object scores (P, C + 1) and attribute scores (P, A).
+        """
+        features = torch.cat([self.features(maps, part) for part in boxes.split(CHUNK)])
+        return features, *self.box_predictor(features)
+
+    def features(self, maps: Tensor, boxes: Tensor) -> Tensor:
+        """(P, D): max-pooled to 14 x 14 cells, through res5, averaged over the cells."""
+        cells = roi_pool(maps, [boxes], POOL_SIZE, spatial_scale=1 / STRIDE)
+        return self.res5(cells).mean((2, 3))
+
+
+class Predictor(nn.Module):
+    """Class scores of a region, and attribute scores from its feature and best class.
+
+    width: D; objects: C; attributes: A. Column 0 of the layers is "background" or "no attribute".
+    """
+
+    def __init__(self, width: int, objects: int, attributes: int, sizes: C4Sizes) -> None:
+        super().__init__()
+        self.attributes = attributes
+        self.cls_score = nn.Linear(width, objects + 1)
+        if attributes:
+            self.cls_embed = nn.Embedding(objects + 1, sizes.embedding)
+            self.attr_linear1 = nn.Linear(width + sizes.embedding, sizes.attribute_hidden)
+            self.attr_linear2 = nn.Linear(sizes.attribute_hidden, attributes + 1)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """(P, D) to softmax scores (P, C + 1) and (P, A).
+
+        The attributes' softmax includes "no attribute", which is then left out.
+        """
+        logits = self.cls_score(features)
+        objects = logits.softmax(1)
+        if not self.attributes:
+            return objects, features.new_zeros(len(features), 0)
+        joined = torch.cat([features, self.cls_embed(logits.argmax(1))], dim=1)
+        attributes = self.attr_linear2(F.relu(self.attr_linear1(joined))).softmax(1)
+        return objects, attributes[:, 1:]

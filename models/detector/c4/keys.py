@@ -1,0 +1,151 @@
+"""Weights of the bottom-up detector as others publish them, brought into C4Detector's layout.
+
+Two PyTorch conversions of Anderson et al.'s Caffe weights circulate; both name the ResNet as
+detectron2 does (`backbone.stem.conv1.norm.weight`, `backbone.res4.22.conv3.weight`):
+
+- MILVLG/bottom-up-attention.pytorch (bua/caffe/modeling/{backbone,rpn,roi_heads,fast_rcnn}.py, the
+  `bua-caffe-frcn-r101*.pth` files): background and "no attribute" first, two objectness logits per
+  anchor (all background logits first), anchors of a place by ratio, then by scale;
+  `cls_embed`, `attr_linear1`, `attr_linear2`. C4Detector uses these names and this order.
+- airsplay/py-bottom-up-attention (its changes to detectron2 in StandardRPNHeadForVGWithHiddenDim
+  and FastRCNNOutputLayers, the `faster_rcnn_from_caffe*.pkl` files): background and "no attribute"
+  last, one objectness logit per anchor, detectron2's anchors by scale, then by ratio;
+  `cls_embedding`, `fc_attr`, `attr_score`. Its anchors are centred half a stride off Caffe's, as
+  airsplay/py-bottom-up-attention issue 1 says; here Caffe's are used for both.
+
+Box refinement (`bbox_pred`) is left out of both: the published features are those of proposals.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from models.backbone.network import BackboneError, load_strict
+from models.detector.c4 import MEAN, C4Detector
+from models.detector.c4.proposals import RATIOS, SCALES
+
+ANCHORS = len(RATIOS) * len(SCALES)
+RPN = "proposal_generator.rpn_head."
+PREDICTOR = "roi_heads.box_predictor."
+UNUSED = re.compile(
+    r".*\.num_batches_tracked|.*anchor_generator\.cell_anchors\.\d+"
+    r"|roi_heads\.box_predictor\.bbox_pred\.(weight|bias)"
+)
+RENAMED = {"cls_embedding": "cls_embed", "fc_attr": "attr_linear1", "attr_score": "attr_linear2"}
+
+
+def load_c4(
+    state: Mapping[str, Tensor],
+    object_names: Sequence[str] | None = None,
+    attribute_names: Sequence[str] | None = None,
+) -> C4Detector:
+    """A detector in evaluation mode with the weights of either conversion or its own state dict.
+
+    The numbers of objects and attributes, widths and depths are read from the shapes; names that
+    are not given become `object 1`, `attribute 1` and so on.
+    Raises BackboneError with the missing, unexpected and ill-shaped names, and where the names
+    given are not as many as the weights know.
+    """
+    own = to_c4(state)
+    objects = _names("object", object_names, _rows(own, PREDICTOR + "cls_score.weight", 1601) - 1)
+    known = _rows(own, PREDICTOR + "attr_linear2.weight", 1) - 1
+    attributes = _names("attribute", attribute_names, known)
+    with torch.device("meta"):  # load_strict compares names and shapes alone
+        network = C4Detector(objects, attributes, **sizes_of(own))
+    _check(network, own)
+    network = network.to_empty(device="cpu")
+    load_strict(network, own)
+    return network.eval().requires_grad_(False)
+
+
+def to_c4(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A public conversion's state dict under C4Detector's names and in its order of rows.
+
+    A prefix `module.` or `model.` of all names is removed; counters, anchors and box refinement
+    are left out. Raises BackboneError for another pixel normalisation than the paper's.
+    """
+    bare = {re.sub(r"^(module\.|model\.)+", "", name): value for name, value in state.items()}
+    _check_pixels(bare)
+    kept = {
+        name: value
+        for name, value in bare.items()
+        if not UNUSED.fullmatch(name) and name not in ("pixel_mean", "pixel_std")
+    }
+    if _rows(kept, RPN + "objectness_logits.weight", 2 * ANCHORS) == ANCHORS:
+        return dict(_from_detectron2(name, value) for name, value in kept.items())
+    return kept
+
+
+def sizes_of(state: Mapping[str, Tensor]) -> dict[str, int | Sequence[int]]:
+    """Widths and depths by their names in C4Sizes, the paper's where a shape is missing."""
+    stages = ("backbone.res2", "backbone.res3", "backbone.res4", "roi_heads.res5")
+    blocks = [_blocks(state, stage) for stage in stages]
+    paper = (3, 4, 23, 3)
+    embedding = state.get(PREDICTOR + "cls_embed.weight")
+    return {
+        "width": _rows(state, "backbone.stem.conv1.weight", 64),
+        "blocks": [found or usual for found, usual in zip(blocks, paper, strict=True)],
+        "hidden": _rows(state, RPN + "conv.weight", 512),
+        "embedding": embedding.shape[1] if embedding is not None and embedding.ndim == 2 else 256,
+        "attribute_hidden": _rows(state, PREDICTOR + "attr_linear1.weight", 512),
+    }
+
+
+def _from_detectron2(name: str, value: Tensor) -> tuple[str, Tensor]:
+    """airsplay's name and rows to MILVLG's."""
+    if name.startswith(RPN + "objectness_logits."):
+        objects = _by_ratio(value)
+        # Softmax over (0, logit) is the sigmoid of the logit.
+        return name, torch.cat([torch.zeros_like(objects), objects])
+    if name.startswith(RPN + "anchor_deltas."):
+        return name, _by_ratio(value)
+    if not name.startswith(PREDICTOR):
+        return name, value
+    layer, kind = name.removeprefix(PREDICTOR).rsplit(".", 1)
+    if layer in ("cls_score", "cls_embedding", "attr_score"):
+        value = value.roll(1, 0)  # the last row is the background
+    return f"{PREDICTOR}{RENAMED.get(layer, layer)}.{kind}", value
+
+
+def _by_ratio(value: Tensor) -> Tensor:
+    """Rows of anchors by scale, then ratio, to rows by ratio, then scale."""
+    if len(value) % ANCHORS:
+        raise BackboneError(f"{len(value)} rows for {ANCHORS} anchors in the proposal network")
+    split = value.reshape(len(SCALES), len(RATIOS), -1, *value.shape[1:])
+    return split.transpose(0, 1).reshape(value.shape)
+
+
+def _blocks(state: Mapping[str, Tensor], stage: str) -> int:
+    pattern = re.compile(re.escape(stage) + r"\.(\d{1,2})\.")  # no network has a hundred
+    return max((int(m[1]) + 1 for name in state if (m := pattern.match(name))), default=0)
+
+
+def _rows(state: Mapping[str, Tensor], name: str, otherwise: int) -> int:
+    return len(state[name]) if name in state and state[name].ndim else otherwise
+
+
+def _names(kind: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    if given is None:
+        return tuple(f"{kind} {number}" for number in range(1, count + 1))
+    if len(given) != count:
+        raise BackboneError(f"{len(given)} {kind} names were given, the weights know {count}")
+    return tuple(given)
+
+
+def _check(network: C4Detector, own: Mapping[str, Tensor]) -> None:
+    """Refuse a misfit before memory is taken for the network."""
+    empty = {name: torch.empty(value.shape, device="meta") for name, value in own.items()}
+    load_strict(network, empty)
+
+
+def _check_pixels(state: Mapping[str, Tensor]) -> None:
+    for name, wanted in {"pixel_mean": torch.tensor(MEAN), "pixel_std": torch.ones(3)}.items():
+        if name in state and not torch.allclose(
+            state[name].flatten().float().cpu(), wanted, atol=0.01
+        ):
+            raise BackboneError(
+                f"{name} {state[name].flatten().tolist()} of the weights: "
+                f"the bottom-up detector has {[round(v, 4) for v in wanted.tolist()]}"
+            )

@@ -1,0 +1,208 @@
+"""From the corpus's tables to batches of images with boxes, object classes and attributes.
+
+The order of an epoch follows from the seed and the epoch alone, so that an interrupted one can be
+taken up in its middle. Decoded images are kept in memory as far as a budget allows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from models.detector.metrics import Truth
+from pipeline.corpus.images import open_rgb
+from pipeline.corpus.tables import in_split, load_boxes, load_images
+from pipeline.runtime.errors import WorkbenchError, listing
+
+CACHE_BYTES = 2 * 2**30
+TOLERANCE = 1.0  # pixels that a box may reach over the border: rounding in annotation tools
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names in the order of their numbers. objects: C, classes from 1; attributes: A, from 0."""
+
+    objects: tuple[str, ...]
+    attributes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DetectionBatch:
+    """B images (3, H, W) uint8 RGB, of any sizes, and their objects."""
+
+    images: list[Tensor]
+    truths: list[Truth]
+
+    def to(self, device: torch.device) -> "DetectionBatch":
+        """The same batch on a device."""
+        truths = [
+            Truth(*(part.to(device) for part in (truth.boxes, truth.labels, truth.attributes)))
+            for truth in self.truths
+        ]
+        return DetectionBatch([image.to(device) for image in self.images], truths)
+
+
+class LabelledImages:
+    """N images of one split with their objects; decoded images are kept while they fit.
+
+    paths: N files; sizes: (N, 2) width and height that the corpus states; truths: N;
+    budget: bytes of decoded images kept in memory.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        sizes: np.ndarray,
+        truths: Sequence[Truth],
+        budget: int = CACHE_BYTES,
+    ) -> None:
+        self.paths, self.sizes, self.truths, self.budget = paths, sizes, truths, budget
+        self._kept: dict[int, Tensor] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def image(self, row: int) -> Tensor:
+        """Image `row`, (3, H, W) uint8 RGB; WorkbenchError when it is not as the corpus says."""
+        if row in self._kept:
+            return self._kept[row]
+        picture = open_rgb(self.paths[row])
+        stated = tuple(int(side) for side in self.sizes[row])
+        if picture.size != stated:
+            raise WorkbenchError(
+                f"{self.paths[row]}: {picture.size[0]} x {picture.size[1]} pixels, "
+                f"the corpus says {stated[0]} x {stated[1]}",
+                "the image has changed; run: dvc repro -f prepare_corpus",
+            )
+        image = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
+        if self._bytes + image.nbytes <= self.budget:
+            self._kept[row] = image
+            self._bytes += image.nbytes
+        return image
+
+    def batch(self, rows: Sequence[int] | np.ndarray) -> DetectionBatch:
+        """The batch of the given rows."""
+        return DetectionBatch(
+            [self.image(int(row)) for row in rows], [self.truths[int(row)] for row in rows]
+        )
+
+
+class DetectionBatches:
+    """Training batches: an epoch holds `images_per_epoch` different images, at most all, once each.
+
+    size: images per batch; images_per_epoch: None for all; seed: with the epoch's number it alone
+    decides the order. A last batch of one image is left out: batch normalisation over one image is
+    noise.
+    """
+
+    def __init__(
+        self, data: LabelledImages, size: int, seed: int, images_per_epoch: int | None = None
+    ) -> None:
+        self.data, self.size, self.seed = data, size, seed
+        self.images = min(images_per_epoch or len(data), len(data))
+        self.steps = self.images // size + (self.images % size > 1)
+        if not self.steps:
+            raise WorkbenchError(
+                f"{self.images} training images with objects in batches of {size}: "
+                "at least 2 are needed to train a detector"
+            )
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[DetectionBatch]:
+        """The batches of an epoch (from 0), from number `first` on."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.data))
+        order = order[: self.images]
+        for step in range(first, self.steps):
+            yield self.data.batch(order[step * self.size : (step + 1) * self.size])
+
+
+def read_labels(images: Path, boxes: Path) -> Labels:
+    """Object classes and attributes of the training split's boxes, by name.
+
+    Raises WorkbenchError when the corpus has no boxes to train from.
+    """
+    pictures, table = in_split(load_images(images), "train"), load_boxes(boxes)
+    table = table[table["image_id"].isin(pictures["image_id"])]
+    if table.empty:
+        raise WorkbenchError(
+            f"{boxes}: no boxes of training images, so no detector can be trained on this corpus",
+            "set detector.weights in params.yaml to random or to the path of a weights file",
+        )
+    attributes = {name for names in table["attributes"] for name in names}
+    return Labels(tuple(sorted(set(table["object"]))), tuple(sorted(attributes)))
+
+
+def read_labelled_images(
+    images: Path, boxes: Path, split: str, labels: Labels, budget: int = CACHE_BYTES
+) -> LabelledImages:
+    """The images of a split that have objects, in the corpus's order.
+
+    Classes and attributes that `labels` does not have are left out: they occur outside the
+    training split only. Raises WorkbenchError for boxes of unknown images, empty boxes and boxes
+    that reach more than a pixel over the border, all of them named.
+    """
+    table, pictures = load_boxes(boxes), load_images(images)
+    check_boxes(boxes, table, pictures)
+    number = {name: place + 1 for place, name in enumerate(labels.objects)}
+    known = table[table["object"].isin(labels.objects)]
+    by_image = {str(name): rows for name, rows in known.groupby("image_id")}
+    chosen = in_split(pictures, split)
+    chosen = chosen[chosen["image_id"].isin(list(by_image))]
+    sizes = chosen[["width", "height"]].to_numpy()
+    truths = [
+        truth_of(by_image[name], size, number, labels.attributes)
+        for name, size in zip(chosen["image_id"], sizes.tolist(), strict=True)
+    ]
+    return LabelledImages(chosen["path"].tolist(), sizes, truths, budget)
+
+
+def truth_of(
+    rows: pd.DataFrame,
+    size: list[int],
+    classes: dict[str, int],
+    attributes: tuple[str, ...],
+) -> Truth:
+    """The objects of one image from its rows of the boxes table; size: width and height."""
+    boxes = torch.tensor(rows[["x1", "y1", "x2", "y2"]].to_numpy(np.float32))
+    boxes = boxes.clamp(torch.zeros(4), torch.tensor([*size, *size], dtype=torch.float32))
+    named = np.array([[name in own for name in attributes] for own in rows["attributes"]])
+    return Truth(
+        boxes,
+        torch.tensor([classes[name] for name in rows["object"]], dtype=torch.int64),
+        torch.from_numpy(named.reshape(len(rows), len(attributes)).astype(np.float32)),
+    )
+
+
+def check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
+    """Raise WorkbenchError naming the boxes (rows from 0) that cannot be right."""
+    sized = boxes.merge(images[["image_id", "width", "height"]], on="image_id", how="left")
+    corners = sized[["x1", "y1", "x2", "y2"]].to_numpy(np.float64)
+    limits = sized[["width", "height"]].to_numpy(np.float64)
+    unknown = np.isnan(limits).any(1)
+    low, high = corners[:, :2], corners[:, 2:]
+    inside = (low >= -TOLERANCE) & (high <= limits + TOLERANCE)  # False for NaN
+    filled = np.minimum(high, limits) - np.maximum(low, 0) > 0
+    wrong = {
+        "of images that are not in the corpus": unknown,
+        "outside their image": ~unknown & ~inside.all(1),
+        "empty": ~unknown & inside.all(1) & ~filled.all(1),
+    }
+    problems = [
+        f"{bad.sum()} boxes {what}: {listing(shown(boxes, bad), 3)}"
+        for what, bad in wrong.items()
+        if bad.any()
+    ]
+    if problems:
+        raise WorkbenchError(f"{path}: " + "; ".join(problems), "mend the annotations of the boxes")
+
+
+def shown(boxes: pd.DataFrame, chosen: np.ndarray) -> list[str]:
+    """Rows of the boxes table for an error message; chosen: (N,) bool."""
+    return [
+        f"row {row}, image {one.image_id}: {one.x1:g} {one.y1:g} {one.x2:g} {one.y2:g}"
+        for row, one in zip(np.flatnonzero(chosen), boxes[chosen].itertuples(), strict=True)
+    ]

@@ -1,0 +1,134 @@
+"""A detector as one file: weights, and what they are the weights of.
+
+Like a checkpoint (pipeline.storage.checkpoint), but with names of objects and attributes, and with
+sizes that are lists. Networks are built elsewhere: here are descriptions and tensors alone.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.storage.weights import KEY, damaged, read_weights, write_weights
+
+MARK = "detector"  # key of the metadata that tells these files from other weights of ours
+SCHEMA_VERSION = 1
+
+Names = Annotated[tuple[str, ...], Field(max_length=100_000, strict=False)]
+
+
+class DetectorDescription(BaseModel):
+    """What a detector's file says about itself.
+
+    sizes: the keyword arguments of `build_detector`; origin: how the weights were made; params:
+    values of params.yaml that decided them; inputs: digests of what they were made from;
+    validation: recall, map and attributes as shares, empty when nothing was measured.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    schema_version: int = SCHEMA_VERSION
+    architecture: Literal["fpn_resnet18", "fpn_resnet50", "c4_resnet101"]
+    sizes: dict[str, Any]
+    object_names: Names
+    attribute_names: Names
+    origin: Literal["trained", "random", "file"]
+    params: dict[str, Any]
+    inputs: dict[str, str]
+    validation: dict[str, float]
+
+
+def describe(
+    network: nn.Module,
+    origin: Literal["trained", "random", "file"],
+    params: dict[str, Any],
+    inputs: dict[str, str],
+    validation: Mapping[str, float],
+) -> DetectorDescription:
+    """The description of a detector for its file."""
+    shape: Any = network  # both kinds know their architecture, sizes and names
+    return DetectorDescription(
+        architecture=shape.architecture,
+        sizes=asdict(shape.sizes),
+        object_names=shape.object_names,
+        attribute_names=shape.attribute_names,
+        origin=origin,
+        params=params,
+        inputs=inputs,
+        validation=dict(validation),
+    )
+
+
+def write_detector(path: Path | str, network: nn.Module, description: DetectorDescription) -> None:
+    """Write weights and description atomically; the same content gives the same bytes."""
+    write_weights(path, network.state_dict(), {MARK: True} | description.model_dump(mode="json"))
+
+
+def is_detector_file(path: Path | str) -> bool:
+    """Whether a file was written by `write_detector`, as far as its header says."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return MARK in json.loads((file.metadata() or {}).get(KEY, "{}"))
+    except (SafetensorError, OSError, ValueError, TypeError, RecursionError):
+        return False
+
+
+def read_detector(path: Path | str) -> tuple[DetectorDescription, dict[str, Tensor]]:
+    """Description and weights, on the CPU.
+
+    Raises WorkbenchError when the file is missing, damaged, of another program or of another kind,
+    or holds values that are not finite.
+    """
+    entry, weights, _ = read_weights(path, "detector", SCHEMA_VERSION)
+    if not entry.pop(MARK, False):
+        raise _damaged(path, "weights of something else")
+    try:
+        return DetectorDescription.model_validate(entry), weights
+    except ValidationError as error:
+        keys = listing(".".join(map(str, detail["loc"])) for detail in error.errors())
+        raise _damaged(path, f"its metadata is wrong in: {keys}") from None
+
+
+def read_names(folder: Path | str | None, objects: int, attributes: int) -> tuple[list[str], ...]:
+    """Names for a weights file: folder/objects.txt and folder/attributes.txt, one name a line.
+
+    objects, attributes: how many the weights have, without background and without "no attribute".
+    Of several synonyms divided by commas the first is taken. Without a folder they are numbered
+    from 1. Raises WorkbenchError when a file is missing or has another number of lines.
+    """
+    wanted = {"objects.txt": (objects, "class"), "attributes.txt": (attributes, "attribute")}
+    return tuple(
+        [f"{kind} {number}" for number in range(1, count + 1)]
+        if folder is None or not count
+        else _lines(Path(folder) / name, count)
+        for name, (count, kind) in wanted.items()
+    )
+
+
+def _lines(path: Path, count: int) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkbenchError(
+            f"{path}: not readable as names: {error}",
+            "detector.names must be a folder with objects.txt and, for a detector with attributes, "
+            "attributes.txt; null numbers them",
+        ) from None
+    names = [line.split(",")[0].strip() for line in lines]
+    if len(names) != count or not all(names):
+        raise WorkbenchError(
+            f"{path}: {len(names)} lines, {names.count('')} of them empty; the weights have "
+            f"{count} names",
+            "one name per line, background left out",
+        )
+    return names
+
+
+def _damaged(path: Path | str, why: str) -> WorkbenchError:
+    return damaged(Path(path), why, "detector")

@@ -1,0 +1,188 @@
+"""Faster R-CNN on a feature pyramid (Lin et al. 2017), with attributes (Anderson et al. 2018).
+
+Small enough to be trained from nothing in two minutes on two cores, and with torchvision's names
+for everything torchvision has, so that its published detector fits in strictly.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchvision.models.detection.image_list import ImageList
+
+from models.detector.heads import AttributeRoIHeads
+from models.detector.pyramid import FPNSizes, proposal_network, pyramid
+from models.detector.selection import RegionOutput
+
+ARCHITECTURES = ("fpn_resnet18", "fpn_resnet50", "c4_resnet101")
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's RGB, as torchvision's
+STRIDE = 32  # padded sizes are multiples of it, as torchvision's
+BODY = "backbone.body."
+
+
+class FPNDetector(nn.Module):
+    """Images to proposals with features, class and attribute scores.
+
+    architecture: fpn_resnet18 or fpn_resnet50; object_names: C, without background;
+    attribute_names: A, may be empty. Raises ValueError for impossible sizes.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        architecture: str,
+        object_names: Sequence[str],
+        attribute_names: Sequence[str],
+        sizes: FPNSizes,
+    ) -> None:
+        super().__init__()
+        levels = sizes.layers + sizes.pooled_level
+        if not 1 <= sizes.layers <= 4 or len(sizes.anchors) != levels:
+            raise ValueError(
+                f"{sizes.layers} layers of ResNet give {levels} levels, with anchors for "
+                f"{len(sizes.anchors)}: allowed are 1 to 4 layers and anchors for every level"
+            )
+        self.object_names, self.attribute_names = tuple(object_names), tuple(attribute_names)
+        self.architecture, self.sizes, self.region_dim = architecture, sizes, sizes.hidden
+        self.backbone = pyramid(architecture.removeprefix("fpn_"), sizes)
+        self.rpn = proposal_network(sizes)
+        self.roi_heads = AttributeRoIHeads(
+            [str(level) for level in range(sizes.layers)],
+            sizes.channels,
+            sizes.hidden,
+            len(self.object_names) + 1,
+            len(self.attribute_names),
+            sizes.sampled,
+            sizes.positives,
+        )
+        self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
+
+    def losses(
+        self, images: Sequence[Tensor], targets: Sequence[Mapping[str, Tensor]]
+    ) -> dict[str, Tensor]:
+        """Loss terms (scalars) by name, in training mode.
+
+        images: uint8 RGB (3, H, W); targets: per image boxes (G, 4) pixels, labels (G,) from 1 and
+        attributes (G, A) of 0 or 1. The terms are those of Ren et al. 2015 and the attributes'.
+        """
+        batch, maps = self.maps(images)
+        sized = zip(images, batch.image_sizes, strict=True)
+        scales = [ratios(image, shape) for image, shape in sized]
+        scaled = [
+            {**target, "boxes": target["boxes"] * target["boxes"].new_tensor(scale)}
+            for target, scale in zip(targets, scales, strict=True)
+        ]
+        proposals, terms = self.rpn(batch, maps, scaled)
+        named = {
+            "objectness": terms["loss_objectness"],
+            "proposal_box": terms["loss_rpn_box_reg"],
+        }
+        return named | self.roi_heads.losses(maps, proposals, batch.image_sizes, scaled)
+
+    @torch.no_grad()
+    def regions(self, images: Sequence[Tensor]) -> list[RegionOutput]:
+        """All proposals of every image, boxes in pixels of the image as given.
+
+        images: uint8 RGB (3, H, W), any sizes, on the model's device. Boxes are refined once (see
+        AttributeRoIHeads.describe). Images of one size share a batch; sizes do not mix, since
+        padding would change an image's border. Call in evaluation mode.
+        """
+        groups: dict[tuple[int, int], list[int]] = {}
+        for place, image in enumerate(images):
+            groups.setdefault((image.shape[-2], image.shape[-1]), []).append(place)
+        outputs: dict[int, RegionOutput] = {}
+        for places in groups.values():
+            outputs.update(zip(places, self._regions([images[p] for p in places]), strict=True))
+        return [outputs[place] for place in range(len(images))]
+
+    def _regions(self, images: Sequence[Tensor]) -> list[RegionOutput]:
+        batch, maps = self.maps(images)
+        proposals, _ = self.rpn(batch, maps)
+        found = self.roi_heads.describe(maps, proposals, batch.image_sizes)
+        scale = found[0].boxes.new_tensor(ratios(images[0], batch.image_sizes[0]))
+        return [output._replace(boxes=output.boxes / scale) for output in found]
+
+    def maps(self, images: Sequence[Tensor]) -> tuple[ImageList, dict[str, Tensor]]:
+        """Images as the network takes them, and the pyramid's maps (B, channels, H', W') by name.
+
+        Pixels become normalised floats, the short side is scaled, and images are padded with zeros
+        at the right and at the bottom to a common size, a multiple of 32.
+        """
+        ready = [self._scaled((image.float() / 255 - self.mean) / self.std) for image in images]
+        shapes = [(image.shape[-2], image.shape[-1]) for image in ready]
+        height, width = (-(-max(sides) // STRIDE) * STRIDE for sides in zip(*shapes, strict=True))
+        padded = [F.pad(i, (0, width - i.shape[-1], 0, height - i.shape[-2])) for i in ready]
+        stacked = torch.stack(padded).contiguous(memory_format=torch.channels_last)
+        return ImageList(stacked, shapes), self.backbone(stacked)
+
+    def _scaled(self, image: Tensor) -> Tensor:
+        if not self.sizes.short_side:
+            return image
+        short, long = sorted(image.shape[-2:])
+        factor = min(self.sizes.short_side / short, self.sizes.long_side / long)
+        return F.interpolate(
+            image[None], scale_factor=factor, mode="bilinear", recompute_scale_factor=True
+        )[0]
+
+
+def ratios(image: Tensor, shape: tuple[int, int]) -> tuple[float, float, float, float]:
+    """Factors for x1 y1 x2 y2 from an image (3, H, W) to its scaled height and width."""
+    down, across = shape[0] / image.shape[-2], shape[1] / image.shape[-1]
+    return across, down, across, down
+
+
+def build_detector(
+    architecture: str,
+    object_names: Sequence[str],
+    attribute_names: Sequence[str],
+    **sizes: Any,
+) -> nn.Module:
+    """A detector by name, weights random; see ARCHITECTURES.
+
+    sizes: of FPNSizes, or of C4Detector for c4_resnet101; those left out have its defaults.
+    Raises ValueError for unknown names and impossible sizes.
+    """
+    if architecture not in ARCHITECTURES:
+        raise ValueError(f"architecture {architecture!r}: allowed are {', '.join(ARCHITECTURES)}")
+    if architecture == "c4_resnet101":
+        from models.detector.c4 import C4Detector
+
+        return C4Detector(object_names, attribute_names, **sizes)
+    try:
+        return FPNDetector(architecture, object_names, attribute_names, FPNSizes(**sizes))
+    except TypeError as error:
+        raise ValueError(f"sizes of {architecture}: {error}") from None
+
+
+def body_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of an FPN detector's ResNet under torchvision's names for the classifier.
+
+    Without the classifier's last layer, and without the stages the detector does not have.
+    """
+    return {
+        name.removeprefix(BODY): value for name, value in state.items() if name.startswith(BODY)
+    }
+
+
+def current_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A torchvision detector's state dict under today's names.
+
+    The published file of 2019 names the convolutions of pyramid and proposal head without the
+    wrapper they have had since torchvision 0.14.
+    """
+    return {
+        re.sub(r"^rpn\.head\.conv\.(weight|bias)$", r"rpn.head.conv.0.0.\1", _wrapped(name)): value
+        for name, value in state.items()
+    }
+
+
+def _wrapped(name: str) -> str:
+    pattern = r"^(backbone\.fpn\.(?:inner|layer)_blocks\.\d+)\.(weight|bias)$"
+    return re.sub(pattern, r"\1.0.\2", name)

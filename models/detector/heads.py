@@ -1,0 +1,126 @@
+"""What the FPN detector does with a proposal: class, box and, beyond torchvision's, attributes."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
+from torchvision.models.detection.roi_heads import RoIHeads, fastrcnn_loss
+from torchvision.ops import MultiScaleRoIAlign, clip_boxes_to_image
+
+from models.detector.selection import RegionOutput
+
+POOL_SIZE = 7  # cells along each side of a pooled region
+
+
+class AttributePredictor(nn.Module):
+    """Attributes of a region from its feature and its class (Anderson et al. 2018, section 3.1).
+
+    width: D of the region features; classes: with background; attributes: A. The class enters as
+    an embedding beside the feature, since what `large` looks like depends on the object; embedding
+    and hidden layer have the paper's shares of D (256 and 512 of 2048). Every attribute has a
+    logit of its own where the paper has one softmax: objects with several attributes would
+    otherwise have to share a probability of one, and those with none would have to invent one.
+    """
+
+    def __init__(self, width: int, classes: int, attributes: int) -> None:
+        super().__init__()
+        embedding, hidden = max(width // 8, 1), max(width // 4, 1)
+        self.embedding = nn.Embedding(classes, embedding)
+        self.hidden = nn.Linear(width + embedding, hidden)
+        self.scores = nn.Linear(hidden, attributes)
+
+    def forward(self, features: Tensor, labels: Tensor) -> Tensor:
+        """(P, D) features of regions of classes (P,) to (P, A) logits."""
+        joined = torch.cat([features, self.embedding(labels)], dim=1)
+        return self.scores(F.relu(self.hidden(joined)))
+
+
+class AttributeRoIHeads(RoIHeads):
+    """The box branch of Faster R-CNN with an attribute branch on the same region feature.
+
+    levels: names of the pyramid levels that regions are pooled from; channels: of the pyramid;
+    hidden: D; classes: with background; attributes: A, 0 for no such branch; sampled: regions per
+    image that are trained on; positives: largest share of them on objects.
+    The submodules have torchvision's names, so that its weights fit.
+    """
+
+    def __init__(
+        self,
+        levels: list[str],
+        channels: int,
+        hidden: int,
+        classes: int,
+        attributes: int,
+        sampled: int,
+        positives: float,
+    ) -> None:
+        super().__init__(
+            MultiScaleRoIAlign(levels, POOL_SIZE, sampling_ratio=2),
+            TwoMLPHead(channels * POOL_SIZE**2, hidden),
+            FastRCNNPredictor(hidden, classes),
+            fg_iou_thresh=0.5,
+            bg_iou_thresh=0.5,
+            batch_size_per_image=sampled,
+            positive_fraction=positives,
+            bbox_reg_weights=None,
+            score_thresh=0.0,
+            nms_thresh=0.5,
+            detections_per_img=100,
+        )
+        self.attribute_predictor = None
+        if attributes:
+            self.attribute_predictor = AttributePredictor(hidden, classes, attributes)
+
+    def losses(
+        self,
+        maps: dict[str, Tensor],
+        proposals: list[Tensor],
+        shapes: list[tuple[int, int]],
+        targets: list[dict[str, Tensor]],
+    ) -> dict[str, Tensor]:
+        """Loss terms of sampled proposals: `class`, `box` and, where there are any, `attributes`.
+
+        targets: per image boxes (G, 4) pixels, labels (G,) from 1 and attributes (G, A) of 0 or 1.
+        The attribute term is the binary cross-entropy summed over attributes, averaged over the
+        regions on objects.
+        """
+        chosen, matched, labels, offsets = self.select_training_samples(proposals, targets)
+        features = self.box_head(self.box_roi_pool(maps, chosen, shapes))
+        classes, boxes = fastrcnn_loss(*self.box_predictor(features), labels, offsets)
+        terms = {"class": classes, "box": boxes}
+        if self.attribute_predictor is not None:
+            found = torch.cat(labels)
+            on_object = found > 0
+            logits = self.attribute_predictor(features[on_object], found[on_object])
+            wanted = torch.cat(
+                [
+                    target["attributes"][rows[label > 0]]
+                    for target, rows, label in zip(targets, matched, labels, strict=True)
+                ]
+            )
+            total = F.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+            terms["attributes"] = total / max(len(wanted), 1)
+        return terms
+
+    def describe(
+        self, maps: dict[str, Tensor], proposals: list[Tensor], shapes: list[tuple[int, int]]
+    ) -> list[RegionOutput]:
+        """All proposals of every image with features and scores, in pixels of the network's input.
+
+        A proposal's box is refined once by the regression of its best class; the feature is that
+        of the proposal, and attributes are those of the best class.
+        """
+        features = self.box_head(self.box_roi_pool(maps, proposals, shapes))
+        logits, offsets = self.box_predictor(features)
+        scores = logits.softmax(1)
+        best = scores[:, 1:].argmax(1) + 1
+        boxes = self.box_coder.decode(offsets, proposals)[torch.arange(len(best)), best]
+        attributes = scores.new_zeros((len(scores), 0))
+        if self.attribute_predictor is not None:
+            attributes = self.attribute_predictor(features, best).sigmoid()
+        counts = [len(rows) for rows in proposals]
+        parts = (values.split(counts) for values in (boxes, features, scores, attributes))
+        return [
+            RegionOutput(clip_boxes_to_image(box, shape), *rest)
+            for shape, (box, *rest) in zip(shapes, zip(*parts, strict=True), strict=True)
+        ]

@@ -1,0 +1,133 @@
+"""How well a detector finds and names the objects of labelled images.
+
+Judged are proposals with refined boxes and class scores after suppression within each class, as
+torchvision makes detections of them; the one difference is that a proposal's box is refined once,
+by its best class, since that is the box the stages after it receive. A proposal of low quality that
+is given a wrong class is no duplicate of anything and stays: it counts against that class.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchvision.ops import batched_nms, box_iou
+
+from models.detector.selection import RegionOutput
+
+IOU = 0.5  # of a hit, and above which a better detection of the same class suppresses
+LEAST_SCORE = 0.05  # as torchvision: detections must be above it
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The objects of one image. boxes: (G, 4) x1 y1 x2 y2 pixels; labels: (G,) from 1;
+    attributes: (G, A) of 0 or 1."""
+
+    boxes: Tensor
+    labels: Tensor
+    attributes: Tensor
+
+
+@dataclass(frozen=True)
+class Detections:
+    """Detections of one image by descending score. boxes: (K, 4); labels: (K,) from 1;
+    scores: (K,); rows: (K,) of the RegionOutput they come from."""
+
+    boxes: Tensor
+    labels: Tensor
+    scores: Tensor
+    rows: Tensor
+
+
+def detections(output: RegionOutput) -> Detections:
+    """The proposals of one image as detections: each class apart, suppressed within it."""
+    scores = output.object_scores[:, 1:]
+    rows, classes = torch.nonzero(scores > LEAST_SCORE, as_tuple=True)
+    values, boxes = scores[rows, classes], output.boxes[rows]
+    kept = batched_nms(boxes.float(), values.float(), classes, IOU)
+    return Detections(boxes[kept], classes[kept] + 1, values[kept], rows[kept])
+
+
+def detection_metrics(
+    outputs: Sequence[RegionOutput], truths: Sequence[Truth], threshold: float
+) -> dict[str, float]:
+    """Quality over N images, as shares from 0 to 1.
+
+    recall: objects with a detection of their class, score >= threshold, IoU >= 0.5; map: mean over
+    the classes that occur of the average precision at IoU 0.5 (Pascal VOC from 2010 on: area under
+    the precision envelope, a second detection of an object is wrong); attributes: of the objects
+    found and having n attributes, the share of true ones among the n with the largest scores,
+    0 when there are none.
+    """
+    found = [detections(output) for output in outputs]
+    correct = [hits(one, truth) for one, truth in zip(found, truths, strict=True)]
+    labels = np.concatenate([one.labels.numpy() for one in found])
+    scores = np.concatenate([one.scores.numpy() for one in found])
+    right = np.concatenate([(owner >= 0).numpy() for owner in correct])
+    true = np.concatenate([truth.labels.numpy() for truth in truths])
+    precisions = [
+        average_precision(scores[labels == c], right[labels == c], int((true == c).sum()))
+        for c in np.unique(true)
+    ]
+    hit = int((right & (scores >= threshold)).sum())
+    return {
+        "recall": hit / max(len(true), 1),
+        "map": float(np.mean(precisions)) if precisions else 0.0,
+        "attributes": attribute_precision(outputs, found, correct, truths, threshold),
+    }
+
+
+def hits(found: Detections, truth: Truth) -> Tensor:
+    """(K,) the object that each detection is the first to hit, -1 for wrong detections.
+
+    A detection aims at the object of its class that it overlaps most, taken or not.
+    """
+    owners = torch.full((len(found.scores),), -1, dtype=torch.int64)
+    if not len(truth.labels):
+        return owners
+    overlaps = box_iou(found.boxes.double(), truth.boxes.double())
+    overlaps[found.labels[:, None] != truth.labels] = 0
+    best, aims = overlaps.max(1)
+    taken: set[int] = set()
+    for row in torch.nonzero(best >= IOU).flatten().tolist():
+        aim = int(aims[row])
+        if aim not in taken:
+            taken.add(aim)
+            owners[row] = aim
+    return owners
+
+
+def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> float:
+    """Area under the precision envelope over recall; scores, right: (K,); equal scores count
+    together, so that their order does not matter."""
+    if not len(scores) or not objects:
+        return 0.0
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    true_positives = np.cumsum(right[order])[last]
+    precision = true_positives / (last + 1)
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    steps = np.diff(true_positives, prepend=0) / objects
+    return float((steps * envelope).sum())
+
+
+def attribute_precision(
+    outputs: Sequence[RegionOutput],
+    found: Sequence[Detections],
+    owners: Sequence[Tensor],
+    truths: Sequence[Truth],
+    threshold: float,
+) -> float:
+    """`attributes` of detection_metrics."""
+    right = total = 0
+    for output, one, owner, truth in zip(outputs, found, owners, truths, strict=True):
+        kept = (owner >= 0) & (one.scores >= threshold)
+        wanted = truth.attributes[owner[kept]].bool()
+        order = output.attribute_scores[one.rows[kept]].argsort(1, descending=True)
+        ranked = wanted.gather(1, order)
+        first = torch.arange(ranked.shape[1]) < wanted.sum(1, keepdim=True)
+        right += int((ranked & first).sum())
+        total += int(wanted.sum())
+    return right / total if total else 0.0

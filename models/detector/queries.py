@@ -1,0 +1,59 @@
+"""The regions of an image file, detected and selected as those of the corpus were."""
+
+import json
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from pydantic import ValidationError
+
+from models.backbone.network import weights_digest
+from models.detector.extraction import regions_of, select
+from models.detector.load import load_detector
+from pipeline.inputs.regions import Regions, relative_positions
+from pipeline.regions.file import packed
+from pipeline.regions.params import RegionsConfig
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.graph import stage_paths
+from pipeline.search.index import REMEDY
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.layout import checked
+
+
+def detected(image: Image.Image, stored: FeatureFile, device: torch.device) -> Regions:
+    """The regions of an RGB image, alone; stored: the regions of the corpus.
+
+    Raises WorkbenchError when these come from another tool, of which there is no detector, and when
+    the detector is not the one that found them.
+    """
+    settings = _settings(stored)
+    path = stage_paths("extract_region_features", ("detector",))["detector"]
+    network: Any = load_detector(path)[0]
+    if weights_digest(network) != stored.attributes.get("weights_sha256"):
+        raise WorkbenchError(f"{stored.path}: not found by the detector of {path}", REMEDY)
+    network.to(device).eval()
+    detect, chosen = network.regions, partial(select, settings)
+    found = regions_of([np.array(image)], detect, chosen, device)
+    arrays = packed(found, *stored.shape()[1:])
+    boxes, sizes = torch.from_numpy(arrays["boxes"]), torch.from_numpy(arrays["sizes"]).float()
+    # rounded as the corpus's were
+    features = checked("query", arrays["features"], stored.dtype(), ["the image"])
+    counts = torch.from_numpy(arrays["counts"]).long()
+    return Regions(torch.from_numpy(features).float(), relative_positions(boxes, sizes), counts)
+
+
+def _settings(stored: FeatureFile) -> RegionsConfig:
+    try:
+        given = json.loads(str(stored.attributes.get("params")))
+        settings = RegionsConfig.model_validate({**given, "path": None, "workers": 0})
+    except (ValueError, TypeError, ValidationError):
+        raise WorkbenchError(f"{stored.path}: does not say how regions were selected") from None
+    if settings.source != "detector":
+        raise WorkbenchError(
+            f"{stored.path}: its regions come from another tool ({settings.source}), which cannot "
+            "be asked for those of an image",
+            "search with a text, or set regions.source = detector and run: dvc repro",
+        )
+    return settings

@@ -1,0 +1,82 @@
+"""From the detector section of params.yaml and a corpus to what a training needs but a network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models.detector.data import (
+    DetectionBatches,
+    LabelledImages,
+    Labels,
+    read_labelled_images,
+    read_labels,
+)
+from models.detector.params import DetectorConfig
+from models.detector.training import Recipe
+from pipeline.corpus.tables import images_digest, load_boxes, load_images
+from pipeline.runtime.files import sha256_file
+
+SIZES = (
+    "channels",
+    "hidden",
+    "layers",
+    "anchors",
+    "ratios",
+    "short_side",
+    "long_side",
+    "proposals",
+)
+NO_BOXES = Labels(("object",), ())  # of random weights on a corpus that names nothing
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Labels, images and recipe. params, inputs: what decides the result, for the file."""
+
+    labels: Labels
+    batches: DetectionBatches
+    validation: LabelledImages
+    recipe: Recipe
+    params: dict[str, Any]
+    inputs: dict[str, str]
+
+
+def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path) -> TrainingData:
+    """What a detector is trained on and how; images, boxes: tables of the corpus.
+
+    Raises WorkbenchError for a corpus without boxes. (That the architecture can be trained here is
+    checked with the parameters, stages.params.)
+    """
+    labels, training = read_labels(images, boxes), settings.training
+    data = read_labelled_images(images, boxes, "train", labels)
+    recipe = training.model_dump(exclude={"batch_size", "images_per_epoch", "sampled"})
+    return TrainingData(
+        labels,
+        DetectionBatches(data, training.batch_size, seed, training.images_per_epoch),
+        read_labelled_images(images, boxes, "val", labels),
+        Recipe(**recipe),
+        {"detector": decisive(settings), "seed": seed},
+        {"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
+    )
+
+
+def corpus_labels(images: Path, boxes: Path) -> Labels:
+    """The names that the corpus's boxes have, or a single object where it has no boxes."""
+    return NO_BOXES if load_boxes(boxes).empty else read_labels(images, boxes)
+
+
+def sizes_of(settings: DetectorConfig) -> dict[str, Any]:
+    """The sizes among the settings, by their names in models.detector.pyramid.FPNSizes."""
+    return {name: getattr(settings, name) for name in SIZES}
+
+
+def decisive(settings: DetectorConfig) -> dict[str, Any]:
+    """The settings that decide what the detector is, as JSON values: without paths."""
+    kept = settings.model_dump(mode="json", exclude={"names"})
+    return kept | ({"weights": "file"} if settings.weights not in ("train", "random") else {})
+
+
+def judged(last: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of validation in the row of an epoch."""
+    return {k.removeprefix("val_"): v for k, v in last.items() if k.startswith("val_")}

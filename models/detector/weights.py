@@ -1,0 +1,116 @@
+"""Detectors from weights: random, those of our own files, and those that others publish.
+
+How many objects and attributes a state dict knows, and every shape, is settled before memory is
+taken for a network: files come from anywhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.backbone.network import BackboneError, load_strict
+from models.detector.c4.keys import load_c4
+from models.detector.fpn import build_detector, current_names
+from models.detector.pyramid import PUBLISHED
+
+LARGEST = 100_000  # names of one kind, and any size: no detector comes near
+CLASSES = ("roi_heads.box_predictor.cls_score.weight",)
+
+# Tensors with a row per attribute; those of C4 have one more, for "no attribute".
+FPN_ATTRIBUTES = ("roi_heads.attribute_predictor.scores.weight",)
+C4_ATTRIBUTES = (
+    "roi_heads.box_predictor.attr_linear2.weight",
+    "roi_heads.box_predictor.attr_score.weight",
+)
+
+
+def seeded_detector(
+    architecture: str,
+    object_names: Sequence[str],
+    attribute_names: Sequence[str],
+    seed: int,
+    **sizes: Any,
+) -> nn.Module:
+    """`build_detector` with seeded random weights; the global random state is untouched."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build_detector(architecture, object_names, attribute_names, **sizes)
+
+
+def own_detector(
+    architecture: str,
+    object_names: Sequence[str],
+    attribute_names: Sequence[str],
+    sizes: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+) -> nn.Module:
+    """The detector of one of our own files, in evaluation mode.
+
+    Raises BackboneError for sizes out of range, and for weights that do not fit them.
+    """
+    large = [name for name, value in sizes.items() if largest(value) > LARGEST]
+    if large:
+        raise BackboneError(f"sizes out of range: {', '.join(large)}")
+    try:
+        with torch.device("meta"):  # nothing is allocated before names and shapes are known to fit
+            load_strict(
+                build_detector(architecture, object_names, attribute_names, **sizes),
+                {name: torch.empty(value.shape) for name, value in state.items()},
+            )
+        network = build_detector(architecture, object_names, attribute_names, **sizes)
+        load_strict(network, state)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise BackboneError(str(error).splitlines()[0]) from None
+    return network.eval()
+
+
+def known_names(architecture: str, state: Mapping[str, Tensor]) -> tuple[int, int]:
+    """How many objects and attributes a state dict of others knows, without the "none" of each.
+
+    Raises BackboneError where it has no class scores, and for numbers that cannot be meant.
+    """
+    bottom_up = architecture == "c4_resnet101"
+    objects = rows(state, CLASSES)
+    attributes = rows(state, C4_ATTRIBUTES if bottom_up else FPN_ATTRIBUTES)
+    if objects < 2:
+        raise BackboneError(
+            f"no weights of a detector {architecture}: {CLASSES[0]} is missing or empty"
+        )
+    if max(objects, attributes) > LARGEST:
+        raise BackboneError(f"{max(objects, attributes):,} names; allowed are at most {LARGEST:,}")
+    return objects - 1, max(attributes - bottom_up, 0)
+
+
+def foreign_detector(
+    architecture: str,
+    state: Mapping[str, Tensor],
+    object_names: Sequence[str],
+    attribute_names: Sequence[str],
+    sizes: Mapping[str, Any],
+) -> nn.Module:
+    """A detector in evaluation mode that holds a state dict of others.
+
+    c4_resnet101: of either public conversion, its sizes read from the shapes; fpn_resnet50: of
+    torchvision's fasterrcnn_resnet50_fpn, with any number of classes; fpn_resnet18: of `sizes`.
+    Raises BackboneError with the missing, unexpected and ill-shaped names, ValueError for sizes.
+    """
+    if architecture == "c4_resnet101":
+        return load_c4(state, object_names, attribute_names)
+    used = asdict(PUBLISHED) if architecture == "fpn_resnet50" else dict(sizes)
+    return own_detector(architecture, object_names, attribute_names, used, current_names(state))
+
+
+def rows(state: Mapping[str, Tensor], names: Sequence[str]) -> int:
+    """First size of the tensor under one of the names, perhaps with a prefix; 0 without one."""
+    found = [value for name, value in state.items() if name.endswith(tuple(names)) and value.ndim]
+    return len(found[0]) if found else 0
+
+
+def largest(value: Any) -> float:
+    """The largest number in nested lists, infinite where there is something else."""
+    if isinstance(value, list | tuple):
+        return max(map(largest, value), default=0)
+    return value if isinstance(value, int | float) else float("inf")

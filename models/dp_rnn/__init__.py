@@ -1,0 +1,1 @@
+"""DP-RNN: multi-attention and recurrent visual embedding (Chen et al. 2020)."""

@@ -1,0 +1,165 @@
+"""DP-RNN: captions and images both read by recurrent networks, matched word by object.
+
+Chen and Luo 2020. The word-oriented and the object-oriented model are two networks with weights of
+their own; they are held together because their scores are averaged.
+"""
+
+from collections.abc import Collection
+
+import torch
+from torch import nn
+
+from models.dp_rnn.recurrent import ORDERS
+from models.dp_rnn.tower import PairScores, Side, Tower
+
+TOWERS = {"both": ("word", "object"), "word": ("word",), "object": ("object",)}
+MATCHINGS = ("multi_attention", "scan")
+PHASES = ("matching", "recurrent", "all")
+Sides = list[Side]  # one per tower
+
+
+class DPRNN(nn.Module):
+    """Dual-path recurrent matching of regions and words (Chen and Luo 2020).
+
+    image_dim: D of a region's features; vocabulary_size: V; word_dim: width of a word embedding;
+    dim: K; orientation: both, word or object; matching: multi_attention, or scan, which averages
+    words and objects evenly; recurrent: whether there is a recurrent visual embedding; order:
+    attended, or random (table 1); temperature_objects, temperature_words: lambda_1 of eq. 5,
+    lambda_2 of eq. 8; beta_words, beta_objects: of eq. 10, 11; candidates: d, wrong images per
+    caption that are scored with recurrence in training; position_gate: as in RegionEncoder.
+    Objects and words are L2-normalised wherever they are compared, as in SCAN.
+    Raises ValueError on other names.
+    """
+
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        word_dim: int,
+        dim: int,
+        orientation: str = "both",
+        matching: str = "multi_attention",
+        recurrent: bool = True,
+        order: str = "attended",
+        temperature_objects: float = 9.0,
+        temperature_words: float = 4.0,
+        beta_words: float = 0.3,
+        beta_objects: float = 0.3,
+        candidates: int = 10,
+        position_gate: bool = True,
+    ) -> None:
+        super().__init__()
+        _check("orientation", orientation, TOWERS)
+        _check("matching", matching, MATCHINGS)
+        _check("order", order, ORDERS)
+        self.candidates = candidates
+        sizes = (image_dim, vocabulary_size, word_dim, dim)
+        even = matching == "scan"
+        attention = {
+            "word": (temperature_words, 0.0 if even else beta_words),
+            "object": (temperature_objects, 0.0 if even else beta_objects),
+        }
+        kinds = (position_gate, recurrent, order == "random")
+        self.towers = nn.ModuleDict(
+            {name: Tower(*sizes, name, *attention[name], *kinds) for name in TOWERS[orientation]}
+        )
+        self.recurrence: torch.Tensor  # a buffer: weights are scored the way they were trained
+        self.register_buffer("recurrence", torch.zeros((), dtype=torch.uint8))
+
+    @property
+    def use_recurrence(self) -> bool:
+        """Whether scores are those with the recurrent visual embedding; saved with the weights."""
+        return bool(self.recurrence.item())
+
+    def enter_phase(self, phase: str) -> None:
+        """Set what learns and whether recurrence is used.
+
+        matching: everything but the recurrent embedding, which is not used; recurrent: the
+        recurrent embedding alone; all: everything.
+        Raises ValueError on other names, and without a recurrent embedding on all but matching.
+        """
+        _check("phase", phase, PHASES)
+        modules = [tower.recurrent for tower in self._towers()]
+        if phase != "matching" and None in modules:
+            raise ValueError(f"phase {phase!r} needs a model built with recurrent = True")
+        self.recurrence.fill_(phase != "matching")
+        self.requires_grad_(phase != "recurrent")
+        for module in modules:
+            if module is not None:
+                module.requires_grad_(phase != "matching")
+
+    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+        """Centre and scale region features by the training regions' mean and deviation, (D,)."""
+        for tower in self._towers():
+            tower.image.standardise.fit(mean, deviation)
+
+    def initialise_words(self, matrix: torch.Tensor) -> None:
+        """Start the word embeddings from `matrix` (V, word_dim)."""
+        for tower in self._towers():
+            tower.text.initialise_words(matrix)
+
+    def embed_images(
+        self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
+    ) -> Sides:
+        """Regions (B, R, D) at positions (B, R, 4), `counts` (B,) of them real, per tower."""
+        return [tower.embed_images(features, positions, counts) for tower in self._towers()]
+
+    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Sides:
+        """Padded word ids (B, T) with lengths (B,) on the CPU, per tower."""
+        return [tower.embed_captions(tokens, lengths) for tower in self._towers()]
+
+    def image_vectors(self, images: Sides) -> torch.Tensor:
+        """(N, towers x K), whose products with `caption_vectors` are the towers' S_em together."""
+        each = zip(self._towers(), images, strict=True)
+        return torch.cat([tower.image_sums(side) for tower, side in each], dim=1)
+
+    def caption_vectors(self, captions: Sides) -> torch.Tensor:
+        """(M, towers x K)."""
+        each = zip(self._towers(), captions, strict=True)
+        return torch.cat([tower.caption_sums(side) for tower, side in each], dim=1)
+
+    def score(self, images: Sides, captions: Sides) -> torch.Tensor:
+        """Similarity (N, M) without recurrence, the mean of the towers, in [-1, 1]."""
+        each = zip(self._towers(), images, captions, strict=True)
+        return torch.stack([tower.score(own, other) for tower, own, other in each]).mean(0)
+
+    def score_selected(
+        self, images: Sides, captions: Sides, selected: torch.Tensor
+    ) -> torch.Tensor:
+        """Similarity (M, S) with recurrence of M captions and the images `selected` (M, S).
+
+        The mean of the towers, in [-1, 1].
+        """
+        each = zip(self._towers(), images, captions, strict=True)
+        scores = [tower.score_selected(own, other, selected) for tower, own, other in each]
+        return torch.stack(scores).mean(0)
+
+    def forward(
+        self,
+        features: torch.Tensor,
+        positions: torch.Tensor,
+        counts: torch.Tensor,
+        tokens: torch.Tensor,
+        lengths: torch.Tensor,
+        groups: torch.Tensor,
+    ) -> list[PairScores]:
+        """Scores of a batch of B pairs of groups (B,), of each tower by itself.
+
+        The loss is the sum of the towers' losses (models.dp_rnn.loss): they share no
+        weights, so that each learns as if trained alone.
+        """
+        images = self.embed_images(features, positions, counts)
+        captions = self.embed_captions(tokens, lengths)
+        each = zip(self._towers(), images, captions, strict=True)
+        if not self.use_recurrence:
+            return [tower.all_pairs(own, other) for tower, own, other in each]
+        d = self.candidates
+        return [tower.selected_pairs(own, other, groups, d) for tower, own, other in each]
+
+    def _towers(self) -> list[Tower]:
+        return [tower for tower in self.towers.values() if isinstance(tower, Tower)]
+
+
+def _check(what: str, value: str, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{what} {value!r}: allowed are {', '.join(allowed)}")

@@ -1,0 +1,52 @@
+"""DP-RNN's section of params.yaml."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipeline.runtime.section import Count, Natural, NonNegative, Positive, Section
+from pipeline.training.params import Precision
+
+
+class DPRNNEpochsConfig(Section):
+    """Epochs of the three phases of DP-RNN's training."""
+
+    matching: Natural
+    recurrent: Natural
+    all: Natural
+
+
+class DPRNNTrainingConfig(Section):
+    """Optimisation of DP-RNN; its epochs are those of its phases."""
+
+    epochs: DPRNNEpochsConfig
+    batch_size: Annotated[int, Field(ge=2)]
+    lr: Positive
+    lr_step: Count
+    lr_factor: Annotated[float, Field(gt=0, le=1)]
+    clip: NonNegative
+    precision: Precision
+
+
+class DPRNNConfig(Section):
+    """DP-RNN: widths, matching, recurrence and its early selection, optimisation."""
+
+    dim: Count
+    word_dim: Count
+    word_vectors: Literal["random", "pretrained"]
+    orientation: Literal["both", "word", "object"]
+    matching: Literal["multi_attention", "scan"]
+    recurrent: bool
+    order: Literal["attended", "random"]
+    temperature_objects: Positive
+    temperature_words: Positive
+    beta_words: NonNegative
+    beta_objects: NonNegative
+    candidates: Count
+    validation_shortlist: Count
+    position_gate: bool
+    standardise_images: bool
+    training: DPRNNTrainingConfig
+
+
+CONFIG = DPRNNConfig

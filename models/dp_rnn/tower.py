@@ -1,0 +1,165 @@
+"""One network of DP-RNN: encoders, recurrent visual embedding and one oriented similarity.
+
+Apart from models.dp_rnn.network, because the paper trains two of them that share nothing.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from models.attention.cosines import without_padding
+from models.attention.regions import RegionEncoder
+from models.attention.words import BiGRUEncoder
+from models.dp_rnn.matching import MultiAttention, SelfAttention, pair_products
+from models.dp_rnn.recurrent import (
+    RecurrentVisualEmbedding,
+    attended_order,
+    content_codes,
+    random_order,
+)
+from models.layers.linear import at_least_float32
+
+
+class Side(NamedTuple):
+    """Images or captions as a tower compares them.
+
+    vectors: (N, L, K) unit vectors of objects or words; lengths: (N,) how many of the L exist, on
+    the vectors' device; codes: (N,) int64, what a random order is drawn from.
+    """
+
+    vectors: torch.Tensor
+    lengths: torch.Tensor
+    codes: torch.Tensor
+
+
+class PairScores(NamedTuple):
+    """Scores (B, B), images in rows, 0 where not computed, and what was, (B, B) bool."""
+
+    scores: torch.Tensor
+    computed: torch.Tensor
+
+
+class Tower(nn.Module):
+    """One oriented network.
+
+    image_dim: D; vocabulary_size: V; word_dim: width of a word embedding; dim: K; orientation:
+    word or object; temperature, beta: of models.dp_rnn.matching.MultiAttention; position_gate: of
+    RegionEncoder; recurrent: whether there is a recurrent embedding; random: whether its order is.
+    """
+
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        word_dim: int,
+        dim: int,
+        orientation: str,
+        temperature: float,
+        beta: float,
+        position_gate: bool,
+        recurrent: bool,
+        random: bool,
+    ) -> None:
+        super().__init__()
+        self.random = random
+        self.image = RegionEncoder(image_dim, dim, position_gate)
+        self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
+        self.match = MultiAttention(dim, orientation, temperature, beta)
+        # the object-oriented similarity gives word weights no gradient: there they stay even
+        self.even = SelfAttention(dim, 0.0)
+        self.recurrent = RecurrentVisualEmbedding(dim) if recurrent else None
+
+    def embed_images(
+        self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
+    ) -> Side:
+        """Regions (B, R, D) at positions (B, R, 4), `counts` (B,) of them real."""
+        return self._side(self.image(features, positions), features, counts)
+
+    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Side:
+        """Padded word ids (B, T) with lengths (B,) on the CPU."""
+        return self._side(self.text(tokens, lengths), tokens, lengths)
+
+    def _side(self, vectors: torch.Tensor, inputs: torch.Tensor, lengths: torch.Tensor) -> Side:
+        unit = functional.normalize(at_least_float32(vectors), dim=-1)
+        lengths = lengths.to(inputs.device)
+        codes = content_codes(inputs, lengths) if self.random else torch.zeros_like(lengths)
+        return Side(unit, lengths, codes)
+
+    def score(self, images: Side, captions: Side) -> torch.Tensor:
+        """Similarity (N, M) of all pairs, without recurrence."""
+        with torch.autocast(images.vectors.device.type, enabled=False):
+            return self.match(images.vectors, images.lengths, captions.vectors, captions.lengths)
+
+    def image_sums(self, images: Side) -> torch.Tensor:
+        """Sum of an image's objects, (N, K): S_em (eq. 16) is its product with `caption_sums`."""
+        return without_padding(images.vectors, images.lengths).sum(1)
+
+    def caption_sums(self, captions: Side) -> torch.Tensor:
+        """Sum of a caption's words times their weights, (M, K)."""
+        return self._relevant_words(captions).sum(1)
+
+    def _relevant_words(self, captions: Side) -> torch.Tensor:
+        """a_j w_j (M, T, K), zero in the padding: P(i, j) (eq. 14) is its product with o_i."""
+        weigh = self.match.attention if self.match.by_words else self.even
+        return captions.vectors * weigh(captions.vectors, captions.lengths)[..., None]
+
+    def score_selected(self, images: Side, captions: Side, selected: torch.Tensor) -> torch.Tensor:
+        """Similarity (M, S) with recurrence of M captions and the images `selected` (M, S).
+
+        Raises ValueError when the tower has no recurrent embedding.
+        """
+        if self.recurrent is None:
+            raise ValueError("this model was built without a recurrent visual embedding")
+        with torch.autocast(images.vectors.device.type, enabled=False):
+            order = self.order(images, captions, selected).flatten(0, 1)
+            objects = self.recurrent(images.vectors, images.lengths, selected.flatten(), order)
+            objects = functional.normalize(objects.unflatten(0, selected.shape), dim=-1)
+            counts = images.lengths[selected]
+            return self.match.chosen(objects, counts, captions.vectors, captions.lengths)
+
+    @torch.no_grad()
+    def order(self, images: Side, captions: Side, selected: torch.Tensor) -> torch.Tensor:
+        """Object numbers (M, S, R) in the order in which they are read for each caption."""
+        counts = images.lengths[selected]
+        if self.random:
+            codes = images.codes[selected], captions.codes[:, None]
+            return random_order(*codes, counts, images.vectors.shape[1])
+        objects, words = images.vectors[selected], self._relevant_words(captions)
+        relations = pair_products(objects, words, counts, captions.lengths)
+        return attended_order(relations, counts, captions.lengths[:, None])
+
+    def all_pairs(self, images: Side, captions: Side) -> PairScores:
+        """A batch's scores without recurrence: every pair is computed."""
+        scores = self.score(images, captions)
+        return PairScores(scores, torch.ones_like(scores, dtype=torch.bool))
+
+    def selected_pairs(
+        self, images: Side, captions: Side, groups: torch.Tensor, candidates: int
+    ) -> PairScores:
+        """A batch's scores with recurrence, of true pairs and `candidates` images per caption."""
+        with torch.no_grad(), torch.autocast(groups.device.type, enabled=False):
+            early = self.image_sums(images) @ self.caption_sums(captions).T
+            selected, valid = select_early(early, groups, candidates)
+        chosen = self.score_selected(images, captions, selected).masked_fill(~valid, 0.0)
+        empty = chosen.new_zeros(early.shape)
+        # added, not put: a column without enough candidates may name its own image twice
+        scores = empty.scatter_add(0, selected.T, chosen.T)
+        return PairScores(scores, empty.scatter_add(0, selected.T, valid.T.to(empty.dtype)) > 0)
+
+
+def select_early(
+    early: torch.Tensor, groups: torch.Tensor, candidates: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """For each caption its image and the `candidates` others of the largest early scores.
+
+    early: (B, B) S_em, images in rows; groups: (B,), images of the caption's group are no
+    candidates. Returns images (B, S), the true one first, and which of them are valid (B, S):
+    a caption may have fewer candidates than asked for.
+    """
+    own = torch.arange(len(groups), device=early.device)[:, None]
+    others = early.masked_fill(groups[:, None] == groups[None, :], -torch.inf).T
+    best = others.topk(min(candidates, len(groups) - 1), dim=1)
+    valid = torch.cat([torch.ones_like(own, dtype=torch.bool), best.values > -torch.inf], dim=1)
+    return torch.cat([own, best.indices], dim=1), valid

@@ -1,0 +1,148 @@
+"""Training batches that are drawn by image, with augmentation and prepared ahead of the step.
+
+The dual-path network classifies images, so an epoch is a pass over the images and not over the
+captions. Everything random follows from the seed, the epoch and the step, so that an interrupted
+epoch is taken up in its middle with the same bytes.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipeline.inputs.batches import Split
+from pipeline.runtime.errors import WorkbenchError, listing
+
+AHEAD = 3  # batches in preparation while one is trained on
+
+
+@dataclass(frozen=True)
+class ImageBatch:
+    """B images, each with one caption.
+
+    images: (B, D) float32 features or (B, 3, S, S) uint8 pixels; captions: (B, S) word ids in
+    slots, or whatever the caption source gives first; groups: (B,) integers, equal where images
+    and captions are not each other's negatives; labels: (B,) class numbers of the instance loss.
+    """
+
+    images: torch.Tensor
+    captions: torch.Tensor
+    groups: torch.Tensor
+    labels: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def to(self, device: torch.device) -> "ImageBatch":
+        """The same batch on a device."""
+        parts = (self.images, self.captions, self.groups, self.labels)
+        return ImageBatch(*(part.to(device) for part in parts))
+
+
+class ImageBatches:
+    """Training batches: every epoch holds every image of a split once, with one of its captions.
+
+    The caption is drawn anew in every epoch; an image without captions of its own gets one of its
+    group. A source that offers `augmented(rows, generator)` (models.dual_path.pixels.PixelRows,
+    models.dual_path.slots.SlotRows) is asked for it; others are called with the rows.
+
+    split: where images and captions come from; size: images per batch; seed: with the numbers of
+    epoch and step it alone decides everything random; labels: (N,) classes of the images, such as
+    pseudo classes; None: one class per group. ahead: whether batches are prepared in a thread.
+    classes: how many classes there are.
+    A last batch of a single image, which has no negatives, is left out.
+    Raises WorkbenchError when the split has fewer than two images, for groups without a caption,
+    and when the labels are not N classes from 0 on.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        size: int,
+        seed: int,
+        labels: np.ndarray | None = None,
+        ahead: bool = True,
+    ) -> None:
+        images = len(split.image_ids)
+        if images < 2:
+            raise WorkbenchError(f"{images} training images: at least 2 are needed to train")
+        self.split, self.size, self.seed, self.ahead = split, size, seed, ahead
+        self.steps = images // size + (images % size > 1)
+        self.groups = np.unique(split.image_groups, return_inverse=True)[1]
+        self.labels = self.groups if labels is None else np.asarray(labels, np.int64)
+        if self.labels.shape != (images,) or self.labels.min() < 0:
+            raise WorkbenchError(
+                f"{self.labels.shape} class labels from {self.labels.min(initial=0)} on for "
+                f"{images} training images: one label from 0 on is needed for each"
+            )
+        self.classes = int(self.labels.max()) + 1
+        self.captions = _captions_of_images(split, self.groups)
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[ImageBatch]:
+        """The batches of an epoch (from 0), from number `first` on."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
+        steps = range(first, self.steps)
+        if not self.ahead:
+            yield from (self.batch(order, epoch, step) for step in steps)
+            return
+        waiting: deque[Future[ImageBatch]] = deque()
+        pool = ThreadPoolExecutor(1)
+        try:
+            for step in steps:
+                waiting.append(pool.submit(self.batch, order, epoch, step))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def batch(self, order: np.ndarray, epoch: int, step: int) -> ImageBatch:
+        """Batch number `step` of an epoch whose images come in `order` (N,)."""
+        rows = order[step * self.size : (step + 1) * self.size]
+        # 1 + step: numpy takes [seed, epoch, 0] for [seed, epoch], which has made the order
+        generator = np.random.default_rng([self.seed, epoch, 1 + step])
+        choices = generator.random(len(rows))
+        captions = np.array(
+            [
+                self.captions[row][int(u * len(self.captions[row]))]
+                for row, u in zip(rows, choices, strict=True)
+            ]
+        )
+        return ImageBatch(
+            _drawn(self.split.images, rows, generator),
+            _drawn(self.split.captions, captions, generator)[0],
+            torch.from_numpy(self.groups[rows]),
+            torch.from_numpy(self.labels[rows]),
+        )
+
+
+def _drawn(source: Any, rows: np.ndarray, generator: np.random.Generator) -> torch.Tensor:
+    """What a source gives for training, with its augmentation where it has one."""
+    if hasattr(source, "augmented"):
+        return source.augmented(rows, generator)
+    return source(rows)
+
+
+def _captions_of_images(split: Split, groups: np.ndarray) -> list[np.ndarray]:
+    """For each of N images the caption rows it may be trained with."""
+    own = _rows_by(split.described, len(groups))
+    of_group = _rows_by(groups[split.described], int(groups.max()) + 1)
+    bare = [number for number, rows in enumerate(of_group) if not len(rows)]
+    if bare:
+        names = np.unique(split.image_groups)[bare]
+        raise WorkbenchError(
+            f"{len(bare)} groups of training images have no caption: {listing(names)}",
+            "give each group a caption or remove its images from the corpus",
+        )
+    return [rows if len(rows) else of_group[group] for rows, group in zip(own, groups, strict=True)]
+
+
+def _rows_by(keys: np.ndarray, count: int) -> list[np.ndarray]:
+    """The places of each key 0 to count - 1 in `keys`, in their order."""
+    order = np.argsort(keys, kind="stable")
+    return np.split(order, np.searchsorted(keys[order], np.arange(1, count)))

@@ -1,0 +1,71 @@
+"""Classes of the instance loss from K-means clusters of features (Zheng et al. 2020, table 5)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+
+from models.dual_path.classes import PseudoClasses
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.statistics.kmeans import Clustering, count_distinct, kmeans
+from pipeline.storage.features import FeatureFile
+
+
+def by_cluster(
+    images: pd.DataFrame,
+    features: FeatureFile,
+    k: int,
+    initialisation: str,
+    iterations: int,
+    tolerance: float,
+    seed: int,
+    device: torch.device,
+) -> PseudoClasses:
+    """A class per K-means cluster of the features of the images (N rows), the training split.
+
+    k to seed: as for `clustering.kmeans`. Clusters that stay empty, because fewer vectors than k
+    differ, become no class; attributes say how many. Raises WorkbenchError when k exceeds N, for
+    images without features and for features that are no vectors.
+    """
+    if k > len(images):
+        raise WorkbenchError(
+            f"pseudo_classes.k = {k}, but there are {len(images):,} training images",
+            f"set it to {len(images)} or less in params.yaml",
+        )
+    points = vectors(features, images["image_id"].tolist()).to(device)
+    found = kmeans(points, k, initialisation, iterations, tolerance, seed)
+    attributes = {"source": "kmeans", "features_sha256": features.sha256}
+    present, classes = np.unique(found.labels.cpu().numpy(), return_inverse=True)
+    return PseudoClasses(
+        image_ids=images["image_id"].tolist(),
+        classes=classes.astype(np.int64),
+        centres=found.centres.cpu().numpy()[present],
+        inertia=found.inertia,
+        attributes={**attributes, **outcome(found, points)},
+    )
+
+
+def vectors(features: FeatureFile, image_ids: Sequence[str]) -> torch.Tensor:
+    """(N, D) features of N images as stored, checked against their digest."""
+    if len(features.shape()) != 2:
+        raise WorkbenchError(
+            f"{features.path}: features of shape {features.shape()}; K-means takes one vector per "
+            "image"
+        )
+    rows = features.rows(image_ids)
+    features.verify("features")
+    return torch.from_numpy(features.read(rows))
+
+
+def outcome(found: Clustering, points: torch.Tensor) -> dict[str, int | float]:
+    """How a clustering of points (N, D) ended, for the header of the file."""
+    distinct = {"distinct_vectors": count_distinct(points)} if found.empty else {}
+    return distinct | {
+        "clusters": len(found.sizes),
+        "empty": found.empty,
+        "inertia": found.inertia[-1],
+        "iterations": len(found.reseeded),
+        "reseeded": sum(found.reseeded),
+        "converged": int(found.converged),
+    }

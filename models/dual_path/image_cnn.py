@@ -1,0 +1,77 @@
+"""The image CNN of the dual path: the network behind the cached features, trained on from there."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from models.backbone.file import ImageNetwork, check_size, read_network
+from models.backbone.network import classifier, cut, weights_digest
+from models.dual_path.network import DualPath
+from models.dual_path.pixels import pixel_preprocessing
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile
+
+Architecture = dict[str, int | float | str]
+
+
+@dataclass(frozen=True)
+class ImageCNN:
+    """The network behind the features, and what `build` makes it from."""
+
+    image_cnn: nn.Module
+    architecture: Architecture
+
+
+def open_network(path: Path, features: FeatureFile, crop: int | None = None) -> ImageCNN:
+    """The network that made the features; WorkbenchError when the file is another one's, and when
+    it cannot be trained on crops of crop x crop pixels."""
+    network = read_network(path)
+    if not made(network, features.attributes):
+        raise WorkbenchError(
+            f"{path}: not the network that made {features.path}",
+            "bring both up to date with: dvc repro",
+        )
+    if crop is not None:
+        check_size(network.backbone, crop, "dual_path.crop")
+    crops, settings = network.preprocessing, network.settings
+    found: Architecture = {
+        "image_model": settings["model"],
+        "image_layers": ",".join(settings["layers"]),
+        "image_pool": settings["pool"],
+        "image_resize": crops.resize,
+        "image_crop": crops.crop,
+        "image_dim": network.width,
+    }
+    return ImageCNN(network.backbone, found)
+
+
+def made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
+    """Whether a feature file with these attributes is of this network, pooling and sizes too."""
+    try:
+        settings = json.loads(str(attributes.get("params")))
+    except ValueError:
+        return False
+    same: bool = weights_digest(network.backbone) == attributes.get("weights_sha256")
+    return same and settings == network.settings
+
+
+def build(
+    image_model: str,
+    image_layers: str,
+    image_pool: str,
+    image_resize: int,
+    image_crop: int,
+    image_cnn: nn.Module | None = None,
+    slots: int = 0,
+    **sizes: Any,
+) -> DualPath:
+    """The network of a checkpoint's architecture; image_cnn: None makes it without its weights."""
+    if image_cnn is None:
+        layers = image_layers.split(",")
+        image_cnn, _ = cut(classifier(image_model, 0), layers, image_pool, image_crop)
+    crops = pixel_preprocessing(image_model, image_resize, image_crop)
+    return DualPath(**sizes, image_cnn=image_cnn, mean=crops.mean, deviation=crops.std)

@@ -1,0 +1,116 @@
+"""The instance loss: every image with its captions is a class, and both branches must name it.
+
+One classifier serves both branches (Zheng et al. 2020, section 4.2), so that their features share
+a space. It grows with the data, to 113,287 x 2,048 on MS-COCO (928 MB), hence one matrix product
+for both branches: its gradient, as large again, is made once and not once per branch.
+"""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from models.layers.linear import at_least_float32
+
+FORMS = ("separate", "sum")
+
+
+class InstanceLoss(nn.Module):
+    """Softmax over C classes of image and caption features, eq. 5 to 8, or of their sum, eq. 11-12.
+
+    classes: C; dim: K, width of the features; instance: separate, one loss per branch, or sum, the
+    paper's ablation; sampled: 0 for the full softmax, else how many classes that are not in the
+    batch are drawn at every step to stand for all others; sparse: whether the classifier's gradient
+    then is sparse (rows of the sample alone), which takes an optimiser without momentum, weight
+    decay and clipping.
+
+    The classifier `weight` (C, K) has no bias, as in eq. 5, and starts from Glorot's uniform
+    values. Raises ValueError on another form and on numbers out of range.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        dim: int,
+        instance: str = "separate",
+        sampled: int = 0,
+        sparse: bool = True,
+    ) -> None:
+        super().__init__()
+        if instance not in FORMS:
+            raise ValueError(f"instance {instance!r}: allowed are {', '.join(FORMS)}")
+        if classes < 1 or dim < 1 or sampled < 0:
+            raise ValueError(
+                f"{classes} classes of width {dim}, {sampled} sampled: allowed are 1 and more "
+                "classes, 1 and more for the width, 0 and more sampled"
+            )
+        self.instance, self.sampled, self.sparse = instance, sampled, sparse
+        self.weight = nn.Parameter(torch.empty(classes, dim))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(
+        self, images: torch.Tensor, captions: torch.Tensor, labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Loss of the images and loss of the captions, two scalars, at least float32.
+
+        images, captions: (B, K), row b of both belongs to class labels[b]; labels: (B,) int64 in
+        [0, C). The paper writes the loss of one sample; here it is the mean over the batch. For
+        the form `sum` both scalars are half of eq. 12, so that weights of 1 and 1 give eq. 12.
+        """
+        # bf16 would copy the whole classifier to a second type
+        with torch.autocast(images.device.type, enabled=False):
+            images, captions = at_least_float32(images), at_least_float32(captions)
+            if self.instance == "sum":
+                half = self.classify(images + captions, labels).mean() / 2
+                return half, half
+            both = torch.cat([images, captions])
+            image_loss, caption_loss = self.classify(both, labels.repeat(2)).view(2, -1).mean(1)
+            return image_loss, caption_loss
+
+    def classify(self, features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """-log P(label) of each row (F,). features: (F, K); labels: (F,), may repeat."""
+        if not self.sampled:
+            return functional.cross_entropy(features @ self.weight.T, labels, reduction="none")
+        own = labels.unique()
+        drawn = self.draw(own)
+        chosen = torch.cat([own, drawn])
+        rows = functional.embedding(chosen, self.weight, sparse=self.sparse)
+        logits = features @ rows.T + self.correction(len(own), len(drawn), features)
+        columns = torch.searchsorted(own, labels)
+        return functional.cross_entropy(logits, columns, reduction="none")
+
+    def correction(self, own: int, drawn: int, like: torch.Tensor) -> torch.Tensor:
+        """(own + drawn,) what is added to the logits: minus the log-probability of being there.
+
+        Classes of the batch are there for certain: 0. Of the others `drawn` of C - own are, all
+        equally likely, so each stands for (C - own) / drawn. The constant would vanish in the
+        softmax if it were added to every class; it is not, so it matters. With it the sampled sum
+        of exponentials has the full one as its expectation.
+        """
+        added = like.new_zeros(own + drawn)
+        if drawn:
+            added[own:] = math.log((len(self.weight) - own) / drawn)
+        return added
+
+    def draw(self, own: torch.Tensor) -> torch.Tensor:
+        """(min(sampled, C - U),) different classes, none of the U in `own` (U,), which is sorted.
+
+        Drawn uniformly from torch's global CPU generator, on every device, so that a run resumed
+        with that generator's state draws the same classes.
+        """
+        others = len(self.weight) - len(own)
+        ranks = distinct_integers(min(self.sampled, others), others).to(own.device)
+        # the r-th class that is not in `own`: as many of `own` come before it as lie below it
+        before = own - torch.arange(len(own), device=own.device)
+        return ranks + torch.searchsorted(before, ranks, right=True)
+
+
+def distinct_integers(count: int, limit: int) -> torch.Tensor:
+    """(count,) different integers of [0, limit), every set equally likely; time as for `count`."""
+    if 2 * count > limit:
+        return torch.randperm(limit)[:count]
+    found = torch.empty(0, dtype=torch.int64)
+    while len(found) < count:
+        found = torch.cat([found, torch.randint(limit, (2 * (count - len(found)),))]).unique()
+    return found[torch.randperm(len(found))[:count]]

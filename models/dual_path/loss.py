@@ -1,0 +1,45 @@
+"""The loss of the dual path: ranking and instance terms on the same vectors, weighted by phase."""
+
+import torch
+from torch import nn
+
+from models.dual_path.instance import InstanceLoss
+from models.layers.linear import unit_rows
+from models.losses.ranking import RankingLoss
+
+
+class DualPathLoss(nn.Module):
+    """Weighted sum of ranking and instance losses (Zheng et al. 2020, eq. 9).
+
+    ranking: on cosines (eq. 4), with its mean over the batch, so that a weight means the same at
+    every batch size; instance: on the vectors as they are (eq. 5 to 8).
+    """
+
+    def __init__(self, ranking: RankingLoss, instance: InstanceLoss) -> None:
+        super().__init__()
+        self.ranking, self.instance = ranking, instance
+
+    def forward(
+        self,
+        images: torch.Tensor,
+        captions: torch.Tensor,
+        groups: torch.Tensor,
+        labels: torch.Tensor,
+        weights: tuple[float, float, float],
+    ) -> torch.Tensor:
+        """The loss of one batch, a scalar.
+
+        images, captions: (B, K), row b of both a pair; groups: (B,), equal where pairs are not each
+        other's negatives; labels: (B,) classes; weights: of the ranking term and of the instance
+        terms of images and captions (lambda_1 to lambda_3). A term of weight 0 is left out.
+        """
+        ranking, image_instance, text_instance = weights
+        total = images.new_zeros((), dtype=torch.float32)
+        if ranking:
+            with torch.autocast(images.device.type, enabled=False):
+                scores = unit_rows(images) @ unit_rows(captions).T
+            total = total + ranking * self.ranking(scores, groups)
+        if image_instance or text_instance:
+            of_images, of_captions = self.instance(images, captions, labels)
+            total = total + image_instance * of_images + text_instance * of_captions
+        return total

@@ -1,0 +1,164 @@
+"""The dual-path network: an image CNN and a text CNN into one space, trainable from pixels.
+
+The image CNN is the very network that extracts image features, so that training can begin on
+cached features and go on from pixels with the same weights and the same results.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from models.dual_path.text_cnn import TextCNN
+from models.layers.linear import unit_rows
+from models.layers.standardise import Standardise
+
+PARTS = ("text", "words", "image_head", "image_cnn")
+
+
+class DualPath(nn.Module):
+    """Two CNNs with equal heads, FC, batch norm, ReLU, dropout, FC (Zheng et al. 2020, figure 2).
+
+    Both give vectors f (B, K) for the instance loss; divided by their norms they are compared by
+    cosine (section 6.2). Images are features (B, D) of the image CNN, or pixels (B, 3, S, S) uint8,
+    which go through it first.
+
+    image_dim: D of the image CNN's features; vocabulary_size, word_dim, text_pool: as in TextCNN;
+    text_cnn, text_width: its depth and width; hidden: width between the two FC layers of a head;
+    dim: K (2048 and 2048 in the paper); dropout: share of hidden activations set to zero in
+    training (0.75); flip: in evaluation f of pixels is the mean of the picture's and its mirror
+    image's (section 6.2); image_cnn: normalised images (B, 3, S, S) to (B, D), such as
+    models.backbone.network.Backbone, or None: features only; mean, deviation: by which its inputs,
+    in [0, 1], are normalised, per channel RGB.
+    """
+
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        word_dim: int,
+        text_cnn: str,
+        text_width: int,
+        hidden: int,
+        dim: int,
+        text_pool: str = "max",
+        dropout: float = 0.75,
+        flip: bool = True,
+        image_cnn: nn.Module | None = None,
+        mean: Iterable[float] = (0.485, 0.456, 0.406),
+        deviation: Iterable[float] = (0.229, 0.224, 0.225),
+    ) -> None:
+        super().__init__()
+        self.pixel_mean: torch.Tensor
+        self.pixel_deviation: torch.Tensor
+        self.frozen: tuple[str, ...] = ()
+        self.text = TextCNN(vocabulary_size, word_dim, text_cnn, text_width, text_pool)
+        self.text_head = head(self.text.outputs, hidden, dim, dropout)
+        self.image_standardise = Standardise(image_dim)
+        self.image_head = head(image_dim, hidden, dim, dropout)
+        self.image_cnn, self.flip = image_cnn, flip
+        if image_cnn is not None:
+            image_cnn.to(memory_format=torch.channels_last)
+        self.register_buffer("pixel_mean", 255 * torch.tensor(tuple(mean)).view(3, 1, 1))
+        self.register_buffer("pixel_deviation", 255 * torch.tensor(tuple(deviation)).view(3, 1, 1))
+        self.trainable(PARTS)
+
+    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+        """Centre and scale image features by the training images' mean and deviation, (D,) each.
+
+        Constant features are centred and not scaled.
+        """
+        self.image_standardise.fit(mean, deviation)
+
+    def initialise_words(self, matrix: torch.Tensor) -> None:
+        """Start the word vectors from `matrix` (V, word_dim)."""
+        self.text.initialise_words(matrix)
+
+    def trainable(self, parts: Iterable[str]) -> None:
+        """Train the named parts of PARTS; the others are frozen, until this is called again.
+
+        text: the text CNN and its head; words: its word lookup; image_head; image_cnn. A frozen
+        part gets no gradients and stays in evaluation mode under train(): its batch norms keep
+        their statistics and its dropout is off. An absent image CNN may be named.
+        Raises ValueError for an unknown part.
+        """
+        chosen = set(parts)
+        unknown = sorted(chosen - set(PARTS))
+        if unknown:
+            raise ValueError(f"part {unknown[0]!r}: allowed are {', '.join(PARTS)}")
+        self.frozen = tuple(part for part in PARTS if part not in chosen)
+        for part in PARTS:
+            for module in self.modules_of(part):
+                module.requires_grad_(part in chosen)
+        self.train(self.training)
+
+    def modules_of(self, part: str) -> list[nn.Module]:
+        """The modules whose weights belong to one of PARTS; none where there is no image CNN."""
+        found: dict[str, list[nn.Module | None]] = {
+            "text": [self.text.blocks, self.text_head],
+            "words": [self.text.words],
+            "image_head": [self.image_head],
+            "image_cnn": [self.image_cnn],
+        }
+        return [module for module in found[part] if module is not None]
+
+    def train(self, mode: bool = True) -> "DualPath":
+        """Set training mode, except for frozen parts."""
+        super().train(mode)
+        for part in self.frozen:
+            for module in self.modules_of(part):
+                module.eval()
+        return self
+
+    def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Pixels (B, 3, S, S) uint8 RGB to the image CNN's features (B, D).
+
+        Raises ValueError when there is no image CNN.
+        """
+        if self.image_cnn is None:
+            raise ValueError("this model has no image CNN: give it image features (B, D)")
+        images = (pixels.float() - self.pixel_mean) / self.pixel_deviation
+        features: torch.Tensor = self.image_cnn(images.to(memory_format=torch.channels_last))
+        return features
+
+    def image_vectors(self, images: torch.Tensor) -> torch.Tensor:
+        """f of features (B, D) or of pixels (B, 3, S, S) uint8: (B, K)."""
+        if images.ndim == 2:
+            return self._image_vectors_of(images)
+        vectors = self._image_vectors_of(self.image_features(images))
+        if self.training or not self.flip:
+            return vectors
+        return (vectors + self._image_vectors_of(self.image_features(images.flip(-1)))) / 2
+
+    def caption_vectors(self, slots: torch.Tensor) -> torch.Tensor:
+        """f of captions as word ids in slots (B, S), 0 where a slot is empty: (B, K)."""
+        vectors: torch.Tensor = self.text_head(self.text(slots))
+        return vectors
+
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        """Features (B, D) or pixels (B, 3, S, S) uint8 to unit rows (B, K)."""
+        return unit_rows(self.image_vectors(images))
+
+    def embed_captions(self, slots: torch.Tensor) -> torch.Tensor:
+        """Word ids (B, S) to unit rows (B, K)."""
+        return unit_rows(self.caption_vectors(slots))
+
+    def forward(
+        self, images: torch.Tensor, slots: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """f of a batch's images and of its captions, (B, K) each, not normalised."""
+        return self.image_vectors(images), self.caption_vectors(slots)
+
+    def _image_vectors_of(self, features: torch.Tensor) -> torch.Tensor:
+        vectors: torch.Tensor = self.image_head(self.image_standardise(features))
+        return vectors
+
+
+def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequential:
+    """FC, batch norm, ReLU, dropout, FC: (B, inputs) to (B, outputs); He's weights, no bias before
+    the batch norm, which would take it away again."""
+    first, last = nn.Linear(inputs, hidden, bias=False), nn.Linear(hidden, outputs)
+    nn.init.kaiming_normal_(first.weight, nonlinearity="relu")
+    nn.init.xavier_uniform_(last.weight)
+    nn.init.zeros_(last.bias)
+    return nn.Sequential(first, nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(dropout), last)

@@ -1,0 +1,122 @@
+"""Images as pixels for a network that is trained on them: crops of decoded and resized files.
+
+A decoded image is kept in memory within a budget, as bytes of its resized size, so that later
+epochs do not wait for decoding. What is kept changes how fast rows come, never their values.
+"""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from PIL import Image
+
+from models.backbone.preprocessing import Preprocessing, check_aspect, preprocessing_of
+from pipeline.corpus.loading import ImageFiles
+from pipeline.inputs.sources import MEMORY_BUDGET
+from pipeline.runtime.errors import WorkbenchError, listing
+
+Pixels = npt.NDArray[np.uint8]
+
+
+def pixel_preprocessing(model: str, resize: int, crop: int) -> Preprocessing:
+    """How images become crops for training a torchvision classifier from pixels.
+
+    resize: length of the shorter side, pixels (256 in Zheng et al. 2020, section 6.2); crop: side
+    of the crops (224). Raises WorkbenchError when the crop does not fit.
+    """
+    if crop > resize:
+        raise WorkbenchError(
+            f"crops of {crop} x {crop} pixels do not fit images whose shorter side is {resize}",
+            "raise resize or lower crop in params.yaml",
+        )
+    return replace(preprocessing_of(model, None, "center"), resize=resize, crop=crop)
+
+
+class PixelRows:
+    """Crops of N images: rows (B,) to uint8 (B, 3, S, S) RGB.
+
+    Called, it cuts the centre, as feature extraction does; `augmented` cuts for training.
+
+    images: table of the corpus; image_ids: N of its images; preprocessing: resize and crop (its
+    normalisation is left to the network); flip: training may mirror a crop (section 6.2; wrong
+    where captions say left and right); workers: decoding threads, 0 for none; budget: bytes of
+    resized images that are kept; max_pixels: larger files are refused before they are decoded.
+    Raises WorkbenchError for images that are not in the table or extremely long.
+    """
+
+    def __init__(
+        self,
+        images: pd.DataFrame,
+        image_ids: Sequence[str],
+        preprocessing: Preprocessing,
+        flip: bool = True,
+        workers: int = 0,
+        budget: int = MEMORY_BUDGET,
+        max_pixels: int | None = None,
+    ) -> None:
+        places = pd.Index(images["image_id"]).get_indexer(pd.Index(image_ids))
+        lost = [name for name, place in zip(image_ids, places, strict=True) if place < 0]
+        if lost:
+            raise WorkbenchError(f"{len(lost)} images are not in the table: {listing(lost)}")
+        table = images.iloc[places]
+        check_aspect(table)
+        self.files = ImageFiles(table, max_pixels)
+        self.preprocessing, self.flip = preprocessing, flip
+        self.left = budget
+        self.kept: dict[int, Pixels] = {}
+        self.lock = threading.Lock()
+        self.pool = ThreadPoolExecutor(workers) if workers else None
+
+    def __call__(self, rows: np.ndarray) -> torch.Tensor:
+        crops = [
+            self.preprocessing.crops(Image.fromarray(image))[0] for image in self.resized(rows)
+        ]
+        return torch.from_numpy(np.stack(crops))
+
+    def augmented(self, rows: np.ndarray, generator: np.random.Generator) -> torch.Tensor:
+        """Random crops, mirrored or not, each equally likely; the generator alone decides."""
+        side = self.preprocessing.crop
+        corners, mirrored = generator.random((len(rows), 2)), generator.random(len(rows)) < 0.5
+        crops = np.empty((len(rows), 3, side, side), np.uint8)
+        for place, image in enumerate(self.resized(rows)):
+            room = np.array(image.shape[:2]) - side + 1
+            top, left = (corners[place] * room).astype(int)
+            cut = image[top : top + side, left : left + side]
+            crops[place] = (cut[:, ::-1] if self.flip and mirrored[place] else cut).transpose(
+                2, 0, 1
+            )
+        return torch.from_numpy(crops)
+
+    def resized(self, rows: np.ndarray) -> list[Pixels]:
+        """B images (H, W, 3) uint8, their shorter side resized.
+
+        Raises WorkbenchError naming those that cannot be read, or changed since they were checked.
+        """
+        run = map if self.pool is None else self.pool.map
+        found = list(run(self._resized, rows.tolist()))
+        problems = [image.message for image in found if isinstance(image, WorkbenchError)]
+        if problems:
+            raise WorkbenchError(
+                listing(problems, 5), "check the files, then run: dvc repro -f prepare_corpus"
+            )
+        return [image for image in found if not isinstance(image, WorkbenchError)]
+
+    def _resized(self, row: int) -> Pixels | WorkbenchError:
+        """One image from memory or from its file, or what is wrong with it."""
+        image = self.kept.get(row)
+        if image is not None:
+            return image
+        try:
+            image = np.array(self.preprocessing.resized(self.files.open(row)))
+        except WorkbenchError as error:  # returned, so that all of a batch can be told together
+            return error
+        with self.lock:
+            if row not in self.kept and image.nbytes <= self.left:
+                self.left -= image.nbytes
+                self.kept[row] = image
+        return image

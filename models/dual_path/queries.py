@@ -1,0 +1,85 @@
+"""Queries of the dual path: words in slots, images as pixels, both as at its scoring."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from models.base.queries import Files, Query, check_aspect
+from models.dual_path.image_cnn import build
+from models.dual_path.model import identity
+from models.dual_path.network import DualPath
+from models.dual_path.pixels import pixel_preprocessing
+from models.dual_path.slots import SlotRows
+from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.runtime.process import say
+from pipeline.search.index import check_words
+from pipeline.storage.checkpoint import Checkpoint
+from pipeline.storage.features import FeatureFile
+
+
+class DualPathQueries:
+    """A models.base.queries.QueryModel; the image CNN is part of the checkpoint."""
+
+    def __init__(
+        self, files: dict[str, Path], checkpoint: Checkpoint, device: torch.device
+    ) -> None:
+        self.vocabulary, self.device = Vocabulary.load(files["text"]), device
+        checkpoint.require(identity(self.vocabulary, FeatureFile(files["features"])))
+        self.network = checkpoint.build(build).to(device)
+        self.sizes = checkpoint.description.architecture
+
+    @torch.inference_mode()
+    def of_words(self, words: Sequence[str], wordnet: Path | None) -> Query:
+        """The query of a text, begun in the first slot and clipped to the slots."""
+        known = [Vocabulary.UNK not in self.vocabulary.encode([word]) for word in words]
+        unknown = check_words(words, known, "the vocabulary")
+        if unknown:
+            say(f"not in the vocabulary, left out: {', '.join(unknown)}")
+        ids = [word for word in self.vocabulary.encode(words) if word != Vocabulary.UNK]
+        slots = SlotRows([ids], int(self.sizes["slots"]), "left")
+        if slots.clipped:
+            say(f"clipped to the first {self.sizes['slots']} words")
+        (first,) = slots(np.array([0]))
+        return Query(self.network.embed_captions(first.to(self.device))[0].cpu().numpy())
+
+    @torch.inference_mode()
+    def of_image(self, image: Image.Image) -> Query:
+        """The query of an image, the mean of it and its mirror image as the network says."""
+        check_aspect(image)
+        resize, crop = int(self.sizes["image_resize"]), int(self.sizes["image_crop"])
+        crops = pixel_preprocessing(str(self.sizes["image_model"]), resize, crop).crops(image)
+        pixels = torch.from_numpy(crops).to(self.device)
+        return Query(self.network.embed_images(pixels)[0].cpu().numpy())
+
+
+def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> DualPathQueries:
+    """The trained model as something that can be searched with."""
+    return DualPathQueries(files, checkpoint, device)
+
+
+def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> CaptionEmbedder:
+    """The trained model as something that embeds lists of words."""
+    vocabulary = Vocabulary.load(files["text"])
+    checkpoint.require(identity(vocabulary, FeatureFile(files["features"])))
+    network = checkpoint.build(build).to(device)
+    slots = int(checkpoint.description.architecture["slots"])
+    return vocabulary_embedder(from_slots(network, slots, device), vocabulary, device)
+
+
+def from_slots(
+    network: DualPath, slots: int, device: torch.device
+) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """A function from tokens (C, T) and lengths (C,) to embeddings (C, K), by slots as in scoring:
+    unknown words are left out, and the rest begins in the first slot."""
+
+    def embed(tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        pairs = zip(tokens.tolist(), lengths.tolist(), strict=True)
+        known = [[w for w in words[:length] if w != Vocabulary.UNK] for words, length in pairs]
+        (first,) = SlotRows(known, slots, "left")(np.arange(len(known)))
+        return network.embed_captions(first.to(device))
+
+    return embed

@@ -1,0 +1,137 @@
+"""SCAN (Lee et al. 2018): an image and a caption are compared by regions and words, not as wholes.
+
+Of everything here only the pooling is SCAN's own: the encoders and the cross attention serve
+DP-RNN as well.
+"""
+
+import torch
+from torch import nn
+
+from models.attention.cosines import attended_cosines, attention_weights, inside, without_padding
+from models.attention.regions import RegionEncoder
+from models.attention.words import BiGRUEncoder
+from models.layers.linear import unit_rows
+
+DIRECTIONS = ("t2i", "i2t")
+POOLINGS = ("mean", "lse")
+
+
+class SCAN(nn.Module):
+    """Stacked cross attention between regions and words (Lee et al. 2018).
+
+    image_dim: D of the region features; vocabulary_size: V; word_dim: width of a word embedding;
+    dim: K of the joint space; direction: t2i, words attend to regions, or i2t, regions to words;
+    pooling of the attending side's cosines: mean or lse (LogSumExp); temperature: lambda_1 of the
+    attention (published: t2i 9, i2t 4); lse: lambda_2 of the pooling (6; i2t 5 or 20), read by lse
+    alone; position_gate: DP-RNN's gate in the region encoder. Raises ValueError on other names.
+    """
+
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        word_dim: int,
+        dim: int,
+        direction: str = "t2i",
+        pooling: str = "mean",
+        temperature: float = 9.0,
+        lse: float = 6.0,
+        position_gate: bool = False,
+    ) -> None:
+        super().__init__()
+        _check("direction", direction, DIRECTIONS)
+        _check("pooling", pooling, POOLINGS)
+        self.direction, self.pooling = direction, pooling
+        self.temperature, self.lse = temperature, lse
+        self.regions = RegionEncoder(image_dim, dim, position_gate)
+        self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
+
+    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+        """Centre and scale region features by the training regions' mean and deviation, (D,)."""
+        self.regions.standardise.fit(mean, deviation)
+
+    def initialise_words(self, matrix: torch.Tensor) -> None:
+        """Start the word embeddings from `matrix` (V, word_dim)."""
+        self.text.initialise_words(matrix)
+
+    def embed_images(
+        self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
+    ) -> torch.Tensor:
+        """Regions (B, R, D), their positions (B, R, 4) and counts (B,) to unit vectors (B, R, K).
+
+        Zeros in the padding. positions: as in models.attention.regions.
+        """
+        return unit_vectors(without_padding(self.regions(features, positions), counts))
+
+    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Padded word ids (B, T) with lengths (B,) on the CPU to unit vectors (B, T, K).
+
+        Zeros in the padding.
+        """
+        return unit_vectors(self.text(tokens, lengths))
+
+    def score(
+        self,
+        regions: torch.Tensor,
+        counts: torch.Tensor,
+        words: torch.Tensor,
+        lengths: torch.Tensor,
+    ) -> torch.Tensor:
+        """Similarity of every image with every caption, (N, M) float32, images in rows.
+
+        regions: (N, R, K) unit vectors with counts (N,); words: (M, T, K) with lengths (M,).
+        Memory: N R M T floats, as many again for gradients; models.attention.scoring calls it in
+        blocks.
+        """
+        if self.direction == "t2i":
+            cosines = attended_cosines(words, regions, lengths, counts, self.temperature)
+            return self._pool(cosines, inside(lengths, words)).T
+        cosines = attended_cosines(regions, words, counts, lengths, self.temperature)
+        return self._pool(cosines, inside(counts, regions))
+
+    def attention(
+        self,
+        regions: torch.Tensor,
+        counts: torch.Tensor,
+        words: torch.Tensor,
+        lengths: torch.Tensor,
+    ) -> torch.Tensor:
+        """Attention weights for pictures, arguments of `score`: (N, M, T, R), words before regions.
+
+        t2i: each word's sum to 1 over the regions; i2t: each region's over the words.
+        """
+        if self.direction == "t2i":
+            weights = attention_weights(words, regions, lengths, counts, self.temperature)
+            return weights.transpose(0, 1)
+        weights = attention_weights(regions, words, counts, lengths, self.temperature)
+        return weights.transpose(2, 3)
+
+    def forward(
+        self,
+        features: torch.Tensor,
+        positions: torch.Tensor,
+        counts: torch.Tensor,
+        tokens: torch.Tensor,
+        lengths: torch.Tensor,
+    ) -> torch.Tensor:
+        """Similarities of a batch's images and captions, (B, B) float32, images in rows."""
+        regions = self.embed_images(features, positions, counts)
+        return self.score(regions, counts, self.embed_captions(tokens, lengths), lengths)
+
+    def _pool(self, cosines: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+        """Cosines (A, B, Q), of which `present` (A, Q) count, to (A, B); 0 where none counts."""
+        if self.pooling == "mean":  # the cosines of padded queries are zero
+            return cosines.sum(2) / present.sum(1, keepdim=True).clamp_min(1)
+        empty = ~present.any(1, keepdim=True)
+        scaled = (self.lse * cosines).masked_fill(~(present | empty)[:, None], float("-inf"))
+        return (scaled.logsumexp(2) / self.lse).masked_fill(empty, 0.0)
+
+
+def unit_vectors(vectors: torch.Tensor) -> torch.Tensor:
+    """Vectors (B, T, K) divided by their L2 norms, at least float32; zeros stay zero."""
+    return unit_rows(vectors.flatten(0, 1)).view(vectors.shape)
+
+
+def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} {value!r}: allowed are {', '.join(allowed)}")

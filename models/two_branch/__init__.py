@@ -1,0 +1,1 @@
+"""The two-branch network with structure-preserving loss (Wang et al. 2016)."""

@@ -1,0 +1,144 @@
+"""Batches in which images and captions have neighbours of their own kind.
+
+Random pairs seldom hold two captions of one image, and then the within-view terms of the
+two-branch loss have nothing to do. So each batch of pairs is filled up with more captions of its
+images and, where images share a group, with more images (Wang et al. 2016, end of section 2.2,
+and section 3.3).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from pipeline.inputs.batches import Split
+from pipeline.runtime.errors import WorkbenchError
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """I images and C captions, each of them once, of at least two groups.
+
+    images: (I, D) features; captions: what the split's caption source gives for C captions, the
+    first of it (C, ...) inputs of the model; image_groups: (I,), caption_groups: (C,) integers,
+    equal where two of them belong together.
+    """
+
+    images: torch.Tensor
+    captions: tuple[torch.Tensor, ...]
+    image_groups: torch.Tensor
+    caption_groups: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.caption_groups)
+
+    def to(self, device: torch.device) -> "Neighbourhood":
+        """The same batch on a device; what follows the captions' inputs stays where it is."""
+        return Neighbourhood(
+            self.images.to(device),
+            (self.captions[0].to(device), *self.captions[1:]),
+            self.image_groups.to(device),
+            self.caption_groups.to(device),
+        )
+
+
+class NeighbourBatches:
+    """Training batches: in every epoch every (image, caption) pair is once the seed of a batch.
+
+    A batch grows from `size` seed pairs: each of their images brings `extra_captions` more
+    captions of its group, each of their groups `extra_images` more images, as far as the group
+    has such that are not in the batch yet. Sizes therefore vary.
+
+    split: where all of it comes from; size: seed pairs per batch; seed: with the epoch's and the
+    step's number it alone decides what is drawn. A last batch of a single pair is left out; any
+    other whose seeds are of one group by chance gets a further seed of another group, since it
+    would have no negatives.
+    Raises WorkbenchError when the split has fewer than two pairs, or pairs of one group only.
+    """
+
+    def __init__(
+        self, split: Split, size: int, seed: int, extra_captions: int = 1, extra_images: int = 1
+    ) -> None:
+        self.split, self.size, self.seed = split, size, seed
+        self.extra_captions, self.extra_images = extra_captions, extra_images
+        pairs = len(split.caption_ids)
+        if pairs < 2:
+            raise WorkbenchError(f"{pairs} training captions: at least 2 are needed to train")
+        names, groups = np.unique(split.image_groups, return_inverse=True)
+        self.images = Members(groups, len(names))
+        self.captions = Members(groups[split.described], len(names))
+        if (self.captions.counts > 0).sum() < 2:
+            name = names[self.captions.groups[0]]
+            raise WorkbenchError(
+                f"all {pairs} training captions belong to one group ({name}): captions of at least "
+                "2 groups are needed to train"
+            )
+        self.steps = pairs // size + (pairs % size > 1)
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[Neighbourhood]:
+        """The batches of an epoch (from 0), from number `first` on."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.captions.groups))
+        for step in range(first, self.steps):
+            # numpy takes [a, b] and [a, b, 0] for the same seed
+            rng = np.random.default_rng([self.seed, epoch, step + 1])
+            yield self.batch(order[step * self.size : (step + 1) * self.size], rng)
+
+    def batch(self, pairs: np.ndarray, rng: np.random.Generator) -> Neighbourhood:
+        """The batch that grows from seed pairs (B,), each named by the row of its caption.
+
+        The seeds come first among the captions, in their order.
+        """
+        images, captions = self.rows(self.with_two_groups(pairs, rng), rng)
+        return Neighbourhood(
+            self.split.images(images),
+            self.split.captions(captions),
+            torch.from_numpy(self.images.groups[images]),
+            torch.from_numpy(self.captions.groups[captions]),
+        )
+
+    def with_two_groups(self, pairs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The seed pairs, and one of another group when they are all of one."""
+        others = self.captions.groups != self.captions.groups[pairs[0]]
+        if others[pairs].any():
+            return pairs
+        return np.append(pairs, rng.choice(np.flatnonzero(others)))
+
+    def rows(self, pairs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the images (I,) and of the captions (C,) of the batch of seed pairs (B,)."""
+        images = np.unique(self.split.described[pairs])
+        groups, members = np.unique(self.images.groups[images], return_counts=True)
+        captions = self.captions.draw(groups, self.extra_captions * members, pairs, rng)
+        neighbours = self.images.draw(groups, np.full_like(groups, self.extra_images), images, rng)
+        return np.append(images, neighbours), np.append(pairs, captions)
+
+
+class Members:
+    """Which rows belong to which group, and random draws from them.
+
+    groups: (N,) group of each row, integers below `count`; counts: (count,) rows per group.
+    """
+
+    def __init__(self, groups: np.ndarray, count: int) -> None:
+        self.groups = groups
+        self.counts = np.bincount(groups, minlength=count)
+        self._rows = np.argsort(groups, kind="stable")
+        self._starts = np.cumsum(self.counts) - self.counts
+
+    def draw(
+        self, groups: np.ndarray, wanted: np.ndarray, taken: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Rows drawn without replacement, `wanted` (G,) of each of G different groups.
+
+        taken: rows that must not be drawn. A group with too few others gives all it has.
+        """
+        counts = self.counts[groups]
+        owner = np.repeat(np.arange(len(groups)), counts)  # place in `groups` of each candidate
+        within = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+        candidates = self._rows[self._starts[groups][owner] + within]
+        free = np.isin(candidates, taken, invert=True)
+        candidates, owner = candidates[free], owner[free]
+        order = np.lexsort((rng.random(len(owner)), owner))
+        owner = owner[order]  # sorted: a group's candidates follow each other, in random order
+        place = np.arange(len(owner)) - np.searchsorted(owner, owner)
+        return candidates[order][place < wanted[owner]]

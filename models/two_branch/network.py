@@ -1,0 +1,86 @@
+"""The two-branch network: vectors of images and of sentences, fixed beforehand, in one space."""
+
+import torch
+from torch import nn
+
+from models.layers.linear import unit_rows
+from models.layers.standardise import Standardise
+
+
+class TwoBranch(nn.Module):
+    """Two perceptrons that end in unit vectors (Wang et al. 2016, sections 2.1 and 3.1).
+
+    Each branch: fully connected, ReLU, dropout, fully connected, batch norm, L2. With hidden = 0
+    the linear variant of section 3.2: one layer, immediately followed by L2.
+
+    image_dim: D of the image features; sentence_dim: E of the sentence vectors; hidden: width of
+    the layer between, 0 for none; dim: K of the joint space; batch_norm: 0 leaves the batch norm
+    out (the linear variant never has one); dropout: probability after the ReLU.
+    """
+
+    def __init__(
+        self,
+        image_dim: int,
+        sentence_dim: int,
+        hidden: int,
+        dim: int,
+        batch_norm: int = 1,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__()
+        self.image_standardise = Standardise(image_dim)
+        self.sentence_standardise = Standardise(sentence_dim)
+        self.image_branch = branch(image_dim, hidden, dim, bool(batch_norm), dropout)
+        self.sentence_branch = branch(sentence_dim, hidden, dim, bool(batch_norm), dropout)
+
+    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+        """Centre and scale image features by the training images' mean and deviation, (D,) each."""
+        self.image_standardise.fit(mean, deviation)
+
+    def standardise_sentences(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+        """Centre and scale sentence vectors by the training captions' mean and deviation (E,)."""
+        self.sentence_standardise.fit(mean, deviation)
+
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        """Image features (B, D) to unit rows (B, K)."""
+        return unit_rows(self.image_branch(self.image_standardise(images)))
+
+    def embed_captions(
+        self, vectors: torch.Tensor, lengths: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Sentence vectors (B, E) to unit rows (B, K); their lengths in words play no part."""
+        return unit_rows(self.sentence_branch(self.sentence_standardise(vectors)))
+
+    def forward(
+        self, images: torch.Tensor, vectors: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Image features (I, D) and sentence vectors (C, E) to unit rows (I, K) and (C, K).
+
+        In training mode a branch with batch norm raises ValueError on a single row, whose variance
+        is not defined; a batch with negatives (models.two_branch.batches) always has two of each.
+        """
+        return self.embed_images(images), self.embed_captions(vectors)
+
+
+def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float) -> nn.Sequential:
+    """The layers of one branch up to its L2 normalisation, from (B, inputs) to (B, dim).
+
+    The paper names no initialisation. The layer before the ReLU has He's weights, which make up
+    for the half that the ReLU cuts off; the last one has Glorot's. Biases are not zero but
+    torch's small random ones: the vector of a sentence without known words is zero, and without
+    a bias its direction, and the gradient of its normalisation, would not be defined.
+    """
+    if not hidden:
+        return nn.Sequential(_glorot(nn.Linear(inputs, dim)))
+    first = nn.Linear(inputs, hidden)
+    nn.init.kaiming_uniform_(first.weight, nonlinearity="relu")
+    # batch norm subtracts the mean, and with it any bias of the layer before
+    last = _glorot(nn.Linear(hidden, dim, bias=not batch_norm))
+    norm = [nn.BatchNorm1d(dim)] if batch_norm else []
+    return nn.Sequential(first, nn.ReLU(), nn.Dropout(dropout), last, *norm)
+
+
+def _glorot(layer: nn.Linear) -> nn.Linear:
+    """The same layer with Glorot's uniform weights."""
+    nn.init.xavier_uniform_(layer.weight)
+    return layer

@@ -1,0 +1,83 @@
+"""VSE as a system: image features and word ids in, a ranking loss, cosines out."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from models.base.model import Settings, TrainingJob
+from models.base.phases import ranking_phases
+from models.base.scoring import score_vectors
+from models.losses.ranking import RankingLoss
+from models.vse.network import VSE
+from pipeline.corpus.vocabulary import Vocabulary, load_word_vectors
+from pipeline.inputs.batches import Batch, PairBatches, Split, read_split
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.sources import FeatureRows, encode_captions, feature_moments, open_vectors
+from pipeline.scores.file import SplitScores
+from pipeline.storage.checkpoint import Checkpoint, feature_identity
+from pipeline.storage.features import FeatureFile
+from pipeline.training.loop import fit
+from pipeline.training.phases import Schedule
+
+
+def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
+    """The network with its first weights, its data and phases; the generators must be seeded."""
+    config, ranking = settings.config, settings.ranking
+    training = config.training
+    used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
+    used |= {"ranking": ranking.model_dump(), "vse": config.model_dump()}
+    vocabulary, features = Vocabulary.load(inputs.text), open_vectors(inputs.features)
+    sizes = {"image_dim": features.shape()[1], "vocabulary_size": len(vocabulary)}
+    sizes |= {"word_dim": config.word_dim, "hidden": config.hidden, "dim": config.dim}
+    model = VSE(**sizes)
+    if config.word_vectors == "pretrained":
+        matrix = load_word_vectors(inputs.text, config.word_dim)
+        model.initialise_words(torch.from_numpy(matrix))
+    train, val = map(splits(inputs, vocabulary, features), ("train", "val"))
+    if config.standardise_images:
+        model.standardise_images(*feature_moments(FeatureRows(features, train.image_ids)))
+    model.to(device)
+    make_loss = partial(RankingLoss, **ranking.model_dump(exclude={"warmup_epochs"}))
+    return TrainingJob(
+        run=partial(
+            fit,
+            model,
+            torch.optim.Adam(model.parameters(), lr=training.lr),
+            ranking_phases(settings.loss, ranking, training.epochs, make_loss, scores_and_groups),
+            PairBatches(train, training.batch_size, settings.seed),
+            lambda: score_vectors(model, val, device),
+            Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
+        ),
+        architecture=sizes,
+        params=used,
+        inputs=identity(vocabulary, features),
+    )
+
+
+def scorer(
+    checkpoint: Checkpoint, inputs: Inputs, device: torch.device
+) -> Callable[[str], SplitScores]:
+    """A function from a split's name to its scores; the sizes come from the checkpoint."""
+    vocabulary, features = Vocabulary.load(inputs.text), open_vectors(inputs.features)
+    checkpoint.require(identity(vocabulary, features))
+    model = checkpoint.build(VSE).to(device)
+    split = splits(inputs, vocabulary, features)
+    return lambda name: score_vectors(model, split(name), device)
+
+
+def splits(inputs: Inputs, vocabulary: Vocabulary, features: FeatureFile) -> Callable[[str], Split]:
+    """A function from a split's name to its images and captions, as features and word ids."""
+    sources = partial(FeatureRows, features), partial(encode_captions, vocabulary)
+    return lambda name: read_split(name, inputs.images, inputs.captions, *sources)
+
+
+def identity(vocabulary: Vocabulary, features: FeatureFile) -> dict[str, str]:
+    """What the weights cannot be used without."""
+    return {"vocabulary_sha256": vocabulary.sha256} | feature_identity(features.attributes)
+
+
+def scores_and_groups(model: VSE, batch: Batch) -> tuple[torch.Tensor, ...]:
+    """(B, B) cosines of a batch's images and captions, and the (B,) groups of its pairs."""
+    return model(batch.images, batch.captions, batch.lengths), batch.groups

@@ -1,0 +1,57 @@
+"""Visual semantic embedding: the plain baseline that the other models are measured against."""
+
+import torch
+from torch import nn
+
+from models.layers.linear import glorot_linear, unit_rows
+from models.layers.standardise import Standardise
+from models.layers.words import GRUEncoder
+
+
+class VSE(nn.Module):
+    """Fixed image features and captions in one space (Sun et al. 2019, section 2.1, eq. 1).
+
+    Images go through one linear layer, captions through a GRU; both are L2-normalised, so that
+    an inner product is a cosine. As in the paper the GRU's state is the embedding; when `hidden`
+    differs from `dim` a linear layer follows it.
+
+    image_dim: D of the image features; vocabulary_size: V; word_dim: width of a word embedding;
+    hidden: width of the GRU's state; dim: K of the joint space.
+    """
+
+    def __init__(
+        self, image_dim: int, vocabulary_size: int, word_dim: int, hidden: int, dim: int
+    ) -> None:
+        super().__init__()
+        self.text = GRUEncoder(vocabulary_size, word_dim, hidden)
+        self.text_projection = nn.Identity() if hidden == dim else glorot_linear(hidden, dim)
+        self.image_projection = glorot_linear(image_dim, dim)
+        self.image_standardise = Standardise(image_dim)
+
+    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+        """Centre and scale image features by the training images' mean and deviation, (D,) each.
+
+        Constant features are centred and not scaled.
+        """
+        self.image_standardise.fit(mean, deviation)
+
+    def initialise_words(self, matrix: torch.Tensor) -> None:
+        """Start the word embeddings from `matrix` (V, word_dim)."""
+        self.text.initialise_words(matrix)
+
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        """Image features (B, D) to unit rows (B, K)."""
+        return unit_rows(self.image_projection(self.image_standardise(images)))
+
+    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Padded word ids (B, T) with lengths (B,) on the CPU to unit rows (B, K)."""
+        return unit_rows(self.text_projection(self.text(tokens, lengths)))
+
+    def forward(
+        self, images: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
+        """Cosine of every image with every caption of a batch, (B, B) float32, images in rows."""
+        left, right = self.embed_images(images), self.embed_captions(tokens, lengths)
+        # bf16 keeps 3 digits of a cosine: too few beside a margin of 0.2
+        with torch.autocast(images.device.type, enabled=False):
+            return left @ right.T

@@ -1,0 +1,20 @@
+"""VSE's section of params.yaml."""
+
+from typing import Literal
+
+from pipeline.runtime.section import Count, Section
+from pipeline.training.params import TrainingConfig
+
+
+class VSEConfig(Section):
+    """The VSE model: widths, word initialisation, optimisation."""
+
+    dim: Count
+    hidden: Count
+    word_dim: Count
+    word_vectors: Literal["random", "pretrained"]
+    standardise_images: bool
+    training: TrainingConfig
+
+
+CONFIG = VSEConfig

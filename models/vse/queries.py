@@ -1,0 +1,27 @@
+"""Queries of VSE: image features and word ids."""
+
+import torch
+
+from models.base.queries import Files, VectorQueries, word_ids
+from models.vse.model import identity
+from models.vse.network import VSE
+from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.storage.checkpoint import Checkpoint
+from pipeline.storage.features import FeatureFile
+
+
+def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> VectorQueries:
+    """The trained model as something that can be searched with."""
+    vocabulary, features = Vocabulary.load(files["text"]), FeatureFile(files["features"])
+    checkpoint.require(identity(vocabulary, features))
+    network = checkpoint.build(VSE)
+    return VectorQueries(network, features, lambda words, _: word_ids(words, vocabulary), device)
+
+
+def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> CaptionEmbedder:
+    """The trained model as something that embeds lists of words."""
+    vocabulary = Vocabulary.load(files["text"])
+    checkpoint.require(identity(vocabulary, FeatureFile(files["features"])))
+    network = checkpoint.build(VSE).to(device)
+    return vocabulary_embedder(network.embed_captions, vocabulary, device)

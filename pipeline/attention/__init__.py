@@ -1,0 +1,1 @@
+"""What models attended to: pairs worth a picture and their file."""

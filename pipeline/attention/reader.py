@@ -1,0 +1,86 @@
+"""From ids of an image and a caption to what a model attended to.
+
+The model comes as a function, so that pictures are drawn without knowing which it is.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipeline.attention.pairs import PairAttention
+from pipeline.corpus.tables import in_split, load_captions
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.batches import Split
+from pipeline.inputs.regions import RegionRows
+from pipeline.runtime.errors import WorkbenchError
+
+# features (1, R, D), positions (1, R, 4), counts (1,), word ids (1, T), lengths (1,) to a
+# models.attention.view.AttentionView
+View = Callable[..., Any]
+
+
+class AttentionReader:
+    """Looks at any image and any caption of a split through a model.
+
+    view: the model; split: its images are regions with boxes; words: of its M captions, as shown.
+    """
+
+    def __init__(
+        self, view: View, split: Split, words: Sequence[list[str]], device: torch.device
+    ) -> None:
+        assert isinstance(split.images, RegionRows)
+        self.view, self.split, self.regions = view, split, split.images
+        self.words, self.device = words, device
+
+    def __call__(self, image_id: str, caption_id: str) -> PairAttention:
+        """The attention in a pair; WorkbenchError for ids that the split does not have."""
+        image = _place(self.split.image_ids, image_id, "image")
+        caption = _place(self.split.caption_ids, caption_id, "caption")
+        row = np.array([image])
+        regions = self.regions(row).to(self.device)
+        tokens, lengths = self.split.captions(np.array([caption]))
+        sides = regions.features, regions.positions, regions.counts, tokens.to(self.device), lengths
+        view = self.view(*sides)
+        file, stored = self.regions.features, self.regions.rows[row]
+        width, height = file.read(stored, "sizes")[0].tolist()
+        return PairAttention(
+            image_id=image_id,
+            caption_id=caption_id,
+            words=self.words[caption],
+            score=float(view.score),
+            weights=view.weights.float().cpu().numpy(),
+            boxes=file.read(stored, "boxes")[0][: int(regions.counts[0])],
+            size=(width, height),
+            word_weights=None if view.word_weights is None else view.word_weights.cpu().numpy(),
+            order=None if view.order is None else view.order.cpu().numpy(),
+        )
+
+    def image_of(self, caption_id: str) -> str:
+        """The image that a caption describes; WorkbenchError when the split does not have it."""
+        caption = _place(self.split.caption_ids, caption_id, "caption")
+        return self.split.image_ids[self.split.described[caption]]
+
+
+def split_words(captions: Path, split: str, vocabulary: Vocabulary) -> list[list[str]]:
+    """The words of a split's captions as they are shown; captions: table of the corpus."""
+    tokens = in_split(load_captions(captions), split)["tokens"]
+    return [shown_words(words, vocabulary) for words in tokens]
+
+
+def shown_words(words: Sequence[str], vocabulary: Vocabulary) -> list[str]:
+    """A word for each id that the model reads: unknown ones in brackets, markers by their names."""
+    known = [f"({word})" if Vocabulary.UNK in vocabulary.encode([word]) else word for word in words]
+    markers = vocabulary.tokens[Vocabulary.START], vocabulary.tokens[Vocabulary.END]
+    return [markers[0], *known, markers[1]] if vocabulary.sentence_markers else known
+
+
+def _place(ids: Sequence[str], name: str, kind: str) -> int:
+    try:
+        return ids.index(name)
+    except ValueError:
+        raise WorkbenchError(
+            f"{kind} {name!r}: not in the split; its {len(ids):,} {kind}s begin with {ids[0]}"
+        ) from None

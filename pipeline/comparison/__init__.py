@@ -1,0 +1,1 @@
+"""Runs beside each other: the table, paired differences, experiments."""

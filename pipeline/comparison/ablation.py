@@ -1,0 +1,97 @@
+"""Many runs as one table: what `dvc exp show --csv` lists, by setting, over seeds."""
+
+import io
+from collections.abc import Sequence
+
+import pandas as pd
+
+from pipeline.runtime.errors import WorkbenchError, listing
+
+FIGURES = ("i2t.r1", "i2t.r5", "i2t.r10", "t2i.r1", "t2i.r5", "t2i.r10", "rsum")
+TITLES = ("i2t R@1", "R@5", "R@10", "t2i R@1", "R@5", "R@10", "rsum")
+SEED = "seed"
+
+
+def read_experiments(text: str) -> pd.DataFrame:
+    """The finished experiments in the output of `dvc exp show --csv`, a row each.
+
+    Left out are the workspace and commits, and experiments that failed or have not finished.
+    Raises WorkbenchError when the text is something else or holds no such experiment.
+    """
+    try:
+        table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError):
+        table = pd.DataFrame()
+    wanted = {"Experiment", "State", SEED}
+    if not wanted <= set(table.columns):
+        raise WorkbenchError(
+            f"not a list of experiments: no columns {listing(sorted(wanted - set(table.columns)))}",
+            "pipe in what `dvc exp show --csv` prints",
+        )
+    # commits and the workspace have a type of `baseline`, and experiments under way a state
+    finished = table[(table["typ"] != "baseline") & (table["State"].isin(["", "Success"]))]
+    if finished.empty:
+        raise WorkbenchError(
+            f"none of {len(table)} rows is a finished experiment", "see `dvc queue status`"
+        )
+    return finished.reset_index(drop=True)
+
+
+def tabulate(
+    experiments: pd.DataFrame, model: str, criterion: str, by: Sequence[str]
+) -> list[list[str]]:
+    """Head and rows: the values of the parameters `by`, the number of runs, mean and deviation.
+
+    The last column is the difference of rsum from the first row, seed by seed: seeds change the
+    data too, so that runs of one seed are alike, and differences vary less than figures do.
+    Deviations are those of samples, n - 1 in their divisor.
+    Raises WorkbenchError when a column is missing, a run has no figures, or two runs have the same
+    seed and setting: then they differ in a parameter that `by` does not name.
+    """
+    endings = [f"/{model}.json:{criterion}.{figure}" for figure in FIGURES]
+    columns = [
+        next((c for c in map(str, experiments) if c.endswith(end)), end[1:]) for end in endings
+    ]
+    missing = [name for name in (*columns, *by) if name not in experiments]
+    if missing:
+        raise WorkbenchError(
+            f"the experiments have no column {listing(missing, 3)}",
+            "check --model and --criterion, and that --by names keys of params.yaml",
+        )
+    figures = experiments[columns].apply(pd.to_numeric, errors="coerce")
+    _check_figures(experiments, figures, model)
+    rows = [[*(name.split(".")[-1] for name in by), "runs", *TITLES, "rsum - first row"]]
+    first: pd.Series | None = None
+    for values, runs in experiments.groupby(list(by), sort=True):
+        _check_seeds(runs, by)
+        found = figures.loc[runs.index].set_axis(runs[SEED], axis=0)
+        rsum = found[columns[-1]]
+        first = rsum if first is None else first
+        cells = [_spread(found[name]) for name in columns]
+        named = [str(value) for value in values]
+        rows.append([*named, str(len(runs)), *cells, _spread((rsum - first).dropna())])
+    return rows
+
+
+def _spread(values: pd.Series) -> str:
+    """Mean and deviation as text; the mean alone of one value, a dash of none."""
+    if values.empty:
+        return "-"
+    return f"{values.mean():.1f}" + (f" ± {values.std():.1f}" if len(values) > 1 else "")
+
+
+def _check_figures(experiments: pd.DataFrame, figures: pd.DataFrame, model: str) -> None:
+    without = figures.isna().any(axis=1)
+    if without.any():
+        names = listing(experiments["Experiment"][without])
+        raise WorkbenchError(f"experiments without figures of {model}: {names}")
+
+
+def _check_seeds(runs: pd.DataFrame, by: Sequence[str]) -> None:
+    twice = runs[SEED][runs[SEED].duplicated()]
+    if len(twice):
+        names = listing(runs["Experiment"][runs[SEED] == twice.iloc[0]])
+        raise WorkbenchError(
+            f"experiments {names} have the same seed and the same {', '.join(by)}",
+            "name the parameters in which they differ with --by",
+        )

@@ -1,0 +1,37 @@
+"""The files of a comparison: given one by one, or as the folders that dvc.yaml writes them to."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.runtime.errors import WorkbenchError, listing
+
+
+def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, ...]:
+    """Metrics files, folders replaced by what is in them.
+
+    models: those that may have files in a folder. Raises WorkbenchError naming the files of others:
+    they are what is left of a model that is no more.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(path.glob("*.json"))
+        strangers = [str(file) for file in inside if file.stem not in models]
+        if strangers:
+            raise WorkbenchError(
+                f"{listing(strangers)}: dvc.yaml evaluates {listing(models, 100)} alone",
+                "delete what is left of a model that is no more, or give the model its item",
+            )
+        found += inside
+    return tuple(found)
+
+
+def of_models(paths: Sequence[Path], models: Sequence[str], ending: str) -> tuple[Path, ...]:
+    """Files, folders replaced by the files `model + ending` in them that there are."""
+    found: list[Path] = []
+    for path in paths:
+        beside = [path / f"{model}{ending}" for model in models]
+        found += [file for file in beside if file.is_file()] if path.is_dir() else [path]
+    return tuple(found)

@@ -1,0 +1,149 @@
+"""Paired bootstrap of two runs: which of their differences other test queries could turn around.
+
+Two runs are ranked on the same images and captions, and what is hard for one is mostly hard for the
+other. Drawing the same groups for both keeps that: intervals of the differences are much narrower
+than two intervals side by side suggest.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.comparison.table import TITLES, aligned, values_of
+from pipeline.evaluation.bootstrap import RankedFold, limits, resampled
+from pipeline.evaluation.file import Queries, QueryRanks
+from pipeline.evaluation.folds import cut_folds
+from pipeline.evaluation.metrics import MEASURES, Ranks, average, summarise
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.groups import group_codes
+
+FIGURES = (*(f"{way} {TITLES[m]}" for way in ("i2t", "t2i") for m in MEASURES), "rsum")
+SMALLER_IS_BETTER = ("Med r", "Mean r")
+ROUNDING = 9  # decimals: the same recalls summed in another order must not differ
+PROTOCOL = re.compile(r"full|[0-9]+k?_x([1-9][0-9]{0,5})")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One figure of two runs, recalls in percent; low, high: interval of b - a."""
+
+    figure: str
+    a: float
+    b: float
+    low: float
+    high: float
+
+    @property
+    def better(self) -> str:
+        """ "A" or "B", empty when zero lies in the interval: within noise."""
+        if self.low <= 0 <= self.high:
+            return ""
+        gains = self.low > 0
+        return "B" if gains != self.figure.endswith(SMALLER_IS_BETTER) else "A"
+
+
+def paired_differences(
+    a: QueryRanks, b: QueryRanks, resamples: int, confidence: float, seed: int
+) -> list[Difference]:
+    """The differences b - a of all FIGURES, with percentile intervals of a paired bootstrap.
+
+    resamples: draws of the groups (images with their captions), the same for both runs;
+    confidence: share of the draws inside an interval.
+    Raises WorkbenchError when the runs differ in protocol, queries or groups.
+    """
+    _check_comparable(a, b)
+    folds_a, folds_b = ranked_folds(a), ranked_folds(b)
+    drawn = resampled(folds_b, resamples, seed) - resampled(folds_a, resamples, seed)
+    low, high = limits(drawn.round(ROUNDING), confidence)
+    columns = [figures(folds_a), figures(folds_b), low.tolist(), high.tolist()]
+    return [Difference(*row) for row in zip(FIGURES, *columns, strict=True)]
+
+
+def figures(folds: Sequence[RankedFold]) -> list[float]:
+    """The figures in the order of FIGURES, means over the folds."""
+    return values_of(average([summarise(fold.ranks) for fold in folds]))
+
+
+def ranked_folds(run: QueryRanks) -> list[RankedFold]:
+    """The ranks of a run, cut into the folds of its protocol."""
+    match = PROTOCOL.fullmatch(run.protocol)
+    if not match:
+        raise WorkbenchError(f"unknown protocol {run.protocol!r}", "run: dvc repro evaluate")
+    images, captions = group_codes(run.i2t.groups, run.t2i.groups)
+    return [
+        RankedFold(
+            Ranks(run.i2t.ranks[fold.images], run.t2i.ranks[fold.captions]),
+            *group_codes(images[fold.images], captions[fold.captions]),
+        )
+        for fold in cut_folds(images, captions, int(match[1] or 1))
+    ]
+
+
+def table(differences: Sequence[Difference], confidence: float) -> list[str]:
+    """Lines of an aligned table: a row per figure, with its difference and what that says."""
+    head = ["", "A", "B", "B - A", f"{100 * confidence:g} %", ""]
+    body = [
+        [
+            each.figure,
+            f"{each.a:.1f}",
+            f"{each.b:.1f}",
+            f"{each.b - each.a:+z.1f}",
+            f"{each.low:+z.1f} to {each.high:+z.1f}",
+            f"{each.better} is better" if each.better else "within noise",
+        ]
+        for each in differences
+    ]
+    return aligned([head, *body])
+
+
+def conclusion(a: QueryRanks, b: QueryRanks, differences: Sequence[Difference]) -> str:
+    """One sentence: which run is better in what, rsum first, and what is within noise."""
+    if _same_ranks(a.i2t, b.i2t) and _same_ranks(a.t2i, b.t2i):
+        return "A and B rank every query alike: all differences are zero."
+    claims = [claim for side in ("B", "A") if (claim := _claim(side, differences))]
+    if not claims:
+        return "All differences are within noise."
+    if not all(each.better for each in differences):
+        claims.append("the other differences are within noise")
+    return "; ".join(claims) + "."
+
+
+def _claim(side: str, differences: Sequence[Difference]) -> str:
+    clear = [each for each in reversed(differences) if each.better == side]
+    if not clear:
+        return ""
+    first, *others = clear
+    low, high = sorted((abs(first.low), abs(first.high)))
+    amount = f"{abs(first.b - first.a):.1f} [{low:.1f}, {high:.1f}]"
+    also = ", also in " + ", ".join(each.figure for each in reversed(others)) if others else ""
+    return f"{side} is better in {first.figure} by {amount}{also}"
+
+
+def _same_ranks(a: Queries, b: Queries) -> bool:
+    return np.array_equal(a.ranks, b.ranks)
+
+
+def _check_comparable(a: QueryRanks, b: QueryRanks) -> None:
+    if a.protocol != b.protocol:
+        raise WorkbenchError(
+            f"A and B differ in protocol: {a.protocol} and {b.protocol}",
+            "evaluate both with the same evaluation.folds",
+        )
+    for what, one, other in (("image", a.i2t, b.i2t), ("caption", a.t2i, b.t2i)):
+        _check_same(f"{what}s", one.ids, other.ids)
+        _check_same(f"groups of {what}s", one.groups, other.groups)
+
+
+def _check_same(what: str, a: list[str], b: list[str]) -> None:
+    if a == b:
+        return
+    shared = min(len(a), len(b))
+    row = next((row for row in range(shared) if a[row] != b[row]), shared)
+    first, second = (repr(names[row]) if row < len(names) else "none" for names in (a, b))
+    raise WorkbenchError(
+        f"A and B were evaluated on different {what}, {len(a)} and {len(b)} of them; "
+        f"number {row + 1} is {first} in A and {second} in B",
+        "evaluate both on the same corpus and split",
+    )

@@ -1,0 +1,122 @@
+"""Runs by the names a person gives them: a rank file, a metrics file, or a DVC or git revision.
+
+Rank files of a revision come out of DVC's cache; nothing in the workspace is touched or run.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from pipeline.comparison.paired import figures, ranked_folds
+from pipeline.comparison.table import read_metrics
+from pipeline.evaluation.file import QueryRanks, read_query_ranks
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.graph import GRAPH, stage_paths
+
+if TYPE_CHECKING:
+    from dvc.api import DVCFileSystem
+
+
+STAGE = "evaluate"
+PARAMS = Path("params.yaml")
+TOLERANCE = 1e-3  # metrics files hold four decimals
+
+
+def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
+    """The ranks of a run under one criterion.
+
+    name: a rank file (*.h5); a metrics file (*.json), whose rank file dvc.yaml names; or
+    REVISION[:MODEL], a git revision or the name of an experiment. model: for a REVISION alone.
+    Raises WorkbenchError when there is no such file, revision or model, or when the ranks of the
+    revision are not in the cache.
+    """
+    path = Path(name)
+    if path.suffix not in (".h5", ".json"):
+        return _of_revision(name, model, criterion)
+    if not path.is_file():
+        raise WorkbenchError(f"{name}: no such file", "write it with: dvc repro evaluate")
+    if path.suffix == ".h5":
+        return read_query_ranks(path, criterion)
+    return _of_metrics(path, criterion)
+
+
+def _of_metrics(path: Path, criterion: str) -> QueryRanks:
+    content = read_metrics(path)
+    paths = stage_paths(STAGE, ("metrics", "ranks"), path.stem)
+    if paths["metrics"].resolve() != path.resolve():
+        raise WorkbenchError(
+            f"{path}: {GRAPH} has no rank file for it, only for {paths['metrics']}",
+            "name a rank file instead",
+        )
+    if not paths["ranks"].is_file():
+        raise WorkbenchError(
+            f"{paths['ranks']}: no such file, the ranks of {path}", "get it with: dvc checkout"
+        )
+    run = read_query_ranks(paths["ranks"], criterion)
+    _check_partners(path, content.get(criterion), run)
+    return run
+
+
+def _check_partners(path: Path, written: object, run: QueryRanks) -> None:
+    """Raise WorkbenchError when a metrics file is not of these ranks: one of them was replaced."""
+    told = written.get("rsum", math.nan) if isinstance(written, dict) else math.nan
+    found = figures(ranked_folds(run))[-1]
+    if not abs(told - found) <= TOLERANCE:  # NaN compares false
+        raise WorkbenchError(
+            f"{path}: rsum {told:.4f}, but its rank file gives {found:.4f}: not of the same run",
+            "bring both to the same state with: dvc checkout, or dvc repro evaluate",
+        )
+
+
+def _of_revision(name: str, model: str | None, criterion: str) -> QueryRanks:
+    revision, _, own = name.partition(":")
+    model = own or model
+    if not revision or not model:
+        raise WorkbenchError(
+            f"{name!r}: neither a rank file (.h5), a metrics file (.json), nor REVISION:MODEL",
+            "name the model as in HEAD:vse, or with --model",
+        )
+    with TemporaryDirectory() as folder, _plain_errors(f"{revision}:{model}", folder):
+        files = _file_system(revision)
+        graph = _fetched(files, GRAPH, Path(folder))
+        if files.exists(PARAMS.as_posix()):  # values that its templates name
+            _fetched(files, PARAMS, Path(folder))
+        paths = stage_paths(STAGE, ("ranks",), model, graph)
+        return read_query_ranks(_fetched(files, paths["ranks"], Path(folder)), criterion)
+
+
+def _file_system(revision: str) -> "DVCFileSystem":
+    from dvc.api import DVCFileSystem  # half a second, for revisions only
+
+    return DVCFileSystem(rev=revision)
+
+
+def _fetched(files: "DVCFileSystem", path: Path, folder: Path) -> Path:
+    copy = folder / path.name
+    try:
+        files.get_file(path.as_posix(), str(copy))
+    except FileNotFoundError:
+        raise WorkbenchError(
+            f"{path}: not in that revision or not in DVC's cache",
+            "get it with: dvc fetch --all-commits, or check that revision out and run: dvc repro",
+        ) from None
+    return copy
+
+
+@contextmanager
+def _plain_errors(name: str, folder: str) -> Iterator[None]:
+    """Errors of DVC as ours, and none that names the temporary folder."""
+    from dvc.exceptions import DvcException
+
+    try:
+        yield
+    except WorkbenchError as error:
+        message = error.message.replace(f"{folder}/", "")
+        raise WorkbenchError(f"{name}: {message}", error.hint) from None
+    except DvcException as error:
+        raise WorkbenchError(
+            f"{name}: {error}", "revisions and experiments: git log --oneline, dvc exp list -A"
+        ) from None

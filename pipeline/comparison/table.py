@@ -1,0 +1,285 @@
+"""One table of all models: what each reaches, what chance would, and how sure the figures are."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.evaluation.file import RankRecord, read_ranks
+from pipeline.runtime.errors import WorkbenchError
+
+TITLES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
+
+MEASURES = tuple(TITLES)  # as in pipeline.evaluation.metrics, which would load torch for a table
+
+MAX_METRICS_BYTES = 1 << 20
+LARGEST_RANK = 10**12
+WAYS = ("i2t", "t2i")
+NAIVE = "naive"
+SHORTLIST = "shortlist"
+SAID = ("protocol", SHORTLIST)  # keys of a metrics file that are not criteria
+CRITERION = re.compile(r"[a-z][a-z0-9_]*")
+REMEDY = "write it again with: dvc repro evaluate"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model: its name, criterion -> figures with naive first, and its rank file.
+
+    shortlist: images per caption that had a full score, None where all had.
+    """
+
+    name: str
+    criteria: dict[str, dict[str, Any]]
+    record: RankRecord
+    shortlist: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model under one criterion; interval: [low, high] of rsum, None without resamples."""
+
+    model: str
+    criterion: str
+    figures: Mapping[str, Any]
+    interval: tuple[float, float] | None
+
+    @property
+    def label(self) -> str:
+        """ "vse", or "vse + csls" for another criterion than naive."""
+        return self.model if self.criterion == NAIVE else f"{self.model} + {self.criterion}"
+
+    @property
+    def is_transductive(self) -> bool:
+        """Whether scores of other test queries changed the ranking of a query."""
+        return self.criterion != NAIVE
+
+
+def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]:
+    """Read metrics files and the rank file of the same stem for each.
+
+    Raises WorkbenchError for malformed files, for a file without its partner, and when models were
+    evaluated on different queries or under different protocols.
+    """
+    partners = {path.stem: path for path in ranks}
+    results: list[Result] = []
+    for path in metrics:
+        if path.stem not in partners:
+            raise WorkbenchError(f"{path}: no rank file named {path.stem}.h5 among --ranks")
+        content, record = read_metrics(path), read_ranks(partners.pop(path.stem))
+        if content["protocol"] != record.protocol:
+            raise WorkbenchError(
+                f"{path}: protocol {content['protocol']}, but its rank file says {record.protocol}",
+                REMEDY,
+            )
+        shortlist = content.get(SHORTLIST)
+        results.append(Result(path.stem, _criteria(content), record, shortlist))
+        _check_intervals(path, results[-1])
+    if partners:
+        raise WorkbenchError(f"rank files without a metrics file: {', '.join(sorted(partners))}")
+    _check_comparable(results)
+    return results
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """The content of a metrics file; WorkbenchError naming the first key that is not right."""
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such file", REMEDY)
+    if path.stat().st_size > MAX_METRICS_BYTES:
+        raise WorkbenchError(f"{path}: too large for a metrics file", REMEDY)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise WorkbenchError(f"{path}: not a JSON file", REMEDY) from None
+    _member(path, content, NAIVE)
+    for criterion in _criteria(content):
+        if not CRITERION.fullmatch(criterion):
+            raise WorkbenchError(f"{path}: {criterion!r} is no name of a criterion", REMEDY)
+        for way in WAYS:
+            for measure in MEASURES:
+                top = LARGEST_RANK if measure in ("medr", "meanr") else 100
+                _check_number(path, content, f"{criterion}.{way}.{measure}", top)
+        _check_number(path, content, f"{criterion}.rsum", 600)
+    if not isinstance(content.get("protocol"), str):
+        raise WorkbenchError(f"{path}: no protocol", REMEDY)
+    shortlist = content.get(SHORTLIST, 1)
+    if type(shortlist) is not int or not 1 <= shortlist <= LARGEST_RANK:
+        raise WorkbenchError(
+            f"{path}: {SHORTLIST} = {shortlist!r}; allowed are whole numbers from 1", REMEDY
+        )
+    return dict(content)
+
+
+def rows_of(results: Sequence[Result]) -> list[Row]:
+    """A row per model and criterion, in the order of the models, naive first."""
+    rows = []
+    for result in results:
+        for criterion, figures in result.criteria.items():
+            limits = result.record.intervals.get(criterion)
+            interval = None if limits is None else (limits["rsum"][0], limits["rsum"][1])
+            rows.append(Row(result.name, criterion, figures, interval))
+    return rows
+
+
+def values_of(figures: Mapping[str, Any]) -> list[float]:
+    """The eleven figures in the order of the table: i2t, t2i (both as MEASURES), rsum."""
+    values = [figures[way][measure] for way in WAYS for measure in MEASURES]
+    return [*values, figures["rsum"]]
+
+
+def best_of(rows: Sequence[Row]) -> list[list[bool]]:
+    """For each row and figure, whether none is better as printed; all False for a single row."""
+    table = [[float(shown(value)) for value in values_of(row.figures)] for row in rows]
+    if len(rows) < 2:
+        return [[False] * len(values) for values in table]
+    smaller = [measure in ("medr", "meanr") for measure in MEASURES] * len(WAYS) + [False]
+    best = [
+        min(column) if is_rank else max(column)
+        for column, is_rank in zip(zip(*table, strict=True), smaller, strict=True)
+    ]
+    return [[value == top for value, top in zip(row, best, strict=True)] for row in table]
+
+
+def notes(results: Sequence[Result]) -> list[str]:
+    """What must be known to read the table, a line each: see the three functions below."""
+    return [*transductive_notes(results), *shortlist_notes(results), *chance_notes(results)]
+
+
+def transductive_notes(results: Sequence[Result]) -> list[str]:
+    """One line that names the transductive criteria, none when there are none."""
+    names = [row.criterion for row in rows_of(results) if row.is_transductive]
+    if not names:
+        return []
+    named = ", ".join(dict.fromkeys(names))
+    return [f"Transductive, scores change with the other test queries: {named}."]
+
+
+def shortlist_notes(results: Sequence[Result]) -> list[str]:
+    """A line per model whose full score was not computed for every pair."""
+    return [
+        f"{result.name}: {result.shortlist} of {len(result.record.image_ids):,} images per caption "
+        "were scored in full, all others are ranked behind them."
+        for result in results
+        if result.shortlist is not None and result.shortlist < len(result.record.image_ids)
+    ]
+
+
+def chance_notes(results: Sequence[Result]) -> list[str]:
+    """One line that names the rows that may be chance: their interval of rsum reaches it."""
+    chance = results[0].record.chance["rsum"]
+    names = [row.label for row in rows_of(results) if row.interval and row.interval[0] <= chance]
+    return [f"Cannot be told from chance: {', '.join(names)}."] if names else []
+
+
+def shown(value: float) -> str:
+    """A figure as printed everywhere, one decimal."""
+    return f"{value:.1f}"
+
+
+def report(results: Sequence[Result], dataset: str, loss: str) -> str:
+    """The comparison as markdown that is aligned for reading on a terminal, too."""
+    record = results[0].record
+    share = f"{100 * record.confidence:g} %"
+    lines = [
+        "# Comparison of models",
+        "",
+        f"Dataset {dataset}, ranking loss {loss}. Test split: {len(record.image_ids):,} images, "
+        f"{len(record.caption_ids):,} captions, protocol {record.protocol}.",
+        f"Recalls in percent; i2t: image queries, t2i: caption queries; {share}: bootstrap "
+        "interval of rsum.",
+        *notes(results),
+        "",
+        *table(results, share),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def table(results: Sequence[Result], share: str) -> list[str]:
+    """Lines of a markdown table: a row per model and criterion, the best bold, and chance."""
+    titles = [f"{way} {TITLES[m]}" if m == "r1" else TITLES[m] for way in WAYS for m in MEASURES]
+    rows = rows_of(results)
+    body = [
+        [row.label, *_cells(row, best), interval_text(row.interval)]
+        for row, best in zip(rows, best_of(rows), strict=True)
+    ]
+    chance = [shown(value) for value in values_of(results[0].record.chance)]
+    return aligned([["model", *titles, "rsum", share], *body, ["chance", *chance, ""]])
+
+
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """ "232.1 to 283.5", or a dash where no intervals were drawn."""
+    return "-" if interval is None else f"{shown(interval[0])} to {shown(interval[1])}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A markdown table with columns padded to one width; the first row is the head."""
+    widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
+    lines = [
+        "| " + " | ".join(_padded(cell, i, widths[i]) for i, cell in enumerate(row)) + " |"
+        for row in rows
+    ]
+    rule = "|".join(
+        "-" * (width + 2) if i == 0 else "-" * (width + 1) + ":" for i, width in enumerate(widths)
+    )
+    return [lines[0], f"|{rule}|", *lines[1:]]
+
+
+def _padded(cell: str, column: int, width: int) -> str:
+    return cell.ljust(width) if column == 0 else cell.rjust(width)
+
+
+def _cells(row: Row, best: Sequence[bool]) -> list[str]:
+    texts = [shown(value) for value in values_of(row.figures)]
+    return [f"**{text}**" if top else text for text, top in zip(texts, best, strict=True)]
+
+
+def _criteria(content: Mapping[str, Any]) -> dict[str, Any]:
+    others = {name: part for name, part in content.items() if name not in (NAIVE, *SAID)}
+    return {NAIVE: content[NAIVE], **others}
+
+
+def _check_intervals(path: Path, result: Result) -> None:
+    """Raise WorkbenchError when the rank file has intervals, but not of every criterion."""
+    missing = set(result.criteria) - set(result.record.intervals)
+    if result.record.intervals and missing:
+        raise WorkbenchError(
+            f"{path}: its rank file has no interval of {', '.join(sorted(missing))}", REMEDY
+        )
+
+
+def _check_comparable(results: Sequence[Result]) -> None:
+    first = results[0]
+    for other in results[1:]:
+        if other.record.protocol != first.record.protocol:
+            raise WorkbenchError(
+                f"{first.name} and {other.name} differ in protocol: {first.record.protocol} and "
+                f"{other.record.protocol}",
+                "evaluate both with the same evaluation.folds",
+            )
+        if (other.record.image_ids, other.record.caption_ids) != (
+            first.record.image_ids,
+            first.record.caption_ids,
+        ):
+            raise WorkbenchError(
+                f"{first.name} and {other.name} were evaluated on different images or captions",
+                "score both on the same corpus: dvc repro",
+            )
+
+
+def _member(path: Path, content: Any, key: str) -> Any:
+    """content[a][b] for the key "a.b"; WorkbenchError naming file and key when it is missing."""
+    node = content
+    for part in key.split("."):
+        if not isinstance(node, dict) or part not in node:
+            raise WorkbenchError(f"{path}: not a metrics file: {key} is missing", REMEDY)
+        node = node[part]
+    return node
+
+
+def _check_number(path: Path, content: Any, key: str, top: int) -> None:
+    value = _member(path, content, key)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= top:  # NaN compares false
+        raise WorkbenchError(f"{path}: {key} = {value!r}; allowed is a number from 0 to {top:,}")

@@ -1,0 +1,1 @@
+"""The captioned images as tables, their pictures, their words."""

@@ -1,0 +1,138 @@
+"""Image files of any common kind as upright RGB: the only place that decodes them.
+
+Downloaded photographs come grey, in CMYK, with palettes, transparency, 16 bits, rotated by an EXIF
+tag, cut short or not as images at all. Here they become 8-bit RGB or one exception with a reason.
+"""
+
+import hashlib
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from pipeline.runtime.errors import WorkbenchError
+
+# Pillow's own bomb limit is a constant of the process and warns before it raises; `max_pixels`
+# takes its place, checked on the header before any pixel is decoded.
+Image.MAX_IMAGE_PIXELS = None
+
+# Named, because Pillow would otherwise try everything, Ghostscript for EPS included.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+
+_UPRIGHT = {  # EXIF 2.3, tag 0x0112
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class ImageError(WorkbenchError):
+    """One image file that cannot be used; `reason` is the message without the file's name."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.reason = reason
+        self.args = (path, reason)  # what pickle passes to __init__ on the way out of a worker
+
+
+@dataclass(frozen=True)
+class CheckedImage:
+    """What decoding a file told: upright size in pixels and SHA-256 of its bytes, or the reason."""
+
+    width: int = 0
+    height: int = 0
+    sha256: str = ""
+    reason: str = ""
+
+
+def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
+    """Decode an image file to 8-bit RGB, upright after its EXIF orientation.
+
+    16-bit grey is scaled to 8 bits, transparency is laid over white, the first frame of an
+    animation is taken. max_pixels: larger images are refused before decoding; None for files that
+    prepare_corpus has checked. Raises ImageError (a WorkbenchError) naming the file.
+    """
+    try:
+        with warnings.catch_warnings():  # Pillow warns of odd metadata in files that decode well
+            warnings.simplefilter("ignore")
+            return _decode(path, max_pixels)
+    except ImageError:
+        raise
+    except Exception as error:  # Pillow's parsers raise nearly any type on damaged files
+        raise ImageError(path, _reason(error)) from error
+
+
+def check_image(path: str, max_pixels: int | None) -> CheckedImage:
+    """Decode a file once and digest its bytes; a bad file gives a reason, not an exception."""
+    try:
+        image = open_rgb(path, max_pixels)
+        with open(path, "rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    except ImageError as error:
+        return CheckedImage(reason=error.reason)
+    except OSError as error:
+        return CheckedImage(reason=_reason(error))
+    return CheckedImage(*image.size, digest)
+
+
+def _decode(path: Path | str, max_pixels: int | None) -> Image.Image:
+    if not os.path.lexists(path):
+        raise ImageError(path, "no such file")
+    if not os.path.isfile(path):  # a pipe would block for ever
+        raise ImageError(path, "not a regular file")
+    if os.path.getsize(path) == 0:
+        raise ImageError(path, "empty file")
+    with Image.open(path, formats=FORMATS) as image:
+        width, height = image.size
+        if max_pixels is not None and width * height > max_pixels:
+            raise ImageError(
+                path, f"{width} x {height} pixels, allowed are {max_pixels / 1e6:g} million"
+            )
+        image.load()
+        return _upright(image, _to_rgb(image))
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+        return _scale_16_bit(image).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _scale_16_bit(image: Image.Image) -> Image.Image:
+    """Grey levels 0..65535 as 0..255; Pillow's own conversion clips everything above 255."""
+    values = np.asarray(image)
+    if values.dtype.kind == "f" or values.min() < 0 or values.max() > 65535:
+        raise ValueError(f"grey levels of more than 16 bits (Pillow mode {image.mode})")
+    return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
+
+
+def _upright(source: Image.Image, image: Image.Image) -> Image.Image:
+    """Apply the EXIF orientation; unreadable EXIF counts as none, as in any viewer."""
+    try:
+        # After load(): Pillow turns TIFF files itself and then removes the tag.
+        orientation = source.getexif().get(0x0112, 1)
+    except Exception:  # as above; the pixels are whole, only the tag is not
+        orientation = 1
+    turn = _UPRIGHT.get(orientation)
+    return image if turn is None else image.transpose(turn)
+
+
+def _reason(error: Exception) -> str:
+    """One plain line for what Pillow or the system said."""
+    if isinstance(error, Image.UnidentifiedImageError):
+        return f"not an image ({', '.join(FORMATS)} are read)"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = " ".join(str(error).split())
+    return f"cannot be decoded: {text or type(error).__name__}"

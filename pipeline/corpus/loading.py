@@ -1,0 +1,92 @@
+"""Batches of images decoded by worker processes ahead of their use, whatever becomes of them."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+from pipeline.corpus.images import open_rgb
+from pipeline.runtime.errors import WorkbenchError
+
+Rows = npt.NDArray[np.int64]
+
+SHOWN = 5  # problems of a batch that are spelt out
+
+
+class HasProblems(Protocol):
+    """A batch as it leaves a worker: what went wrong with its images, or nothing."""
+
+    @property
+    def problems(self) -> tuple[str, ...]: ...
+
+
+Batch = TypeVar("Batch", bound=HasProblems)
+
+
+class ImageFiles:
+    """Images of a corpus by row number, each checked to be the one that the corpus was made from.
+
+    images: N rows with path and sha256; max_pixels: larger images are refused before decoding.
+    """
+
+    def __init__(self, images: pd.DataFrame, max_pixels: int | None) -> None:
+        self.paths: list[str] = images["path"].tolist()
+        self.digests: list[str] = images["sha256"].tolist()
+        self.max_pixels = max_pixels
+
+    def open(self, row: int) -> Image.Image:
+        """Upright RGB; WorkbenchError naming the file when it cannot be read or has changed."""
+        path = Path(self.paths[row])
+        image = open_rgb(path, self.max_pixels)
+        with open(path, "rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        if digest != self.digests[row]:
+            raise WorkbenchError(f"{path}: changed since the corpus was prepared")
+        return image
+
+
+def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
+    """The batches of `size` rows, of `count` in all, that hold any of the missing rows.
+
+    A batch that is partly there is computed again as a whole, in its own company: float sums may
+    differ in the last bits between batches of different sizes.
+    """
+    starts = (np.unique(missing // size) * size).tolist()
+    return [np.arange(start, min(start + size, count)) for start in starts]
+
+
+def decode_ahead(batches: Dataset[Batch], workers: int, section: str) -> Iterator[Batch]:
+    """The batches in order, decoded by worker processes ahead of their use.
+
+    workers: processes, 0 for none; section: of params.yaml, for the advice in errors.
+    Raises WorkbenchError with the problems of the first batch that has any.
+    """
+    loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
+    try:
+        for batch in cast(Iterator[Batch], loader):
+            if batch.problems:
+                more = len(batch.problems) - SHOWN
+                raise WorkbenchError(
+                    "; ".join(batch.problems[:SHOWN])
+                    + (f" and {more} more in this batch" if more > 0 else ""),
+                    "check the files, then run: dvc repro -f prepare_corpus",
+                )
+            yield batch
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise WorkbenchError(
+            f"a process that decodes images died: {str(error).splitlines()[0]}",
+            f"if memory is short, set {section}.workers to 0 or lower batch_size",
+        ) from error
+
+
+def _as_it_is(batch: Any) -> Any:
+    # Arrays travel through a pipe: tensors would take shared memory, scarce in containers.
+    return batch

@@ -1,0 +1,159 @@
+"""The corpus: which images and captions there are, which belongs to which, and in what order.
+
+Row order is fixed here once: images by split (train, val, test) and then as in the source, captions
+in the order of their images. Everything after looks rows up by id or keeps this order.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import atomic_path, write_text
+
+SPLITS = ("train", "val", "test")
+REBUILD = "build it again with: dvc repro prepare_corpus"
+
+IMAGES = pa.schema(
+    [
+        ("image_id", pa.string()),
+        ("path", pa.string()),
+        ("split", pa.string()),
+        ("group", pa.string()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("sha256", pa.string()),
+    ]
+)
+CAPTIONS = pa.schema(
+    [
+        ("caption_id", pa.string()),
+        ("image_id", pa.string()),
+        ("split", pa.string()),
+        ("text", pa.string()),
+        ("tokens", pa.list_(pa.string())),
+    ]
+)
+BOXES = pa.schema(
+    [
+        ("image_id", pa.string()),
+        *((side, pa.float32()) for side in ("x1", "y1", "x2", "y2")),
+        ("object", pa.string()),
+        ("attributes", pa.list_(pa.string())),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Checked tables; columns as in IMAGES, CAPTIONS and BOXES, rejects with file and reason."""
+
+    images: pd.DataFrame
+    captions: pd.DataFrame
+    boxes: pd.DataFrame
+    rejects: pd.DataFrame
+
+    def write(self, folder: Path) -> None:
+        """Write images.parquet, captions.parquet, boxes.parquet and rejects.tsv into `folder`."""
+        _write_table(folder / "captions.parquet", self.captions, CAPTIONS)
+        _write_table(folder / "boxes.parquet", self.boxes, BOXES)
+        lines = ["file\treason", *("\t".join(row) for row in self.rejects.itertuples(index=False))]
+        write_text(folder / "rejects.tsv", "\n".join(lines) + "\n")
+        _write_table(folder / "images.parquet", self.images, IMAGES)
+
+
+def load_images(path: Path) -> pd.DataFrame:
+    """Read images.parquet; WorkbenchError when it is damaged or of another schema."""
+    images = _read_table(path, IMAGES)
+    _check_rows(path, images, "image_id")
+    return images
+
+
+def load_captions(path: Path) -> pd.DataFrame:
+    """Read captions.parquet, tokens as lists; WorkbenchError when it is damaged."""
+    captions = _read_table(path, CAPTIONS)
+    _check_rows(path, captions, "caption_id")
+    return captions
+
+
+def load_boxes(path: Path) -> pd.DataFrame:
+    """Read boxes.parquet, attributes as lists; empty for a corpus without boxes."""
+    return _read_table(path, BOXES)
+
+
+def in_split(table: pd.DataFrame, split: str) -> pd.DataFrame:
+    """The rows of one split, numbered from 0; WorkbenchError when unknown or empty."""
+    if split not in SPLITS:
+        raise WorkbenchError(f"split {split!r}: allowed are {', '.join(SPLITS)}")
+    rows = table[table["split"] == split].reset_index(drop=True)
+    if rows.empty:
+        raise WorkbenchError(f"split {split!r} of the corpus is empty", REBUILD)
+    return rows
+
+
+def images_digest(images: pd.DataFrame) -> str:
+    """SHA-256 hex over image_id and content digest of every image, in row order."""
+    digest = hashlib.sha256()
+    for image_id, content in zip(images["image_id"], images["sha256"], strict=True):
+        digest.update(f"{image_id}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def captions_digest(captions: pd.DataFrame) -> str:
+    """SHA-256 hex over caption_id, split and words of every caption, in row order."""
+    digest = hashlib.sha256()
+    columns = (captions["caption_id"], captions["split"], captions["tokens"])
+    for caption_id, split, words in zip(*columns, strict=True):
+        digest.update(f"{caption_id}\0{split}\0{' '.join(words)}\n".encode())
+    return digest.hexdigest()
+
+
+def _write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
+    columns = [pa.array(table[field.name].tolist(), field.type) for field in schema]
+    with atomic_path(path) as temporary:
+        # Page checksums: without them a flipped bit in a string is read as another string.
+        pq.write_table(
+            pa.Table.from_arrays(columns, schema=schema), temporary, write_page_checksum=True
+        )
+
+
+def _read_table(path: Path, schema: pa.Schema) -> pd.DataFrame:
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such file", REBUILD)
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        first = " ".join(str(error).split())[:200]
+        raise WorkbenchError(f"{path}: damaged or not a parquet file: {first}", REBUILD) from error
+    if not table.schema.equals(schema):
+        have = ", ".join(f"{field.name} {field.type}" for field in table.schema)
+        want = ", ".join(f"{field.name} {field.type}" for field in schema)
+        raise WorkbenchError(f"{path}: columns are {have}; expected {want}", REBUILD)
+    holes = [name for name in table.column_names if _has_nulls(table[name])]
+    if holes:
+        raise WorkbenchError(f"{path}: missing values in {', '.join(holes)}", REBUILD)
+    return pd.DataFrame({name: _column(table[name]) for name in table.column_names})
+
+
+def _has_nulls(values: pa.ChunkedArray) -> bool:
+    inner = pa.types.is_list(values.type) and values.combine_chunks().flatten().null_count
+    return bool(values.null_count or inner)
+
+
+def _column(values: pa.ChunkedArray) -> object:
+    return values.to_pylist() if pa.types.is_list(values.type) else values.to_pandas()
+
+
+def _check_rows(path: Path, table: pd.DataFrame, key: str) -> None:
+    unknown = sorted(set(table["split"]) - set(SPLITS))
+    if unknown:
+        raise WorkbenchError(f"{path}: unknown splits {listing(unknown)}", REBUILD)
+    twice = table[key][table[key].duplicated()]
+    if len(twice):
+        raise WorkbenchError(f"{path}: {key} more than once: {listing(twice)}", REBUILD)

@@ -1,0 +1,172 @@
+"""Words of captions as numbers, and the matrix of their vectors, as models read them.
+
+The vocabulary is readable JSON, the matrix HDF5; row i of the matrix belongs to token i. Both are
+made in word_matrix.py, apart from this file so that a change there does not concern the models.
+What is fitted on word vectors leaves out the random rows, and may add a sample of other words.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile
+
+SCHEMA_VERSION = 1
+RESERVED = ("<pad>", "<unk>", "<start>", "<end>")
+REBUILD = "build it again with: dvc repro build_vocabulary"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens and their ids: `<pad>` 0, `<unk>` 1, with sentence_markers `<start>` 2 and `<end>` 3,
+    then the words, the most frequent first and equally frequent ones in alphabetical order.
+
+    tokens: V strings, all different; counts: occurrences in the training captions (for `<unk>`
+    those of the words left out, for the markers the number of captions, for `<pad>` 0).
+    A caption's word that is spelt like one of the four above is `<unk>`.
+    """
+
+    PAD: ClassVar[int] = 0
+    UNK: ClassVar[int] = 1
+    START: ClassVar[int] = 2
+    END: ClassVar[int] = 3
+
+    tokens: tuple[str, ...]
+    counts: tuple[int, ...]
+    sentence_markers: bool
+
+    def __post_init__(self) -> None:
+        first = reserved(self.sentence_markers)
+        words = self.tokens[len(first) :]
+        if self.tokens[: len(first)] != first or not words:
+            raise WorkbenchError(f"a vocabulary must begin with {', '.join(first)} and have words")
+        if len(set(self.tokens)) != len(self.tokens) or not set(RESERVED).isdisjoint(words):
+            raise WorkbenchError("a vocabulary must not have a token twice")
+        if len(self.counts) != len(self.tokens):
+            raise WorkbenchError(f"{len(self.tokens)} tokens, but {len(self.counts)} counts")
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        first = len(reserved(self.sentence_markers))
+        return {word: i for i, word in enumerate(self.tokens) if i >= first}
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """Ids of T words, UNK for unknown ones; T + 2 ids with sentence markers."""
+        ids = [self._ids.get(word, self.UNK) for word in words]
+        return [self.START, *ids, self.END] if self.sentence_markers else ids
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Tokens of ids, padding left out; WorkbenchError for an id outside the vocabulary."""
+        wanted = [int(i) for i in ids]
+        wrong = [i for i in wanted if not 0 <= i < len(self)]
+        if wrong:
+            raise WorkbenchError(f"token id {wrong[0]}: allowed are 0 to {len(self) - 1}")
+        return [self.tokens[i] for i in wanted if i != self.PAD]
+
+    @property
+    def sha256(self) -> str:
+        """Digest over the tokens in order, by which a model finds the vocabulary it was made for.
+
+        The markers are tokens and so part of it; the counts are not.
+        """
+        return hashlib.sha256(json.dumps(self.tokens).encode()).hexdigest()
+
+    @classmethod
+    def load(cls, folder: Path) -> "Vocabulary":
+        """Read `vocabulary.json` of a folder; WorkbenchError when it is missing or damaged."""
+        path = folder / "vocabulary.json"
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
+            return cls(*_tokens_and_counts(values), sentence_markers=values["sentence_markers"])
+        except FileNotFoundError:
+            raise WorkbenchError(f"{path}: no such file", REBUILD) from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise WorkbenchError(f"{path}: damaged ({error!r})", REBUILD) from None
+        except WorkbenchError as error:
+            raise WorkbenchError(f"{path}: {error.message}", REBUILD) from None
+
+
+def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:
+    """The (V, D) float32 matrix of a vocabulary's folder, row order = ids.
+
+    dim: the width needed. Raises WorkbenchError when the file is damaged, belongs to another
+    vocabulary, or has another width.
+    """
+    path = folder / "vectors.h5"
+    file = FeatureFile(path)
+    matrix = file.load()
+    if file.ids != list(Vocabulary.load(folder).tokens) or matrix.ndim != 2:
+        raise WorkbenchError(f"{path}: does not belong to {folder / 'vocabulary.json'}", REBUILD)
+    if dim not in (None, matrix.shape[1]):
+        raise WorkbenchError(
+            f"{path}: word vectors have {matrix.shape[1]} dimensions, but {dim} are asked for",
+            f"set the model's word_dim to {matrix.shape[1]}, or choose other vectors",
+        )
+    return matrix.astype(np.float32)
+
+
+def load_known_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
+    """The W words that have a vector of their own, in the order of their ids, and (W, D) float32.
+
+    Reserved tokens are left out. Raises WorkbenchError when there are none, when the file does not
+    say which they are, and as load_word_vectors does.
+    """
+    matrix, vocabulary = load_word_vectors(folder), Vocabulary.load(folder)
+    file = FeatureFile(folder / "vectors.h5")
+    if "known" not in file.layouts or file.shape("known") != (len(vocabulary),):
+        raise WorkbenchError(
+            f"{file.path}: does not say which words have their own vector", REBUILD
+        )
+    known = file.load("known").astype(bool)
+    known[: len(reserved(vocabulary.sentence_markers))] = False
+    if not known.any():
+        raise WorkbenchError(
+            f"{file.path}: no word has its own vector",
+            "choose vectors of the captions' language and spelling with vocabulary.vectors",
+        )
+    return [vocabulary.tokens[i] for i in np.flatnonzero(known)], matrix[known]
+
+
+def load_background(folder: Path) -> np.ndarray | None:
+    """(N, D) float32 vectors of words that are not the vocabulary's, None when none were kept.
+
+    Raises WorkbenchError when the file is damaged or was not made with the folder's `vectors.h5`.
+    """
+    path = folder / "background.h5"
+    if not path.exists():
+        return None
+    file, own = FeatureFile(path), FeatureFile(folder / "vectors.h5")
+    if file.attributes != own.attributes or file.shape()[1:] != own.shape()[1:]:
+        raise WorkbenchError(f"{path}: does not belong to {own.path}", REBUILD)
+    return file.load().astype(np.float32, copy=False)
+
+
+def reserved(sentence_markers: bool) -> tuple[str, ...]:
+    """The tokens before the first word."""
+    return RESERVED if sentence_markers else RESERVED[:2]
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("a key is there twice")
+    return values
+
+
+def _tokens_and_counts(values: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    if values["schema_version"] != SCHEMA_VERSION or type(values["sentence_markers"]) is not bool:
+        raise ValueError("schema_version or sentence_markers")
+    counts = tuple(values["tokens"].values())
+    if not all(type(count) is int and count >= 0 for count in counts):
+        raise ValueError("a count is not a whole number")
+    return tuple(values["tokens"]), counts

@@ -1,0 +1,1 @@
+"""From scores to metrics: criteria, folds, confidence intervals, hubness."""

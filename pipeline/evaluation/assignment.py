@@ -1,0 +1,92 @@
+"""Images and captions matched all at once: a soft assignment (Sinkhorn) and a hard one (Hungarian).
+
+The kNN-margin paper names assignment as future work (section 4). An image has several captions, so
+the matching is not one to one. How many captions an image really has is part of the truth that is
+to be found: both take the same number for every image, M / N of N images and M captions.
+"""
+
+import math
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+
+from pipeline.evaluation.reductions import CAPTIONS, IMAGES, log_sum_exp, with_terms
+from pipeline.runtime.errors import WorkbenchError
+
+# Pairs after expansion; 1,000 x 5,000 with five captions each are 25 million and take seconds,
+# and the time grows with the cube of the images.
+PAIR_LIMIT = 50_000_000
+
+
+def transport_plan(scores: torch.Tensor, beta: float, iterations: int) -> np.ndarray:
+    """log of the entropic transport plan between images and captions (Cuturi 2013): (N, M).
+
+    The plan exp(beta s(i, t) + u(i) + v(t)) gives every image the mass 1/N and every caption 1/M,
+    so that an image takes M/N captions. scores: (N, M) float32; beta: inverse temperature;
+    iterations: sweeps over u, then v. After the last the captions' mass is exact and the images'
+    as near as the sweeps have come. The same for both directions.
+    """
+    images, captions = scores.shape
+    v: torch.Tensor | None = None
+    for _ in range(iterations):
+        u = -log_sum_exp(scores, CAPTIONS, beta, v) - math.log(images)
+        v = -log_sum_exp(scores, IMAGES, beta, u) - math.log(captions)
+    return with_terms(scores, beta, u, v)
+
+
+def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
+    """Scores (N, M) in which a query's assigned items come first, each part in order of scores.
+
+    queries: axis of the queries. Items that a query scores like an assigned one are lifted with
+    it, so that the choice among equals, which is arbitrary, lifts no true item above its equals.
+    Raises WorkbenchError when the assignment would take more than PAIR_LIMIT pairs.
+    """
+    image, caption = assignment(scores)
+    result = scores.copy()
+    query, item = (image, caption) if queries == IMAGES else (caption, image)
+    lines, lifted = (scores, result) if queries == IMAGES else (scores.T, result.T)
+    order = np.argsort(query, kind="stable")
+    starts = np.flatnonzero(np.diff(query[order], prepend=-1))
+    top = float(scores.max())
+    step = max(1.0, abs(top) * 1e-6)  # some ulps of float32: adding the scores would round them
+    for assigned in np.split(order, starts[1:]):
+        line = lines[query[assigned[0]]]
+        levels = np.unique(line[item[assigned]])
+        equal = np.flatnonzero(np.isin(line, levels))
+        place = 1 + np.searchsorted(levels, line[equal])
+        lifted[query[assigned[0]], equal] = top + step * place
+    return result
+
+
+def assignment(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs of largest total score: their image numbers (P,) and caption numbers (P,).
+
+    scores: (N, M). Every caption gets one image and every image at most ceil(M / N) captions; with
+    more images than captions every image gets one of them, every caption at most ceil(N / M).
+    Raises WorkbenchError when the assignment would take more than PAIR_LIMIT pairs.
+    """
+    images, captions = scores.shape
+    copies = max(-(-captions // images), -(-images // captions))
+    _check_size(images, captions, copies)
+    # Equal solutions are chosen by place, and corpora list images and captions in the same order:
+    # unshuffled, a model whose scores are all equal would get its true pairs.
+    random = np.random.default_rng(0)
+    rows, columns = random.permutation(images), random.permutation(captions)
+    shuffled = scores[np.ix_(rows, columns)]
+    if images > captions:
+        row, column = linear_sum_assignment(np.repeat(shuffled, copies, axis=1), maximize=True)
+        return rows[row], columns[column // copies]
+    # With captions as rows scipy needs about two thirds of the time.
+    column, row = linear_sum_assignment(np.repeat(shuffled, copies, axis=0).T, maximize=True)
+    return rows[row // copies], columns[column]
+
+
+def _check_size(images: int, captions: int, copies: int) -> None:
+    pairs = images * captions * copies
+    if pairs > PAIR_LIMIT:
+        raise WorkbenchError(
+            f"inference.criterion = hungarian: {images:,} images x {captions:,} captions with "
+            f"{copies} each are {pairs:,} pairs; allowed are {PAIR_LIMIT:,}",
+            "raise evaluation.folds in params.yaml, or use sinkhorn, which has no such limit",
+        )

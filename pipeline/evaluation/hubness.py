@@ -1,0 +1,90 @@
+"""How unevenly the items of a gallery are retrieved: hubs before and after an inference criterion.
+
+In the true matching no caption is the nearest of more than one image, so hubs show errors without
+any labels (kNN-margin paper, section 3.5 and table 5).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from pipeline.evaluation.reductions import QUERIES, checked_range, lines, shared
+from pipeline.runtime.errors import WorkbenchError
+
+TABLE = {"0": (0, 0), "1": (1, 1), ">=2": (2, None), ">=5": (5, None), ">=10": (10, None)}
+
+
+@dataclass(frozen=True, eq=False)
+class Hubness:
+    """Statistics of the k-occurrence: of how many queries an item is among the k nearest.
+
+    counts: (items,) int64 k-occurrence of every item, their sum is queries * k; table: number of
+    items whose k-occurrence is 0, 1, >= 2, >= 5 and >= 10 (kNN-margin paper, table 5); skewness:
+    third standardised moment of the k-occurrence, 0 when it is the same for all items (Radovanovic
+    et al. 2010); largest: k-occurrence of the largest hub; largest_index: its number, the lowest
+    of several.
+    """
+
+    counts: np.ndarray
+    table: dict[str, int]
+    skewness: float
+    largest: int
+    largest_index: int
+
+
+def hubness(scores: np.ndarray, direction: str, k: int = 1) -> Hubness:
+    """Hubness of the captions for image queries ("i2t"), of the images for captions ("t2i").
+
+    scores: (N images, M captions) finite floats, larger is nearer; of tied items those with the
+    lowest numbers are a query's nearest, so that the counts do not depend on a sorting algorithm.
+    Raises WorkbenchError for NaN and infinity, and for k larger than the gallery.
+    """
+    counts = occurrences(scores, direction, k)
+    return Hubness(
+        counts=counts,
+        table={name: _items_within(counts, *ends) for name, ends in TABLE.items()},
+        skewness=_skewness(counts),
+        largest=int(counts.max()),
+        largest_index=int(counts.argmax()),
+    )
+
+
+def occurrences(scores: np.ndarray, direction: str, k: int = 1) -> np.ndarray:
+    """Of how many queries each item is among the k nearest: (M,) for i2t, (N,) for t2i, int64."""
+    tensor = shared(scores)
+    checked_range(tensor)
+    queries = QUERIES[direction]
+    gallery = tensor.shape[1 - queries]
+    if not 1 <= k <= gallery:
+        raise WorkbenchError(
+            f"k = {k}: the k nearest of a gallery of {gallery} items; allowed are 1 to {gallery}"
+        )
+    counts = torch.zeros(gallery, dtype=torch.int64)
+    for _, block in lines(tensor, 1 - queries):
+        counts += _nearest(block, k).sum(0)
+    return counts.numpy()
+
+
+def _nearest(block: torch.Tensor, k: int) -> torch.Tensor:
+    """(Q, items) booleans: the k nearest items of every query, of tied ones the first."""
+    last = block.topk(k, dim=1).values[:, -1:]
+    chosen = block >= last
+    crowded = torch.nonzero(chosen.sum(1) > k)[:, 0]
+    if len(crowded):
+        tied = block[crowded] == last[crowded]
+        room = k - (block[crowded] > last[crowded]).sum(1, keepdim=True)
+        chosen[crowded] &= ~tied | (tied.cumsum(1) <= room)
+    return chosen
+
+
+def _items_within(counts: np.ndarray, low: int, high: int | None) -> int:
+    return int(((counts >= low) & (high is None or counts <= high)).sum())
+
+
+def _skewness(counts: np.ndarray) -> float:
+    deviations = counts - counts.mean()
+    variance = float((deviations**2).mean())
+    if counts.min() == counts.max():  # no spread, no skewness: rounding must not make one up
+        return 0.0
+    return float((deviations**3).mean()) / variance**1.5

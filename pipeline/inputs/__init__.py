@@ -1,0 +1,1 @@
+"""What models read: splits, batches and the sources of both sides."""

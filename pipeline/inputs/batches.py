@@ -1,0 +1,125 @@
+"""From tables to batches of (image, caption) pairs.
+
+A split knows which caption describes which image and how to fetch both as tensors; how they are
+fetched is a function of row numbers (pipeline.inputs.sources), so that a model may have inputs of
+its own. The order of training pairs follows from the seed and the epoch alone, so that an
+interrupted epoch can be taken up in its middle.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from pipeline.corpus.tables import in_split, load_captions, load_images
+from pipeline.runtime.errors import WorkbenchError, listing
+
+ImageSource = Callable[[np.ndarray], Any]  # a tensor, or regions with a device of their own
+CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B pairs of an image and a caption that describes it.
+
+    images: (B, D) features, or pipeline.inputs.regions.Regions; captions: (B, T) word ids, padded
+    at the end; lengths: (B,) words per caption, always on the CPU; groups: (B,) integers,
+    equal where pairs are not each other's negatives.
+    """
+
+    images: Any
+    captions: torch.Tensor
+    lengths: torch.Tensor
+    groups: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on a device."""
+        return Batch(
+            self.images.to(device), self.captions.to(device), self.lengths, self.groups.to(device)
+        )
+
+
+@dataclass(frozen=True)
+class Split:
+    """The images and captions of one split, in the corpus's order.
+
+    image_ids, image_groups: N; caption_ids: M; described: (M,) row of the image that a caption
+    describes; images: rows (B,) to their input tensor; captions: rows (B,) to what the model's
+    `embed_captions` takes, (word ids, lengths) or (vectors,); the first goes to the device.
+    """
+
+    image_ids: list[str]
+    image_groups: list[str]
+    caption_ids: list[str]
+    described: np.ndarray
+    images: ImageSource
+    captions: CaptionSource
+
+
+class PairBatches:
+    """Training batches: every epoch holds every (image, caption) pair of a split once.
+
+    split: where the pairs come from; size: pairs per batch; seed: with the epoch's number it alone
+    decides the order. A last batch of a single pair, which has no negatives, is left out.
+    Raises WorkbenchError when the split has fewer than two pairs.
+    """
+
+    def __init__(self, split: Split, size: int, seed: int) -> None:
+        self.split, self.size, self.seed = split, size, seed
+        pairs = len(split.caption_ids)
+        if pairs < 2:
+            raise WorkbenchError(f"{pairs} training captions: at least 2 are needed to train")
+        self.steps = pairs // size + (pairs % size > 1)
+        self.groups = np.unique(split.image_groups, return_inverse=True)[1][split.described]
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch (from 0), from number `first` on."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
+        for step in range(first, self.steps):
+            yield self.batch(order[step * self.size : (step + 1) * self.size])
+
+    def batch(self, pairs: np.ndarray) -> Batch:
+        """The batch of given pairs (B,), each named by the row of its caption."""
+        captions, lengths = self.split.captions(pairs)
+        images = self.split.images(self.split.described[pairs])
+        return Batch(images, captions, lengths, torch.from_numpy(self.groups[pairs]))
+
+
+def read_split(
+    name: str,
+    images: Path,
+    captions: Path,
+    image_source: Callable[[list[str]], ImageSource],
+    caption_source: Callable[[pd.DataFrame], CaptionSource],
+) -> Split:
+    """Put the images and captions of one split together.
+
+    name: of the split; images, captions: tables of the corpus; image_source: from N image ids to
+    their source; caption_source: from M rows of the captions table to theirs.
+    Raises WorkbenchError for captions of images that are not in the split.
+    """
+    pictures, texts = in_split(load_images(images), name), in_split(load_captions(captions), name)
+    described = pd.Index(pictures["image_id"]).get_indexer(pd.Index(texts["image_id"]))
+    lost = texts["caption_id"][described < 0]
+    if len(lost):
+        raise WorkbenchError(
+            f"{captions}: {len(lost)} captions of split {name!r} describe images that are not in "
+            f"that split of {images}: {listing(lost)}",
+            "the tables are of different corpora; bring them up to date with: dvc repro",
+        )
+    ids = pictures["image_id"].tolist()
+    return Split(
+        image_ids=ids,
+        image_groups=pictures["group"].tolist(),
+        caption_ids=texts["caption_id"].tolist(),
+        described=described.astype(np.int64),
+        images=image_source(ids),
+        captions=caption_source(texts),
+    )

@@ -1,0 +1,144 @@
+"""Regions as a model's input: from row numbers of a split to features, positions and counts.
+
+Positions are worked out here from boxes in pixels, so that what is stored can be drawn over the
+image and what the model sees does not depend on the image's size.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pipeline.inputs.sources import MEMORY_BUDGET
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.storage.features import FeatureFile
+
+ROWS = {"features": 3, "boxes": 3, "sizes": 2, "counts": 1}  # dataset -> dimensions
+
+
+@dataclass(frozen=True)
+class Regions:
+    """Regions of B images, padded at the end.
+
+    features: (B, R, D) float32, zero beyond the counts; positions: (B, R, 4) float32 width, height,
+    centre x, centre y as shares of the image, zero beyond the counts and where there are no boxes;
+    counts: (B,) int64 regions per image, always on the CPU.
+    """
+
+    features: Tensor
+    positions: Tensor
+    counts: Tensor
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def to(self, device: torch.device) -> "Regions":
+        """The same regions on a device."""
+        return Regions(self.features.to(device), self.positions.to(device), self.counts)
+
+
+class RegionRows:
+    """Regions of N images: rows (B,) to Regions.
+
+    features: a file as open_regions returns it. Raises WorkbenchError when it lacks some images.
+    """
+
+    def __init__(self, features: FeatureFile, image_ids: Sequence[str]) -> None:
+        self.features = features
+        self.rows = features.rows(image_ids)
+
+    def __call__(self, rows: np.ndarray) -> Regions:
+        chosen = self.rows[rows]
+        counts = torch.from_numpy(self.features.read(chosen, "counts")).long()
+        boxes = torch.from_numpy(self.features.read(chosen, "boxes")).float()
+        sizes = torch.from_numpy(self.features.read(chosen, "sizes")).float()
+        features = torch.from_numpy(self.features.read(chosen)).float()
+        return Regions(features, relative_positions(boxes, sizes), counts)
+
+
+def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
+    """(B, R, 4) width, height, centre x, centre y as shares of the image; zero for a zero box.
+
+    boxes: (B, R, 4) x1, y1, x2, y2 in pixels; sizes: (B, 2) width, height in pixels.
+    """
+    first, second = boxes[..., :2], boxes[..., 2:]
+    return torch.cat([second - first, (first + second) / 2], -1) / sizes.repeat(1, 2)[:, None]
+
+
+def region_moments(images: RegionRows, block: int = 256) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation (D,) float32 of the features of all regions, padding left out.
+
+    Two passes in float64, a block of images at a time: one pass would cancel digits.
+    """
+    count = len(images.rows)
+    blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
+    total = sum(int(images.features.read(images.rows[rows], "counts").sum()) for rows in blocks)
+    if total == 0:
+        raise WorkbenchError(f"{images.features.path}: none of the {count:,} images has a region")
+    mean = torch.stack([_real(images(rows)).sum(0) for rows in blocks]).sum(0) / total
+    squares = [((_real(images(rows)) - mean) ** 2).sum(0) for rows in blocks]
+    return mean.float(), (torch.stack(squares).sum(0) / total).sqrt().float()
+
+
+def open_regions(path: Path) -> FeatureFile:
+    """A file of regions, the features in memory within the budget.
+
+    Raises WorkbenchError when it is no file of regions, or its counts or sizes cannot be.
+    """
+    file = FeatureFile(path)
+    lacking = [name for name in ROWS if name not in file.layouts]
+    if lacking:
+        raise WorkbenchError(
+            f"{path}: not a file of regions: it has no {listing(lacking)}",
+            "this model takes the file that extract_region_features writes",
+        )
+    shapes = {name: file.shape(name) for name in ROWS}
+    slots = shapes["features"][1:2]
+    boxes = shapes["boxes"][1:] == (*slots, 4) and shapes["sizes"][1:] == (2,)
+    if any(len(shapes[name]) != dims for name, dims in ROWS.items()) or not boxes:
+        raise WorkbenchError(f"{path}: datasets do not fit each other: {shapes}")
+    counts, sizes = file.load("counts"), file.load("sizes")
+    bad = (counts < 0) | (counts > slots[0]) | (sizes <= 0).any(1)
+    if bad.any():
+        names = listing(file.ids[row] for row in np.flatnonzero(bad))
+        raise WorkbenchError(f"{path}: impossible counts or sizes for {names}")
+    file.in_memory(MEMORY_BUDGET)
+    for name in ("boxes", "sizes", "counts"):
+        file.in_memory(MEMORY_BUDGET // 8, name)
+    return file
+
+
+def has_boxes(file: FeatureFile) -> bool:
+    """Whether the regions of a file have boxes; features imported from SCAN's .npy have none."""
+    return bool(file.attributes.get("has_boxes", 1))
+
+
+def require_boxes(file: FeatureFile, setting: str) -> None:
+    """Raise WorkbenchError, naming the setting that needs boxes, when the regions have none."""
+    if not has_boxes(file):
+        raise WorkbenchError(
+            f"{setting} needs the boxes of the regions; {file.path} has none: it was imported from "
+            f"{file.attributes.get('model', 'a file without boxes')}",
+            f"switch {setting} off, or use another regions.source",
+        )
+
+
+def names_of(file: FeatureFile, kind: str) -> list[str]:
+    """Names of the classes in a file of regions; kind: object_names or attribute_names."""
+    try:
+        names = json.loads(str(file.attributes.get(kind, "[]")))
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise WorkbenchError(f"{file.path}: attribute {kind} is not a list of names")
+    return names
+
+
+def _real(regions: Regions) -> Tensor:
+    """(sum of counts, D) float64 features without the padding."""
+    inside = torch.arange(regions.features.shape[1]) < regions.counts[:, None]
+    return regions.features[inside].double()

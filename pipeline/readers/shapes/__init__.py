@@ -1,0 +1,97 @@
+"""The built-in dataset: rendered scenes of coloured shapes with captions that can be checked.
+
+Nothing can be downloaded in a fresh offline environment, so the default corpus is drawn from the
+description in world.yaml: same description, same seed, same bytes.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pipeline.corpus.tables import SPLITS
+from pipeline.readers.processes import ordered_map
+from pipeline.readers.shapes.drawing import box, draw
+from pipeline.readers.shapes.grammar import Box, Speaker
+from pipeline.readers.shapes.scenes import Scene, Thing, make_scenes
+from pipeline.readers.shapes.world import World, load_world
+from pipeline.readers.source import Options, Source
+
+JPEG_QUALITY = 92
+
+
+class Task(NamedTuple):
+    """One image to render: its name, its scene, and the seed of its captions."""
+
+    image_id: str
+    scene: Scene
+    seed: list[int]
+
+
+class Rendered(NamedTuple):
+    """What there is to tell of a rendered image: boxes of its objects in pixels, and captions."""
+
+    boxes: list[Box]
+    captions: list[str]
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Render the world of raw/world.yaml into out/images as JPEG files.
+
+    Boxes carry the shape as object and colour, size and texture as attributes. Raises
+    WorkbenchError when world.yaml is missing or wrong.
+    """
+    world = load_world(raw / "world.yaml")
+    root = out / "images"
+    root.mkdir(parents=True, exist_ok=True)
+    tasks = [task for split in SPLITS for task in _tasks(world, split, options)]
+    side, count = options.shapes.image_size, options.shapes.captions_per_image
+    work = partial(render, root=root, world=world, side=side, captions=count)
+    rendered = ordered_map(work, tasks, options.workers, "rendering scenes")
+    return _tables(root, tasks, rendered)
+
+
+def render(task: Task, root: Path, world: World, side: int, captions: int) -> Rendered:
+    """Draw one scene to its file and speak of it."""
+    boxes = [box(thing, world, side) for thing in task.scene.things]
+    draw(task.scene, world, side).save(root / task.image_id, "JPEG", quality=JPEG_QUALITY)
+    speaker = Speaker(world, side, np.random.default_rng(task.seed))
+    return Rendered(boxes, speaker.captions(task.scene, boxes, captions))
+
+
+def _tasks(world: World, split: str, options: Options) -> list[Task]:
+    count = {"train": options.shapes.train, "val": options.shapes.val, "test": options.shapes.test}
+    seed = [options.seed, SPLITS.index(split)]
+    scenes = make_scenes(world, count[split], options.shapes.near_duplicates, seed)
+    return [
+        Task(f"{split}_{number:05d}.jpg", scene, [*seed, number, 3])
+        for number, scene in enumerate(scenes)
+    ]
+
+
+def _tables(root: Path, tasks: list[Task], rendered: list[Rendered]) -> Source:
+    captions = [
+        (f"{task.image_id}#{number}", task.image_id, text)
+        for task, result in zip(tasks, rendered, strict=True)
+        for number, text in enumerate(result.captions)
+    ]
+    boxes = [
+        (task.image_id, *corners, thing.shape, _attributes(thing))
+        for task, result in zip(tasks, rendered, strict=True)
+        for thing, corners in zip(task.scene.things, result.boxes, strict=True)
+    ]
+    images = [(task.image_id, task.image_id.partition("_")[0]) for task in tasks]
+    return Source(
+        root=root,
+        images=pd.DataFrame(images, columns=["image_id", "split"]),
+        captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
+        boxes=pd.DataFrame(
+            boxes, columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
+        ),
+    )
+
+
+def _attributes(thing: Thing) -> list[str]:
+    return [thing.colour, thing.size, thing.texture]

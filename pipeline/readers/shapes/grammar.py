@@ -1,0 +1,171 @@
+"""Captions of the built-in world: each is true of its scene and mentions only part of it.
+
+caption   = frame with one of
+    object relation object [", and" object]
+    object "and" object | object "," object "and" object
+    number objects "and" object | number objects "," object "and" object
+object    = article [size] [texture] [colour] noun
+"""
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import TypeVar
+
+import numpy as np
+
+from pipeline.readers.shapes.scenes import Scene, Thing
+from pipeline.readers.shapes.world import Attribute, Relation, World
+
+T = TypeVar("T")
+Box = tuple[float, float, float, float]
+
+# How often an attribute is spoken of; a plain texture goes nearly always without saying.
+MENTION: dict[Attribute, float] = {"size": 0.6, "texture": 0.85, "colour": 0.97, "shape": 0.97}
+MENTION_PLAIN = 0.04
+FOCUS = 0.4  # share of captions that speak of what tells a scene from its near duplicate
+GAP = 0.1  # least distance for a relation, as a share of the side
+
+
+def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
+    """Whether the first box lies clearly in the relation's direction from the second.
+
+    Centres differ by at least GAP of the side in that direction, and by no more across it.
+    """
+    dx = (first[0] + first[2] - second[0] - second[2]) / 2
+    dy = (first[1] + first[3] - second[1] - second[3]) / 2
+    along = {"left": -dx, "right": dx, "up": -dy, "down": dy}[relation.direction]
+    across = abs(dy) if relation.direction in ("left", "right") else abs(dx)
+    return along >= GAP * side and along >= across
+
+
+class Speaker:
+    """Draws captions for scenes of one world from one generator of random numbers."""
+
+    def __init__(self, world: World, side: int, rng: np.random.Generator) -> None:
+        self.world, self.side, self.rng = world, side, rng
+
+    def captions(self, scene: Scene, boxes: Sequence[Box], count: int) -> list[str]:
+        """`count` captions, different from each other as far as the scene has that many to say."""
+        said: list[str] = []
+        for _ in range(count):
+            caption = self.caption(scene, boxes)
+            for _ in range(10):
+                if caption not in said:
+                    break
+                caption = self.caption(scene, boxes)
+            said.append(caption)
+        return said
+
+    def caption(self, scene: Scene, boxes: Sequence[Box]) -> str:
+        """One caption, with a capital letter and a full stop."""
+        focus = scene.focus if self.rng.random() < FOCUS else None
+        kind = self.rng.choice(["relation", "list", "count"], p=[0.5, 0.42, 0.08])
+        text = ""
+        if kind == "count" and focus is None:
+            text = self._counted(scene.things)
+        elif kind == "relation":
+            text = self._related(scene.things, boxes, focus)
+        text = text or self._listed(scene.things, focus)
+        text = self._pick(self.world.frames).replace("{}", text)
+        return text[0].upper() + text[1:] + "."
+
+    def _listed(self, things: Sequence[Thing], focus: tuple[int, Attribute] | None) -> str:
+        order = self._order(len(things), focus)[:3]
+        return _join([self._object(things[n], _required(n, focus)) for n in order])
+
+    def _related(
+        self,
+        things: Sequence[Thing],
+        boxes: Sequence[Box],
+        focus: tuple[int, Attribute] | None,
+    ) -> str:
+        """Two objects and how they lie, "" when no relation is clear."""
+        true = [
+            (first, second, relation)
+            for first, second in permutations(range(len(things)), 2)
+            for relation in self.world.relations.values()
+            if (focus is None or focus[0] in (first, second))
+            and holds(relation, boxes[first], boxes[second], self.side)
+        ]
+        if not true:
+            return ""
+        first, second, relation = self._pick(true)
+        one, two = (self._object(things[n], _required(n, focus)) for n in (first, second))
+        text = f"{one} {self._pick(relation.words)} {two}"
+        rest = [thing for n, thing in enumerate(things) if n not in (first, second)]
+        if rest and self.rng.random() < 0.75:
+            text += f", and {self._object(self._pick(rest))}"
+        return text
+
+    def _counted(self, things: Sequence[Thing]) -> str:
+        """How many objects share something, and one or two others; "" when none do."""
+        model = self._pick(things)
+        groups = [
+            (shared, same)
+            for shared in self._shareable(model)
+            if len(same := [thing for thing in things if _alike(thing, model, shared)]) > 1
+            if len(same) < len(things)
+        ]
+        if not groups:
+            return ""
+        shared, same = self._pick(groups)
+        noun = self._noun(model, shared, plural=True)
+        text = " ".join([self.world.counts[len(same) - 2], *self._adjectives(model, shared), noun])
+        rest = [thing for thing in things if thing not in same]
+        order = self._order(len(rest), None)[: 1 + int(self.rng.random() < 0.5)]
+        return _join([text, *(self._object(rest[n]) for n in order)])
+
+    def _shareable(self, model: Thing) -> list[set[Attribute]]:
+        """What a number of objects can be counted by."""
+        sets: list[set[Attribute]] = [{"shape"}, {"colour"}, {"shape", "colour"}, {"size"}]
+        if not self._is_plain(model):
+            sets += [{"texture"}, {"texture", "shape"}]
+        return sets
+
+    def _object(self, thing: Thing, required: Attribute | None = None) -> str:
+        spoken = self._spoken(thing) | ({required} if required else set())
+        if not spoken & {"shape", "colour"}:
+            spoken |= {"colour"}
+        if len(spoken) == len(MENTION):  # never all there is to say
+            spoken -= {"texture" if required == "size" else "size"}
+        words = [*self._adjectives(thing, spoken), self._noun(thing, spoken, plural=False)]
+        return " ".join(["an" if words[0][0] in "aeiou" else "a", *words])
+
+    def _spoken(self, thing: Thing) -> set[Attribute]:
+        chance = MENTION | ({"texture": MENTION_PLAIN} if self._is_plain(thing) else {})
+        return {name for name, share in chance.items() if self.rng.random() < share}
+
+    def _is_plain(self, thing: Thing) -> bool:
+        return self.world.textures[thing.texture].pattern == "none"
+
+    def _adjectives(self, thing: Thing, spoken: set[Attribute]) -> list[str]:
+        world = self.world
+        words = {
+            "size": world.sizes[thing.size].words,
+            "texture": world.textures[thing.texture].words,
+            "colour": world.colours[thing.colour].words,
+        }
+        return [self._pick(choices) for name, choices in words.items() if name in spoken]
+
+    def _noun(self, thing: Thing, spoken: set[Attribute], plural: bool) -> str:
+        nouns = self.world.shapes[thing.shape].words if "shape" in spoken else self.world.anything
+        return self._pick(list(nouns.values()) if plural else list(nouns))
+
+    def _order(self, count: int, focus: tuple[int, Attribute] | None) -> list[int]:
+        order = self.rng.permutation(count).tolist()
+        return order if focus is None else sorted(order, key=lambda n: n != focus[0])
+
+    def _pick(self, choices: Sequence[T]) -> T:
+        return choices[int(self.rng.integers(len(choices)))]
+
+
+def _required(number: int, focus: tuple[int, Attribute] | None) -> Attribute | None:
+    return focus[1] if focus is not None and focus[0] == number else None
+
+
+def _alike(one: Thing, other: Thing, attributes: set[Attribute]) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in attributes)
+
+
+def _join(objects: list[str]) -> str:
+    return ", ".join(objects[:-1]) + " and " + objects[-1]

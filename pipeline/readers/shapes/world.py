@@ -1,0 +1,184 @@
+"""The description of the built-in world, read from world.yaml and checked before it is drawn."""
+
+import reprlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import read_yaml
+from pipeline.runtime.section import Section
+
+MAX_BYTES = 100_000
+HINT = "mend the file or restore it with git checkout"
+
+_SHORT = reprlib.Repr()
+
+_SHORT.maxlevel = 1  # aliases in a small file can stand for endless nested lists
+
+Word = Annotated[str, Field(pattern=r"^[a-z]+$", max_length=30)]
+Phrase = Annotated[str, Field(pattern=r"^[a-z]+( [a-z]+)*$", max_length=60)]
+Words = Annotated[tuple[Word, ...], Field(min_length=1, max_length=20, strict=False)]
+Nouns = Annotated[dict[Word, Word], Field(min_length=1, max_length=20)]
+Channel = Annotated[int, Field(ge=0, le=255)]
+Radius = Annotated[float, Field(ge=0.02, le=0.22)]
+Coordinate = Annotated[float, Field(ge=-1, le=1)]
+Point = Annotated[tuple[Coordinate, Coordinate], Field(strict=False)]
+Frame = Annotated[str, Field(pattern=r"^([a-z]+ )*\{\}( [a-z]+)*$", max_length=60)]
+
+Attribute = Literal["shape", "colour", "size", "texture"]
+ATTRIBUTES: tuple[Attribute, ...] = ("shape", "colour", "size", "texture")
+
+
+def _known_outline(value: object) -> object:
+    """The corners that `circle` stands for; anything else as it is."""
+    if isinstance(value, str) and value != "circle":
+        raise ValueError(f"outline {value[:30]!r}: allowed are circle or a list of corners")
+    angles = np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    return [(float(np.cos(a)), float(np.sin(a))) for a in angles] if value == "circle" else value
+
+
+class Shape(Section):
+    """An outline within the unit circle and its nouns, singular to plural."""
+
+    outline: Annotated[
+        tuple[Point, ...],
+        Field(min_length=3, max_length=64, strict=False),
+        BeforeValidator(_known_outline),
+    ]
+    words: Nouns
+
+    @model_validator(mode="after")
+    def visible(self) -> "Shape":
+        """The outline stays within the unit circle and covers enough of it to be seen."""
+        points = self.points()
+        if np.hypot(*points.T).max() > 1.001:
+            raise ValueError("outline leaves the unit circle")
+        x, y = points.T
+        if abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2 < 0.2:
+            raise ValueError("outline covers less than 0.2 of the unit square: too thin to be seen")
+        return self
+
+    def points(self) -> np.ndarray:
+        """Corners (P, 2), x and y in units of the radius."""
+        return np.array(self.outline, dtype=np.float64)
+
+
+class Colour(Section):
+    """A colour and its adjectives."""
+
+    rgb: Annotated[tuple[Channel, Channel, Channel], Field(strict=False)]
+    words: Words
+
+
+class Size(Section):
+    """Least and most radius, as a share of the image's side, and adjectives."""
+
+    radius: Annotated[tuple[Radius, Radius], Field(strict=False)]
+    words: Words
+
+    @model_validator(mode="after")
+    def ordered(self) -> "Size":
+        """The least radius comes first."""
+        if self.radius[0] > self.radius[1]:
+            raise ValueError("radius must be least, then most")
+        return self
+
+
+class Texture(Section):
+    """A pattern, how often it is drawn relative to the others, and its adjectives."""
+
+    pattern: Literal["none", "stripes", "dots", "checks"]
+    weight: Annotated[float, Field(gt=0, le=1000)]
+    words: Words
+
+
+class Relation(Section):
+    """A direction from the second object to the first, and prepositions."""
+
+    direction: Literal["left", "right", "up", "down"]
+    words: Annotated[tuple[Phrase, ...], Field(min_length=1, max_length=20, strict=False)]
+
+
+class World(Section):
+    """Everything that may be drawn and said."""
+
+    objects: Annotated[
+        tuple[Annotated[int, Field(ge=2)], Annotated[int, Field(le=8)]], Field(strict=False)
+    ]
+    rotation: Annotated[float, Field(ge=0, le=45)]
+    shapes: Annotated[dict[Word, Shape], Field(min_length=2, max_length=50)]
+    anything: Nouns
+    colours: Annotated[dict[Word, Colour], Field(min_length=2, max_length=50)]
+    sizes: Annotated[dict[Word, Size], Field(min_length=1, max_length=10)]
+    textures: Annotated[dict[Word, Texture], Field(min_length=1, max_length=4)]
+    relations: Annotated[dict[Word, Relation], Field(min_length=1, max_length=10)]
+    counts: Words
+    frames: Annotated[tuple[Frame, ...], Field(min_length=1, max_length=50, strict=False)]
+
+    @model_validator(mode="after")
+    def unambiguous(self) -> "World":
+        """Numbers have words, and no word has two meanings."""
+        if self.objects[0] > self.objects[1]:
+            raise ValueError("objects must be fewest, then most")
+        if len(self.counts) != self.objects[1] - 1:
+            raise ValueError(f"counts must have the words from two to {self.objects[1]}")
+        names = Counter([*self.colours, *self.sizes, *self.textures])
+        shared = [name for name, uses in names.items() if uses > 1]
+        if shared:
+            raise ValueError(f"names of more than one attribute: {listing(shared)}")
+        twice = [word for word, uses in Counter(self._words()).items() if uses > 1]
+        if twice:
+            raise ValueError(f"words with more than one meaning: {listing(twice)}")
+        return self
+
+    def choices(self, attribute: Attribute) -> tuple[str, ...]:
+        """The values an attribute may take, in the order of the file."""
+        table: dict[str, dict] = {
+            "shape": self.shapes,
+            "colour": self.colours,
+            "size": self.sizes,
+            "texture": self.textures,
+        }
+        return tuple(table[attribute])
+
+    def _words(self) -> Iterator[str]:
+        nouns = [shape.words for shape in self.shapes.values()] + [self.anything]
+        for words in nouns:
+            yield from {*words, *words.values()}  # "sheep" may be its own plural
+        tables = (self.colours, self.sizes, self.textures, self.relations)
+        for table in tables:
+            for entry in table.values():
+                yield from entry.words
+        yield from self.counts
+
+
+def load_world(path: Path) -> World:
+    """Read and check a world.yaml; WorkbenchError names every problem."""
+    if not path.is_file():
+        raise WorkbenchError(
+            f"{path}: no such file", "dataset shapes needs it: see data/raw/shapes"
+        )
+    if path.stat().st_size > MAX_BYTES:
+        raise WorkbenchError(f"{path}: more than {MAX_BYTES:,} bytes", HINT)
+    try:
+        return World.model_validate(read_yaml(path))
+    except ValidationError as error:
+        problems = [_describe(detail) for detail in error.errors()]
+        raise WorkbenchError(f"{path}: " + "\n  ".join(problems[:20]), HINT) from None
+    except WorkbenchError as error:
+        raise WorkbenchError(error.message, HINT) from None
+
+
+def _describe(detail: ErrorDetails) -> str:
+    """One line for one problem, the value cut short: a file may hold anything."""
+    key = ".".join(str(part) for part in detail["loc"])
+    message = detail["msg"].removeprefix("Value error, ").replace("Input should", "must")
+    if detail["type"] in ("missing", "value_error"):
+        return f"{key}: {message}" if key else message
+    return f"{key} = {_SHORT.repr(detail['input'])}: {message}"

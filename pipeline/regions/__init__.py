@@ -1,0 +1,1 @@
+"""Files of image regions, and those of other tools."""

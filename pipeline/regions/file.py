@@ -1,0 +1,113 @@
+"""How regions are laid out in a feature file, for whoever writes one: the detector or an import."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from pipeline.corpus.tables import images_digest
+from pipeline.storage.features import FeatureWriter
+from pipeline.storage.layout import Array
+
+
+def described(
+    images: pd.DataFrame,
+    settings: Mapping[str, Any],
+    *,
+    model: str,
+    layer: str,
+    weights: str,
+    objects: Sequence[str] = (),
+    attributes: Sequence[str] = (),
+    has_boxes: bool = True,
+) -> dict[str, str | int | float]:
+    """What a file of regions says of itself.
+
+    settings: the section regions; what changes no value (workers, where files lie) is left out.
+    weights: digest of the detector, or of the files that were imported.
+    """
+    used = {name: value for name, value in settings.items() if name not in ("workers", "path")}
+    return {
+        "model": model,
+        "layer": layer,
+        "weights_sha256": weights,
+        "params": json.dumps(used),
+        "corpus_sha256": images_digest(images),
+        "object_names": json.dumps(list(objects), ensure_ascii=False),
+        "attribute_names": json.dumps(list(attributes), ensure_ascii=False),
+        "has_boxes": int(has_boxes),
+    }
+
+
+MAX_REGIONS = 1000  # per image; more is taken for damage
+MAX_DIM = 1 << 16  # width of a region's feature
+
+
+@dataclass(frozen=True)
+class ImageRegions:
+    """The K regions of one image.
+
+    size: width, height in pixels; boxes: (K, 4) float32 x1, y1, x2, y2 in pixels; features: (K, D)
+    float32; objects, attributes: (K,) class numbers, None where unknown; confidences: (K,) of each.
+    """
+
+    size: tuple[int, int]
+    boxes: npt.NDArray[np.float32]
+    features: npt.NDArray[np.float32]
+    objects: npt.NDArray[np.int64] | None = None
+    attributes: npt.NDArray[np.int64] | None = None
+    confidences: npt.NDArray[np.float32] | None = None
+    attribute_confidences: npt.NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class RegionJob:
+    """What a file of regions will hold, and how it is filled.
+
+    slots: R; width: D; attributes: of the file; machine: what else its values depend on;
+    fill: writes the missing rows.
+    """
+
+    slots: int
+    width: int
+    attributes: dict[str, str | int | float]
+    machine: list[Any]
+    fill: Callable[[FeatureWriter], None]
+
+
+def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape of a row and type of every dataset; slots: R; width: D."""
+    return {
+        "features": ((slots, width), "float16"),
+        "boxes": ((slots, 4), "float32"),
+        "sizes": ((2,), "int32"),
+        "counts": ((), "int32"),
+        "objects": ((slots,), "int32"),
+        "attributes": ((slots,), "int32"),
+        "confidences": ((slots,), "float32"),
+        "attribute_confidences": ((slots,), "float32"),
+    }
+
+
+def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, Array]:
+    """The datasets' rows (B, ...) of B images: zero beyond the counts, classes -1.
+
+    Features stay float32; the writer converts them and notices what float16 cannot hold.
+    """
+    arrays: dict[str, Array] = {
+        name: np.zeros((len(images), *row), "float32" if name == "features" else dtype)
+        for name, (row, dtype) in region_datasets(slots, width).items()
+    }
+    arrays["objects"][:] = arrays["attributes"][:] = -1
+    for row, image in enumerate(images):
+        count = len(image.features)
+        arrays["sizes"][row], arrays["counts"][row] = image.size, count
+        for name in arrays.keys() - {"sizes", "counts"}:
+            values = getattr(image, name)
+            if values is not None:
+                arrays[name][row, :count] = values
+    return arrays

@@ -1,0 +1,64 @@
+"""Region features of other tools: reading their files, and writing ours in their formats.
+
+tsv: bottom-up attention's text files; scan_npy: SCAN's arrays with captions and ids; butd_h5: the
+HDF5 files of bottom-up-attention-vqa.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.corpus.tables import load_captions
+from pipeline.regions.file import RegionJob, described
+from pipeline.regions.imports.butd_h5 import ButdRegions
+from pipeline.regions.imports.scan_npy import ScanRegions
+from pipeline.regions.imports.source import Corpus, RegionSource, import_regions, imported_slots
+from pipeline.regions.imports.tsv import TsvRegions
+from pipeline.regions.params import RegionsConfig
+from pipeline.runtime.errors import WorkbenchError
+
+__all__ = ["Corpus", "RegionSource", "import_regions", "imported_slots", "open_source"]
+
+_READERS: dict[str, Callable[[Path, Corpus], RegionSource]] = {
+    "tsv": TsvRegions,
+    "scan_npy": ScanRegions,
+    "butd_h5": ButdRegions,
+}
+
+
+def open_source(kind: str, path: str | None, corpus: Corpus) -> RegionSource:
+    """Open the files of one kind and match them with a corpus.
+
+    kind: tsv, scan_npy or butd_h5; path: the file or folder. Raises WorkbenchError naming every
+    fault that can be seen without reading the values.
+    """
+    if path is None:
+        raise WorkbenchError(
+            f"regions.path = null, but regions.source = {kind} reads files",
+            "set regions.path in params.yaml to the file or folder",
+        )
+    if not Path(path).exists():
+        raise WorkbenchError(
+            f"regions.path = {path!r}: no such file or folder", "set regions.path in params.yaml"
+        )
+    return _READERS[kind](Path(path), corpus)
+
+
+def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | None) -> RegionJob:
+    """Regions from other tools' files; WorkbenchError for all that does not fit the corpus."""
+    table = load_captions(captions) if captions else None
+    corpus = Corpus(images, table, skip_others=settings.other_images == "skip")
+    source = open_source(settings.source, settings.path, corpus)
+    attributes = described(
+        images,
+        settings.model_dump(),
+        model=f"imported from {settings.source}",
+        layer="unknown",
+        weights=source.digest,
+        has_boxes=source.has_boxes,
+    )
+    slots = imported_slots(source, settings.boxes, settings.max)
+    fill = partial(import_regions, source, batch_size=settings.batch_size)
+    return RegionJob(slots, source.width, attributes, [], fill)

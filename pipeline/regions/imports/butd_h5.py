@@ -1,0 +1,196 @@
+"""The HDF5 files of bottom-up-attention-vqa: image_features, image_bb, spatial_features.
+
+Either (N, R, D) with the same number of regions everywhere, or all regions end to end, (T, D), with
+pos_boxes (N, 2) saying where each image's begin and end. Ids come with them as a pickle, which is
+not read: next to X.hdf5 must lie X_ids.txt, X_ids.json (a list) or X_imgid2idx.json (id -> row).
+"""
+
+import hashlib
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from pipeline.regions.file import ImageRegions
+from pipeline.regions.imports.ids import ImageMatcher
+from pipeline.regions.imports.source import Corpus, check_boxes, check_features, check_sizes
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.text import read_json, read_text
+from pipeline.storage.hdf5 import opened
+
+MAX_CHUNK = 1 << 28  # bytes that one stored block may unfold to
+ENDINGS = (".hdf5", ".h5")
+CONVERT = (
+    "turn the pickle of ids into JSON with the program that wrote it: "
+    "json.dump({str(k): int(v) for k, v in pickle.load(open(A, 'rb')).items()}, open(B, 'w'))"
+)
+
+
+class ButdFile:
+    """One file: shapes checked, values read by row; names: N ids; starts, stops: (N,) regions."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with opened(path) as file:
+            features = _dataset(path, file, "image_features", (2, 3))
+            boxes = _dataset(path, file, "image_bb", (features.ndim,))
+            self.flat, self.width = features.ndim == 2, int(features.shape[-1])
+            if boxes.shape != (*features.shape[:-1], 4):
+                raise WorkbenchError(
+                    f"{path}: image_bb {boxes.shape} does not fit image_features {features.shape}"
+                )
+            self.spatial = "spatial_features" in file
+            if self.spatial:
+                spatial = _dataset(path, file, "spatial_features", (features.ndim,))
+                if spatial.shape != (*features.shape[:-1], 6):
+                    raise WorkbenchError(
+                        f"{path}: spatial_features {spatial.shape}; expected are 6 per box"
+                    )
+            self.starts, self.stops = self._bounds(file, features)
+        self.names = _ids(path, len(self.starts))
+        check_sizes(str(path), int((self.stops - self.starts).max()), self.width)
+
+    def values(self, name: str, row: int) -> np.ndarray:
+        """(K, ...) float32 of the image in a row of this file."""
+        with opened(self.path) as file:
+            place = slice(self.starts[row], self.stops[row]) if self.flat else row
+            found = file[name][place]
+        return np.asarray(found, np.float32)
+
+    def _bounds(self, file: h5py.File, features: h5py.Dataset) -> tuple[np.ndarray, np.ndarray]:
+        if not self.flat:
+            count, slots = features.shape[:2]
+            return np.zeros(count, np.int64), np.full(count, slots, np.int64)
+        places = _dataset(self.path, file, "pos_boxes", (2,), "iu")
+        if places.shape[1] != 2 or places.shape[0] > features.shape[0]:
+            raise WorkbenchError(f"{self.path}: pos_boxes {places.shape}; expected are (N, 2)")
+        starts, stops = np.asarray(places[:], np.int64).T
+        bad = (starts < 0) | (stops <= starts) | (stops > features.shape[0])
+        if bad.any():
+            row = int(bad.argmax())
+            raise WorkbenchError(
+                f"{self.path}: pos_boxes, row {row:,}: {starts[row]} to {stops[row]} is no part of "
+                f"the {features.shape[0]:,} regions"
+            )
+        return starts, stops
+
+
+class ButdRegions:
+    """Regions in one such file or all of a folder; see RegionSource.
+
+    The image's size follows from spatial_features (corners as shares of it), without them it is
+    taken from the corpus. Raises WorkbenchError for files and ids that do not fit.
+    """
+
+    has_boxes = True
+
+    def __init__(self, path: Path, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self.files = [ButdFile(file) for file in _files(path)]
+        self.width = self.files[0].width
+        for file in self.files:
+            if file.width != self.width:
+                raise WorkbenchError(f"{file.path}: width {file.width:,}, others {self.width:,}")
+        self.rows = [(file, row) for file in self.files for row in range(len(file.names))]
+        matcher = ImageMatcher(corpus.images["image_id"].tolist(), corpus.skip_others)
+        self.places = matcher.match([file.names[row] for file, row in self.rows], str(path))
+        self.order = np.argsort(self.places)
+        counts = [int(f.stops[r] - f.starts[r]) for f, r in (self.rows[p] for p in self.places)]
+        self.most = max(counts)
+        self.most_name = self._place(int(np.argmax(counts)))
+        digests = "\0".join(
+            text for file in self.files for text in (sha256_file(file.path), *file.names)
+        )
+        self.digest = hashlib.sha256(digests.encode()).hexdigest()
+
+    def read(self, row: int) -> ImageRegions:
+        """Regions of one image; WorkbenchError naming file, row and id."""
+        file, number = self.rows[self.places[row]]
+        place = self._place(row)
+        features, boxes = file.values("image_features", number), file.values("image_bb", number)
+        check_features(place, features)
+        size = self.corpus.size(row)
+        if file.spatial:
+            size = _size(place, boxes, file.values("spatial_features", number))
+        check_boxes(place, boxes, size)
+        return ImageRegions(size, boxes, features)
+
+    def _place(self, row: int) -> str:
+        file, number = self.rows[self.places[row]]
+        return f"{file.path}, row {number:,} (image_id {file.names[number]})"
+
+
+def _size(place: str, boxes: np.ndarray, spatial: np.ndarray) -> tuple[int, int]:
+    """Width and height of the image, of which the first columns of spatial_features are shares."""
+    sides = []
+    for column in (2, 3):
+        far = int(boxes[:, column].argmax())
+        share = spatial[far, column]
+        side = float(boxes[far, column] / share) if share > 0 else 0.0
+        near = np.abs(spatial[:, [column - 2, column]] * side - boxes[:, [column - 2, column]])
+        if not (0.5 <= side < 1 << 20) or not (near <= 1).all():
+            raise WorkbenchError(
+                f"{place}: spatial_features are not the corners of image_bb as shares of an image"
+            )
+        sides.append(round(side))
+    return sides[0], sides[1]
+
+
+def _dataset(
+    path: Path, file: h5py.File, name: str, dims: tuple[int, ...], kinds: str = "f"
+) -> h5py.Dataset:
+    """A dataset of numbers in the file itself, none of whose blocks unfolds to too much."""
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+        raise WorkbenchError(f"{path}: no dataset {name!r} in the file itself")
+    found = file[name]
+    if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
+        raise WorkbenchError(f"{path}: {name!r} is no dataset with its values in this file")
+    if found.dtype.kind not in kinds or found.ndim not in dims or not found.size:
+        raise WorkbenchError(f"{path}: {name} of type {found.dtype} and shape {found.shape}")
+    block = int(np.prod(found.chunks or (1,))) * found.dtype.itemsize
+    if block > MAX_CHUNK or (not found.chunks and found.nbytes > path.stat().st_size):
+        raise WorkbenchError(f"{path}: {name} of shape {found.shape} cannot be in this file")
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    files = sorted(file for file in path.glob("*") if file.suffix in ENDINGS and file.is_file())
+    if not files:
+        raise WorkbenchError(
+            f"regions.path = {str(path)!r}: no HDF5 file and no folder with .hdf5 or .h5 files",
+            "set regions.path in params.yaml",
+        )
+    return files
+
+
+def _ids(path: Path, count: int) -> list[str]:
+    """N ids of a file's rows, from the first of the three kinds of files that is there."""
+    text, names, index = (
+        path.with_name(f"{path.stem}_{ending}")
+        for ending in ("ids.txt", "ids.json", "imgid2idx.json")
+    )
+    if text.is_file():
+        found = [line.strip() for line in read_text(text).rstrip("\n").split("\n")]
+        return _checked_ids(text, found, count)
+    if names.is_file():
+        values = read_json(names)
+        found = [str(value) for value in values] if isinstance(values, list) else []
+        return _checked_ids(names, found, count)
+    if index.is_file():
+        values = read_json(index)
+        rows = list(values.values()) if isinstance(values, dict) else []
+        if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
+            raise WorkbenchError(f"{index}: not a mapping of ids to the rows 0 to {count - 1:,}")
+        return [name for name, _ in sorted(values.items(), key=lambda item: item[1])]
+    raise WorkbenchError(
+        f"{path}: no ids: looked for {text.name}, {names.name}, {index.name}", CONVERT
+    )
+
+
+def _checked_ids(path: Path, found: list[str], count: int) -> list[str]:
+    if len(found) != count:
+        raise WorkbenchError(f"{path}: {len(found):,} ids for {count:,} rows of the HDF5 file")
+    return found

@@ -1,0 +1,129 @@
+"""What all readers of other tools' region files offer, and the checks that all of them make."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from pipeline.regions.file import MAX_DIM, MAX_REGIONS, ImageRegions, packed
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import Progress
+from pipeline.storage.features import FeatureWriter
+
+OUTSIDE = 1.0  # pixels beyond the border that are rounding: some tools count corners, some pixels
+
+Rows = npt.NDArray[np.int64]
+
+
+class RegionSource(Protocol):
+    """Files of regions whose ids have been matched with a corpus; values are read when asked for.
+
+    order: the corpus's N rows in the order of the files; width: D; most: largest number of regions
+    of an image; most_name: the id of an image with that many; has_boxes: whether there are boxes;
+    digest: SHA-256 over all that was read.
+    """
+
+    order: Rows
+    width: int
+    most: int
+    most_name: str
+    has_boxes: bool
+    digest: str
+
+    def read(self, row: int) -> ImageRegions:
+        """The regions of the image in a row of the corpus; WorkbenchError naming what is wrong."""
+        ...
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The part of a corpus that imports need: N images, and captions where a format asks for them.
+
+    skip_others: leave out images that only the files have, instead of raising.
+    """
+
+    images: pd.DataFrame
+    captions: pd.DataFrame | None = None
+    skip_others: bool = False
+
+    def size(self, row: int) -> tuple[int, int]:
+        """Width and height in pixels."""
+        width, height = self.images[["width", "height"]].iloc[row].tolist()
+        return width, height
+
+
+def import_regions(source: RegionSource, writer: FeatureWriter, *, batch_size: int) -> None:
+    """Copy the missing rows of a file of regions from other tools' files, in the files' order."""
+    slots, width = writer.datasets["features"][0]
+    missing = source.order[np.isin(source.order, writer.missing)]
+    done = len(source.order) - len(missing)
+    with Progress("region features", len(source.order), "images", done=done) as progress:
+        for start in range(0, len(missing), batch_size):
+            rows = missing[start : start + batch_size]
+            writer.write(rows, **packed([source.read(int(row)) for row in rows], slots, width))
+            progress.update(len(rows))
+
+
+def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
+    """R of an imported file: the fixed number, or when adaptive the largest number in the files.
+
+    Raises WorkbenchError when an image has more regions than the settings allow: which of them to
+    leave out, the files do not say.
+    """
+    allowed = boxes if isinstance(boxes, int) else maximum
+    if source.most > allowed:
+        key = "regions.boxes" if isinstance(boxes, int) else "regions.max"
+        raise WorkbenchError(
+            f"{source.most_name} has {source.most} regions; {key} = {allowed}",
+            f"set {key} to {source.most} or more, or regions.boxes to adaptive",
+        )
+    return boxes if isinstance(boxes, int) else source.most
+
+
+def check_sizes(place: str, count: int, width: int) -> None:
+    """Raise WorkbenchError for a number of regions, or a width, that cannot be meant."""
+    if not 0 <= count <= MAX_REGIONS:
+        raise WorkbenchError(f"{place}: {count:,} boxes; allowed are at most {MAX_REGIONS:,}")
+    if not 1 <= width <= MAX_DIM:
+        raise WorkbenchError(f"{place}: features of width {width:,}; allowed are 1 to {MAX_DIM:,}")
+
+
+def check_features(place: str, features: np.ndarray) -> None:
+    """Raise WorkbenchError unless all values (K, D) are finite, naming the first region."""
+    bad = ~np.isfinite(features).all(axis=1)
+    if bad.any():
+        raise WorkbenchError(f"{place}: NaN or infinite features in region {bad.argmax()}")
+
+
+def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
+    """Raise WorkbenchError unless boxes (K, 4) are finite, ordered and inside the image."""
+    with np.errstate(invalid="ignore"):
+        ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)
+        inside = (boxes >= -OUTSIDE).all(axis=1) & (boxes[:, 2:] <= np.add(size, OUTSIDE)).all(1)
+    bad = ~(np.isfinite(boxes).all(axis=1) & ordered & inside)
+    if bad.any():
+        first = int(bad.argmax())
+        corners = ", ".join(f"{value:g}" for value in boxes[first])
+        raise WorkbenchError(
+            f"{place}: box {first} ({corners}) is not x1, y1, x2, y2 inside the image of "
+            f"{size[0]} x {size[1]} pixels"
+        )
+
+
+def runs(names: Sequence[str], where: str) -> Mapping[str, range]:
+    """Consecutive places of each name; WorkbenchError for a name that comes back later."""
+    found: dict[str, range] = {}
+    back = []
+    for place, name in enumerate(names):
+        if name not in found:
+            found[name] = range(place, place + 1)
+        elif found[name].stop == place:
+            found[name] = range(found[name].start, place + 1)
+        else:
+            back.append(name)
+    if back:
+        raise WorkbenchError(f"{where}: ids more than once: {listing(dict.fromkeys(back))}")
+    return found

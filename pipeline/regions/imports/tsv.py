@@ -1,0 +1,208 @@
+"""The TSV files of bottom-up attention: image_id, width, height, number of boxes, boxes, features.
+
+No header; boxes and features are base64 of little-endian float32. Published files have a megabyte a
+line and tens of gigabytes in all, so they are read once to find and check every line, and again
+line by line for the values. The csv module is not used: its field limit is made for smaller fields,
+and it would take a quotation mark for a quotation.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.regions.file import ImageRegions
+from pipeline.regions.imports.ids import ImageMatcher
+from pipeline.regions.imports.source import Corpus, check_boxes, check_features, check_sizes
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
+
+LONGEST_LINE = 1 << 26  # bytes; 100 boxes of 2,048 values take a megabyte
+LARGEST_SIDE = 1 << 20  # pixels
+FIELDS = ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features")
+NUMBER = re.compile(rb"\d{1,9}")
+
+
+@dataclass(frozen=True)
+class Line:
+    """Where a line is and what its short fields say; width: D of its features."""
+
+    path: Path
+    number: int
+    offset: int
+    length: int
+    name: str
+    size: tuple[int, int]
+    count: int
+    width: int
+
+    @property
+    def place(self) -> str:
+        """For messages."""
+        return f"{self.path}, line {self.number:,} (image_id {self.name})"
+
+
+class TsvRegions:
+    """Regions in one TSV file or in all of a folder (*.tsv, *.tsv.0, ...); see RegionSource.
+
+    Sizes are those that the lines give: boxes are in pixels of that image, whatever the size of the
+    corpus's own copy. Raises WorkbenchError for lines, ids and widths that do not fit.
+    """
+
+    has_boxes = True
+
+    def __init__(self, path: Path, corpus: Corpus) -> None:
+        files = tsv_files(path)
+        digest = hashlib.sha256()
+        self.lines = [line for file in files for line in _scan(file, digest)]
+        if not self.lines:
+            raise WorkbenchError(f"{path}: no lines")
+        self.digest = digest.hexdigest()
+        self.width = 0
+        for line in self.lines:
+            self.width = self.width or line.width  # a line without boxes does not tell
+            if line.count and line.width != self.width:
+                raise _other_width(line, self.width)
+        check_sizes(str(path), 0, self.width)
+        names = [line.name for line in self.lines]
+        matcher = ImageMatcher(corpus.images["image_id"].tolist(), corpus.skip_others)
+        self.places = matcher.match(names, str(path))
+        self.order = np.argsort(self.places)
+        longest = max((self.lines[place] for place in self.places), key=lambda line: line.count)
+        self.most, self.most_name = longest.count, longest.place
+
+    def read(self, row: int) -> ImageRegions:
+        """Decode one line; WorkbenchError naming file, line and id."""
+        line = self.lines[self.places[row]]
+        with open(line.path, "rb") as handle:
+            handle.seek(line.offset)
+            fields = handle.read(line.length).rstrip(b"\r\n").split(b"\t")
+        if len(fields) != len(FIELDS):
+            raise WorkbenchError(f"{line.place}: changed while it was read")
+        boxes = _decoded(line, "boxes", fields[4]).reshape(line.count, 4)
+        features = _decoded(line, "features", fields[5]).reshape(line.count, self.width)
+        check_boxes(line.place, boxes, line.size)
+        check_features(line.place, features)
+        return ImageRegions(line.size, boxes, features)
+
+
+def tsv_files(path: Path) -> list[Path]:
+    """The file itself, or the TSV files of a folder by name; WorkbenchError when there are none."""
+    if path.is_file():
+        return [path]
+    files = sorted(file for file in path.glob("*.tsv*") if file.is_file())
+    if not files:
+        raise WorkbenchError(
+            f"regions.path = {str(path)!r}: no TSV file and no folder with *.tsv",
+            "set regions.path in params.yaml",
+        )
+    return files
+
+
+def _scan(path: Path, digest: "hashlib._Hash") -> Iterator[Line]:
+    """Every line's place and short fields; the lengths of the long ones are checked."""
+    total = path.stat().st_size
+    offset = number = shown = 0
+    with (
+        open(path, "rb") as handle,
+        Progress(f"reading {path.name}", -(-total // 10**6), "MB") as progress,
+    ):
+        while data := handle.readline(LONGEST_LINE):
+            number += 1
+            digest.update(data)
+            if len(data) == LONGEST_LINE and not data.endswith(b"\n"):
+                raise WorkbenchError(f"{path}, line {number:,}: longer than {LONGEST_LINE:,} bytes")
+            if data.strip():
+                yield _parsed(path, number, offset, data)
+            offset += len(data)
+            progress.update(offset // 10**6 - shown)
+            shown = offset // 10**6
+
+
+def _parsed(path: Path, number: int, offset: int, data: bytes) -> Line:
+    fields = data.rstrip(b"\r\n").split(b"\t")
+    place = f"{path}, line {number:,}"
+    if len(fields) != len(FIELDS):
+        raise WorkbenchError(
+            f"{place}: {len(fields)} fields separated by tabs; expected are {', '.join(FIELDS)}",
+            "if it is the last line, the file was cut short: copy or unpack it again",
+        )
+    try:
+        name = fields[0].decode()
+    except UnicodeDecodeError:
+        raise WorkbenchError(f"{place}: image_id is not UTF-8 text") from None
+    if number == 1 and tuple(field.decode(errors="replace") for field in fields) == FIELDS:
+        raise WorkbenchError(f"{place}: a header; bottom-up TSV files have none", "remove the line")
+    for label, field in zip(FIELDS[1:4], fields[1:4], strict=True):
+        if not NUMBER.fullmatch(field):
+            raise WorkbenchError(f"{place}: {label} is {field[:40]!r}, not a whole number")
+    width, height, count = map(int, fields[1:4])
+    place = f"{place} (image_id {name})"
+    if not (1 <= width <= LARGEST_SIDE and 1 <= height <= LARGEST_SIDE):
+        raise WorkbenchError(f"{place}: an image of {width} x {height} pixels")
+    columns = _columns(place, count, fields[4], fields[5])
+    return Line(path, number, offset, len(data), name, (width, height), count, columns)
+
+
+def _columns(place: str, count: int, boxes: bytes, features: bytes) -> int:
+    """D, from the lengths of the base64 texts: nothing is decoded or allocated before they fit."""
+    check_sizes(place, count, 1)  # before they are multiplied
+    found, expected = _decoded_length(place, "boxes", boxes), 16 * count
+    if count and found == 2 * expected:
+        raise _float64(place, "boxes")
+    if found != expected:
+        raise WorkbenchError(
+            f"{place}: boxes hold {found:,} bytes; {count} boxes as float32 take {expected:,}",
+            "the number of boxes is wrong or the line is cut short",
+        )
+    length = _decoded_length(place, "features", features)
+    width, rest = divmod(length, 4 * count) if count else (0, length)
+    if rest:
+        raise WorkbenchError(
+            f"{place}: features hold {length:,} bytes, which {count} rows of float32 cannot fill",
+            "the number of boxes is wrong or the line is cut short",
+        )
+    check_sizes(place, count, width if count else 1)
+    return width
+
+
+def _decoded_length(place: str, label: str, text: bytes) -> int:
+    if len(text) % 4:
+        raise WorkbenchError(
+            f"{place}: {label} is base64 of {len(text):,} characters, not a multiple of 4",
+            "the line is truncated, or its base64 was written as b'...' by another program",
+        )
+    return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"=")))
+
+
+def _decoded(line: Line, label: str, text: bytes) -> np.ndarray:
+    try:
+        values = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+    except (binascii.Error, ValueError) as error:
+        raise WorkbenchError(f"{line.place}: {label} is not base64: {error}") from None
+    expected = line.count * (4 if label == "boxes" else line.width)
+    if values.size != expected:
+        raise WorkbenchError(f"{line.place}: {label} changed while it was read")
+    return values.astype(np.float32)
+
+
+def _other_width(line: Line, width: int) -> WorkbenchError:
+    if line.width == 2 * width:
+        return _float64(line.place, "features")
+    return WorkbenchError(
+        f"{line.place}: features of width {line.width:,} for {line.count} boxes; the first line's "
+        f"are {width:,} wide",
+        "the number of boxes is wrong, the line is cut short, or the files are of different kinds",
+    )
+
+
+def _float64(place: str, label: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"{place}: {label} have the length of float64; the format holds float32",
+        "write the file again with float32 values",
+    )

@@ -1,0 +1,213 @@
+"""Looking into cached HDF5 files: what is there, from what it was made, whether it can be right.
+
+Feature files and files of groups (scores, ranks) alike. Values are read in blocks, so that a file
+larger than memory can be looked at.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from ruamel.yaml import YAML
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import printable
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.groups import GroupFile
+from pipeline.storage.hdf5 import Layout, mapped, opened, text_names, verify
+from pipeline.storage.layout import Array, Attributes
+
+BLOCK_VALUES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of one dataset: minimum, maximum, mean and standard deviation of the finite values, the
+    number of values that are not finite, and of rows (N, ...) that are zero throughout."""
+
+    minimum: float
+    maximum: float
+    mean: float
+    std: float
+    not_finite: int
+    zero_rows: int
+
+
+def open_file(path: Path) -> FeatureFile | GroupFile:
+    """Open a feature file or a file of groups; WorkbenchError when it is damaged or neither."""
+    with opened(path) as file:
+        groups = [name for name in text_names(file) if file.get(name, getclass=True) is not None]
+        flat = "ids" in groups or "schema_version" not in file.attrs
+    return FeatureFile(path) if flat else GroupFile(path)
+
+
+def datasets_of(file: FeatureFile | GroupFile) -> dict[str, Layout]:
+    """All datasets by name, those in groups as group/name."""
+    if isinstance(file, FeatureFile):
+        return file.layouts
+    groups = file.layouts.items()
+    return {f"{group}/{name}": x for group, found in groups for name, x in found.items()}
+
+
+def summary(path: Path) -> Iterator[str]:
+    """Lines that describe a file: datasets, attributes, value statistics, first ids."""
+    file = open_file(path)
+    layouts = datasets_of(file)
+    rows = f"{len(file):,} ids, " if isinstance(file, FeatureFile) else ""
+    yield f"{path}: {rows}{path.stat().st_size:,} bytes"
+    yield from _section("datasets", _dataset_table(layouts))
+    yield from _section("attributes", attribute_lines(file.attributes).splitlines())
+    yield from _section("values", _value_table(path, layouts))
+    yield from _section("first entries", _first_entries(path, layouts))
+
+
+def verify_file(path: Path) -> int:
+    """Check every dataset against its digest; returns how many. WorkbenchError on a mismatch."""
+    layouts = datasets_of(open_file(path))
+    for layout in layouts.values():
+        verify(path, layout)
+    return len(layouts)
+
+
+def describe_row(path: Path, name: str) -> Iterator[str]:
+    """Lines with the row of one id in every dataset, long rows shortened."""
+    file = _feature_file(path)
+    rows = file.rows([name])
+    yield f"{printable(name)}: row {rows[0]:,} of {len(file):,}"
+    for dataset, layout in file.layouts.items():
+        if dataset != "ids":
+            values = file.read(rows, dataset)[0]
+            text = np.array2string(values, precision=4, threshold=60, max_line_width=96)
+            yield from _section(f"{dataset} {layout.shape[1:]}", text.splitlines())
+
+
+def neighbours(
+    path: Path, name: str, count: int = 10, dataset: str = "features"
+) -> list[tuple[str, float]]:
+    """The ids most similar to one by cosine, best first, itself left out.
+
+    Rows (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all.
+    """
+    file = _feature_file(path)
+    shape = file.shape(dataset)
+    if dataset == "ids" or len(shape) < 2:
+        raise WorkbenchError(f"{path}: {dataset} has no vectors: shape {shape}")
+    row = int(file.rows([name])[0])
+    query = _unit(file.read([row], dataset))[0]
+    blocks = (_unit(block) @ query for _, block in _blocks(path, file.layouts[dataset]))
+    cosines = np.concatenate(list(blocks))
+    cosines[row] = -np.inf
+    best = np.argsort(-cosines, kind="stable")[: min(count, len(file) - 1)]
+    return [(file.ids[place], float(cosines[place])) for place in best]
+
+
+def statistics(path: Path, layout: Layout) -> Statistics:
+    """Statistics of a dataset of numbers, in one pass over blocks (Chan et al. 1983, eq. 2.1)."""
+    count, mean, squares, low, high, not_finite, zero_rows = 0, 0.0, 0.0, np.inf, -np.inf, 0, 0
+    for _, block in _blocks(path, layout):
+        flat = block.reshape(len(block), -1).astype(np.float64)
+        zero_rows += int((flat == 0).all(axis=1).sum())
+        values = flat[np.isfinite(flat)]
+        not_finite += flat.size - values.size
+        if values.size == 0:
+            continue
+        difference = values.mean() - mean
+        total = count + values.size
+        squares += values.var() * values.size + difference**2 * count * values.size / total
+        mean += difference * values.size / total
+        count, low, high = total, min(low, values.min()), max(high, values.max())
+    if count == 0:
+        low = high = mean = squares = np.nan
+    std = float(np.sqrt(squares / max(count, 1)))
+    return Statistics(float(low), float(high), float(mean), std, not_finite, zero_rows)
+
+
+def attribute_lines(attributes: Attributes) -> str:
+    """Attributes as YAML, JSON text (params) unfolded."""
+    values: dict[str, object] = {}
+    for name, value in attributes.items():
+        values[name] = value
+        if isinstance(value, str) and value[:1] in ("{", "["):
+            try:
+                values[name] = json.loads(value)
+            except (ValueError, RecursionError):  # not JSON after all: shown as it is
+                values[name] = value
+    yaml, text = YAML(), io.StringIO()
+    yaml.width = 1000
+    yaml.dump(values, text)
+    return text.getvalue()
+
+
+def _feature_file(path: Path) -> FeatureFile:
+    file = open_file(path)
+    if isinstance(file, FeatureFile):
+        return file
+    raise WorkbenchError(f"{path}: has no ids of its own; rows can be shown of feature files only")
+
+
+def _blocks(path: Path, layout: Layout) -> Iterator[tuple[int, Array]]:
+    """(first row, rows in memory) for pieces of a dataset of at most BLOCK_VALUES values or so."""
+    values = mapped(path, layout)
+    per_row = max(1, int(np.prod(layout.shape[1:], dtype=np.int64)))
+    step = max(1, BLOCK_VALUES // per_row)
+    for start in range(0, layout.shape[0], step):
+        yield start, np.array(values[start : start + step])
+
+
+def _unit(rows: Array) -> Array:
+    flat = rows.reshape(len(rows), -1).astype(np.float32)
+    lengths = np.linalg.norm(flat, axis=1, keepdims=True)
+    return np.divide(flat, lengths, out=np.zeros_like(flat), where=lengths > 0)
+
+
+def _dataset_table(layouts: dict[str, Layout]) -> list[str]:
+    rows = [
+        (name, str(x.shape), _type(x), f"contiguous at {x.offset:,}", f"{x.nbytes:,} bytes")
+        for name, x in layouts.items()
+    ]
+    return _aligned(rows)
+
+
+def _value_table(path: Path, layouts: dict[str, Layout]) -> list[str]:
+    rows: list[tuple[str, ...]] = [
+        ("", "min", "max", "mean", "std", "NaN or infinite", "zero rows")
+    ]
+    for name, layout in layouts.items():
+        if layout.dtype.kind != "S" and layout.shape:
+            found = statistics(path, layout)
+            numbers = (found.minimum, found.maximum, found.mean, found.std)
+            counts = (f"{found.not_finite:,}", f"{found.zero_rows:,}")
+            rows.append((printable(name), *(f"{number:.5g}" for number in numbers), *counts))
+    return _aligned(rows)
+
+
+def _first_entries(path: Path, layouts: dict[str, Layout], count: int = 5) -> list[str]:
+    lines = []
+    for name, layout in layouts.items():
+        if layout.dtype.kind == "S" and len(layout.shape) == 1:
+            texts = mapped(path, layout)[:count].tolist()
+            shown = ", ".join(printable(text.decode("utf-8", "replace")) for text in texts)
+            lines.append(f"{printable(name)}: {shown}{', ...' if layout.shape[0] > count else ''}")
+    return lines
+
+
+def _type(layout: Layout) -> str:
+    return (
+        f"text of {layout.dtype.itemsize} bytes" if layout.dtype.kind == "S" else layout.dtype.name
+    )
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _section(title: str, lines: list[str]) -> Iterator[str]:
+    yield title
+    yield from (f"  {line}" for line in lines)

@@ -1,0 +1,99 @@
+"""Where the artefacts of a model lie: read from dvc.yaml, the only place that names their paths.
+
+DVC's own resolver fills the templates in, so that a command is read here as DVC runs it.
+"""
+
+import itertools
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import read_yaml
+
+if TYPE_CHECKING:
+    from dvc.parsing import DataResolver
+
+GRAPH = Path("dvc.yaml")
+
+
+def stage_items(stage: str, graph: Path = GRAPH) -> list[str]:
+    """The items of a stage with `foreach`, sorted; none for other stages."""
+    keys = _resolver(graph).get_keys()
+    return sorted(key.partition("@")[2] for key in keys if key.startswith(f"{stage}@"))
+
+
+def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, Any]:
+    """A stage as DVC reads it: cmd, deps, params, outs and so on, with all templates filled in.
+
+    item: which one of a stage with `foreach`. Raises WorkbenchError when the file has no such stage
+    or item, naming the items there are, or when a template cannot be filled in.
+    """
+    from dvc.exceptions import DvcException
+
+    resolver, name = _resolver(graph), stage if item is None else f"{stage}@{item}"
+    if not resolver.has_key(name):
+        if item is None:
+            raise WorkbenchError(f"{graph}: no stage {stage!r}")
+        there = listing(stage_items(stage, graph)) or "none"
+        raise WorkbenchError(f"model {item!r}: stage {stage} of {graph} has {there}")
+    try:
+        found: dict[str, Any] = resolver.resolve_one(name)[name]
+    except DvcException as error:
+        raise WorkbenchError(f"{graph}, stage {name}: {str(error).splitlines()[0]}") from None
+    return found
+
+
+def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, str]:
+    """The options of a stage's command, by name without dashes.
+
+    Raises WorkbenchError as resolved_stage does, and when the command cannot be read.
+    """
+    command = resolved_stage(stage, item, graph).get("cmd")
+    if not isinstance(command, str):
+        raise WorkbenchError(f"{graph}: no stage {stage!r} with a command")
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise WorkbenchError(f"{graph}, stage {stage}: command cannot be read: {error}") from None
+    pairs = itertools.pairwise(words)
+    return {name.removeprefix("--"): value for name, value in pairs if name.startswith("--")}
+
+
+def stage_paths(
+    stage: str, names: tuple[str, ...], item: str | None = None, graph: Path = GRAPH
+) -> dict[str, Path]:
+    """Some options of a stage's command, as paths.
+
+    Raises WorkbenchError as stage_options does, and when one is missing.
+    """
+    options = stage_options(stage, item, graph)
+    lost = [f"--{name}" for name in names if name not in options]
+    if lost:
+        raise WorkbenchError(
+            f"{graph}: the command of stage {stage} has no path for {listing(lost)}"
+        )
+    return {name: Path(options[name]) for name in names}
+
+
+def _resolver(graph: Path) -> "DataResolver":
+    """DVC's resolver of a dvc.yaml and the params.yaml beside it.
+
+    It is given the file system alone: a whole dvc.repo.Repo takes seconds to load.
+    """
+    from dvc.exceptions import DvcException
+    from dvc.parsing import DataResolver
+    from dvc_objects.fs.local import LocalFileSystem
+
+    try:
+        content = read_yaml(graph)
+    except WorkbenchError as error:  # its hint is about params.yaml
+        raise WorkbenchError(error.message, "run from the repository's root") from None
+    if not isinstance(content.get("stages"), dict):
+        raise WorkbenchError(f"{graph}: no stages", "run from the repository's root")
+    repo = SimpleNamespace(fs=LocalFileSystem(), config={})
+    try:
+        return DataResolver(repo, str(graph.parent), content)
+    except DvcException as error:
+        raise WorkbenchError(f"{graph}: {str(error).splitlines()[0]}") from None

@@ -1,0 +1,144 @@
+"""How a process runs: seeds, device, threads, precision and progress. Nothing here changes a result
+on purpose except the seed; the thread count is fixed because float sums differ in the last bits."""
+
+import ctypes
+import os
+import random
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    import torch
+
+
+# glibc's malloc.h: memory at the end of the heap that is handed back, and the size from which an
+# allocation is a mapping of its own
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
+
+
+def seed_everything(seed: int, compiled: bool = False) -> None:
+    """Seed python, numpy and torch, and ask torch for deterministic kernels.
+
+    compiled: whether torch.compile will be used: then its compiler must be told as well.
+    """
+    import torch
+
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - libraries that draw from the global state
+    torch.manual_seed(seed)
+    torch.set_deterministic_debug_mode("warn")
+    if compiled:  # does the same and tells the compiler, whose import takes two seconds
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+
+
+def set_threads(threads: int) -> None:
+    """Use exactly `threads` threads in torch and in the BLAS libraries of numpy and scipy."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep freed memory for the next tensor instead of handing it back.
+
+    It returns every block of 32 MB and more, and the kernel then fills its pages with zeros again
+    for the next batch, which takes several times as long as writing them. Blocks of LARGE and more
+    are still returned. Where the C library is not glibc nothing is changed.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if set_option is not None:
+        set_option(M_MMAP_THRESHOLD, LARGE)
+        set_option(M_TRIM_THRESHOLD, 4 * LARGE)
+
+
+def pick_device(name: str) -> "torch.device":
+    """The torch device for `auto` (CUDA if there is one, else CPU), `cpu` or `cuda`.
+
+    Raises WorkbenchError when `cuda` is asked for and there is none.
+    """
+    import torch
+
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise WorkbenchError(
+            "runtime.device = cuda, but torch sees no CUDA device",
+            "set runtime.device to auto or cpu in params.yaml",
+        )
+    return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+class Progress:
+    """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere.
+
+    total: number of units expected; done: units already there when work is resumed;
+    unit: what is counted ("images", "steps"). Use as a context manager and call `update`.
+    """
+
+    def __init__(
+        self, title: str, total: int, unit: str, done: int = 0, interval: float = 10.0
+    ) -> None:
+        self.title, self.total, self.unit, self.interval = title, total, unit, interval
+        self.count = self.start_count = done
+        self.started = self.last_line = time.monotonic()
+        self.note = ""
+        self._bar = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=total, initial=done, desc=title, unit=f" {unit}", dynamic_ncols=True
+            )
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif kind is None and self.count > self.start_count:
+            self._print()
+
+    def update(self, units: int = 1, note: str = "") -> None:
+        """Count `units` more as done; `note` (a loss, a file name) ends the line."""
+        self.count += units
+        self.note = note or self.note
+        if self._bar is not None:
+            self._bar.update(units)
+            if note:
+                self._bar.set_postfix_str(note)
+        elif time.monotonic() - self.last_line >= self.interval:
+            self._print()
+
+    def _print(self) -> None:
+        self.last_line = time.monotonic()
+        rate = (self.count - self.start_count) / max(self.last_line - self.started, 1e-9)
+        left = (self.total - self.count) / rate if rate > 0 else float("inf")
+        ending = f"{left:.0f} s left" if self.count < self.total else "done"
+        note = f" · {self.note}" if self.note else ""
+        print(
+            f"{self.title}: {self.count:,}/{self.total:,} {self.unit}, {rate:,.1f} {self.unit}/s, "
+            f"{ending}{note}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def say(text: str) -> None:
+    """Print one line for the person watching (standard error, so that output stays clean)."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,121 @@
+"""Recipes: overlays of params.yaml with one paper's settings for one dataset.
+
+An overlay changes values and nothing else, so that params.yaml keeps its comments and its order and
+a diff shows the settings alone.
+"""
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import read_yaml
+
+FindProblems = Callable[[dict[str, Any]], Iterable[str]]
+
+
+def find_recipe(folder: Path, name: str) -> Path:
+    """The file of a recipe; WorkbenchError lists the recipes there are when `name` is none."""
+    recipes = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    if name not in recipes:
+        raise WorkbenchError(f"no recipe {name!r}", f"recipes: {listing(recipes, 100)}")
+    return recipes[name]
+
+
+def overlay(
+    params: Path, changes: Mapping[str, Any], find_problems: FindProblems
+) -> tuple[str, list[str]]:
+    """The text of `params` with `changes` laid over it, and one line per changed value.
+
+    params: path of a params.yaml; changes: nested mapping of new values; find_problems: one line
+    for everything that is wrong with the values of a whole file.
+    Raises WorkbenchError for keys that params.yaml does not have and for values it must not have.
+    """
+    read_yaml(params)  # for its plain error messages: the round-trip parser below has none
+    document = _round_trip().load(params.read_text(encoding="utf-8"))
+    lines = list(_replace(document, changes, ""))
+    text = io.StringIO()
+    _round_trip().dump(document, text)
+    # A parser of its own: the document's values are ruamel's types, the check wants plain ones.
+    problems = list(find_problems(YAML(typ="safe", pure=True).load(text.getvalue())))
+    if problems:
+        raise WorkbenchError("with these settings params.yaml would be wrong:\n  "
+                             + "\n  ".join(problems), "params.yaml was left as it is")  # fmt: skip
+    return text.getvalue(), lines
+
+
+def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    """`key.sub=value` strings as a nested mapping, values read as YAML."""
+    nested: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not (key and equals):
+            raise WorkbenchError(f"{setting!r} is no setting", "write key=value")
+        *parents, last = key.split(".")
+        node = nested
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = YAML(typ="safe", pure=True).load(value)
+    return nested
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings merged, `over` winning."""
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            value = merge(below, value)
+        merged[key] = value
+    return merged
+
+
+def _replace(node: Any, changes: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key, value in changes.items():
+        name = f"{prefix}{key}"
+        if key not in node:
+            raise WorkbenchError(
+                f"unknown key {name}; there are {listing(node, 100)}",
+                "params.yaml was left as it is",
+            )
+        section = isinstance(node[key], Mapping)
+        if section != isinstance(value, Mapping):
+            kind = "a section, not a value" if section else "a value, not a section"
+            raise WorkbenchError(f"{name} is {kind}", "params.yaml was left as it is")
+        if section:
+            yield from _replace(node[key], value, f"{name}.")
+        elif node[key] != value:
+            yield f"{name}: {_shown(node[key])} -> {_shown(value)}"
+            _assign(node, key, value)
+
+
+def _assign(node: Any, key: str, value: Any) -> None:
+    if isinstance(value, list):  # kept on one line, as params.yaml writes lists
+        from ruamel.yaml.comments import CommentedSeq
+
+        value = CommentedSeq(value)
+        value.fa.set_flow_style()
+    old = node[key]
+    if isinstance(old, list) and hasattr(old, "ca"):
+        value.ca.comment, value.ca.end = old.ca.comment, old.ca.end
+    node[key] = value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value).lower().replace("none", "null")
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
+
+
+def _round_trip() -> YAML:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 4096
+    # Without it `null` is written as an empty value.
+    yaml.representer.add_representer(
+        type(None), lambda dumper, _: dumper.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
+    return yaml

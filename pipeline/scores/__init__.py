@@ -1,0 +1,1 @@
+"""Score matrices: their file, groups of true pairs, ranks."""

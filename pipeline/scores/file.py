@@ -1,0 +1,150 @@
+"""Score files: what any model says about every image and caption of a split, with their ids.
+
+Evaluation reads nothing else, so that the matrix of any other program can be evaluated too: write
+it with `write_scores`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.scores.groups import group_codes
+from pipeline.scores.ranks import BLOCK, check_finite
+from pipeline.storage.groups import GroupFile, encoded_texts, write_groups
+from pipeline.storage.layout import Attributes, encode_ids
+
+TEXTS = ("image_ids", "caption_ids", "caption_image_ids", "image_groups")
+EMBEDDINGS = ("image_embeddings", "caption_embeddings")
+
+
+@dataclass(frozen=True, eq=False)
+class SplitScores:
+    """Scores of one split, N images and M captions in corpus order.
+
+    scores: (N, M) float32, larger is better; image_ids: (N,); caption_ids: (M,);
+    caption_image_ids: (M,) the image each caption describes; image_groups: (N,) the image's own id
+    or the person it shows; image_embeddings: (N, K) and caption_embeddings: (M, K) float32, of
+    models that have them.
+    """
+
+    scores: np.ndarray
+    image_ids: Sequence[str]
+    caption_ids: Sequence[str]
+    caption_image_ids: Sequence[str]
+    image_groups: Sequence[str] | np.ndarray
+    image_embeddings: np.ndarray | None = None
+    caption_embeddings: np.ndarray | None = None
+
+    @property
+    def caption_groups(self) -> np.ndarray:
+        """(M,) the group of the image that each caption describes."""
+        group_of = dict(zip(self.image_ids, self.image_groups, strict=True))
+        return np.array([group_of[image] for image in self.caption_image_ids])
+
+
+def write_scores(
+    path: Path | str, splits: Mapping[str, SplitScores], attributes: Attributes
+) -> None:
+    """Write data/scores/<model>.h5 atomically: one group per split, equal content in equal bytes.
+
+    attributes: what the scores were made from. Raises WorkbenchError naming the split for shapes
+    that do not fit together, ids that repeat, captions of unknown images, NaN and infinity.
+    """
+    groups = {}
+    for name, split in sorted(splits.items()):
+        _check(split, f"scores of split {name}")
+        datasets: dict[str, np.ndarray | Sequence[str]] = {"scores": split.scores}
+        datasets |= {text: list(getattr(split, text)) for text in TEXTS}
+        if split.image_embeddings is not None and split.caption_embeddings is not None:
+            datasets |= {
+                "image_embeddings": split.image_embeddings,
+                "caption_embeddings": split.caption_embeddings,
+            }
+        groups[name] = datasets
+    write_groups(path, groups, attributes)
+
+
+def read_scores(path: Path | str, split: str) -> SplitScores:
+    """Read one split of a score file, digests verified and contents checked as when written.
+
+    Raises WorkbenchError naming the file, and the dataset where it is one.
+    """
+    file = GroupFile(path)
+    found = file.names(split)
+    required, allowed = {"scores", *TEXTS}, {"scores", *TEXTS, *EMBEDDINGS}
+    if not required <= found <= allowed:
+        raise WorkbenchError(
+            f"{path}: split {split} holds {listing(sorted(found))}; a score file has "
+            f"{listing(sorted(required))}, and {' and '.join(EMBEDDINGS)} where there are any"
+        )
+    scores = SplitScores(
+        scores=file.array(split, "scores"),
+        image_ids=file.texts(split, "image_ids"),
+        caption_ids=file.texts(split, "caption_ids"),
+        caption_image_ids=file.texts(split, "caption_image_ids"),
+        image_groups=file.texts(split, "image_groups"),
+        **{name: file.array(split, name) for name in EMBEDDINGS if name in found},
+    )
+    _check(scores, f"{path}, split {split}")
+    return scores
+
+
+def _check(split: SplitScores, where: str) -> None:
+    """Raise WorkbenchError, beginning with `where`, unless everything fits together."""
+    problems = _misfits(split)
+    if problems:
+        raise WorkbenchError(f"{where}: " + "; ".join(problems))
+    try:
+        for name in TEXTS:
+            encoded_texts(list(getattr(split, name)))
+        encode_ids(list(split.image_ids))
+        encode_ids(list(split.caption_ids))
+        unknown = sorted(set(split.caption_image_ids) - set(split.image_ids))
+        if unknown:
+            raise WorkbenchError(f"captions of images that are not there: {listing(unknown, 5)}")
+        group_codes(split.image_groups, split.caption_groups)
+        _check_numbers(split)
+    except WorkbenchError as error:
+        raise WorkbenchError(f"{where}: {error.message}", error.hint) from None
+
+
+def _misfits(split: SplitScores) -> list[str]:
+    images, captions = len(split.image_ids), len(split.caption_ids)
+    problems = []
+    if not images or not captions:
+        problems.append(f"{images} images and {captions} captions: at least one of each is needed")
+    for name, length in (("caption_image_ids", captions), ("image_groups", images)):
+        if len(getattr(split, name)) != length:
+            problems.append(f"{len(getattr(split, name))} {name} where {length} are expected")
+    if split.scores.shape != (images, captions) or split.scores.dtype != np.float32:
+        problems.append(
+            f"scores of shape {split.scores.shape} and type {split.scores.dtype} for {images} "
+            f"images and {captions} captions; expected ({images}, {captions}) float32"
+        )
+    pictures, texts = split.image_embeddings, split.caption_embeddings
+    if (pictures is None) != (texts is None):
+        problems.append("embeddings of images or captions only; expected both or neither")
+    elif pictures is not None and texts is not None:
+        width = pictures.shape[-1:]
+        shapes = (pictures.shape, texts.shape)
+        types = {pictures.dtype, texts.dtype}
+        if shapes != ((images, *width), (captions, *width)) or types != {np.dtype(np.float32)}:
+            problems.append(
+                f"embeddings of shapes {shapes[0]} and {shapes[1]}; expected ({images}, K) and "
+                f"({captions}, K) float32"
+            )
+    return problems
+
+
+def _check_numbers(split: SplitScores) -> None:
+    height = max(1, BLOCK // len(split.caption_ids))
+    for top in range(0, len(split.image_ids), height):
+        check_finite(split.scores[top : top + height], top, 0)
+    for name in EMBEDDINGS:
+        array = getattr(split, name)
+        if array is not None and not np.isfinite(array).all():
+            rows = np.flatnonzero(~np.isfinite(array).all(axis=1))
+            raise WorkbenchError(f"NaN or infinity in {name}, rows {listing(rows, 5)}")

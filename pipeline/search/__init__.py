@@ -1,0 +1,1 @@
+"""An index of scored images and captions, and the page of what was found."""

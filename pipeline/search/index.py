@@ -1,0 +1,171 @@
+"""Searching an indexed corpus: the stored embeddings nearest to that of a query, best first.
+
+The index is what a score file keeps of one split; nothing of the score matrix is read. A model
+without a common space for both sides can rescore the rows that `best` chose by vectors, and order
+them with `best` again.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.corpus.tokens import tokenise
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import printable
+from pipeline.storage.groups import GroupFile
+from pipeline.storage.hdf5 import damaged
+
+KINDS = ("image", "caption")
+REMEDY = "bring both up to date with: dvc repro"
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """What is searched: N images or captions of one split.
+
+    ids: (N,); embeddings: (N, K) float32, finite.
+    """
+
+    ids: list[str]
+    embeddings: np.ndarray
+
+    def similarities(self, vector: np.ndarray) -> np.ndarray:
+        """Inner products (N,) with the embedding (K,) of a query.
+
+        Raises WorkbenchError when the widths differ or the query's embedding is not finite.
+        """
+        if vector.shape != self.embeddings.shape[1:]:
+            raise WorkbenchError(
+                f"the query's embedding has shape {vector.shape}, those of the index "
+                f"{self.embeddings.shape[1:]}",
+                REMEDY,
+            )
+        if not np.isfinite(vector).all():
+            raise WorkbenchError("the query's embedding has values that are not finite")
+        return self.embeddings @ vector
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One result. name: id of the image or caption; text: the caption, or the image's first one;
+    path: of the image, or of the one that the caption describes."""
+
+    rank: int
+    score: float
+    name: str
+    text: str
+    path: str
+
+
+def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Index:
+    """The ids and embeddings of a split from a score file, digests verified.
+
+    kind: image or caption; checkpoint_sha256: of the weights that queries are embedded with.
+    Raises WorkbenchError for splits there are not, for a model without embeddings, for scores
+    of other weights, and for a damaged file.
+    """
+    file = GroupFile(path)
+    if split not in file.layouts:
+        raise WorkbenchError(f"split {split!r}: {path} has {listing(sorted(file.layouts))}")
+    if file.attributes.get("checkpoint_sha256") != checkpoint_sha256:
+        raise WorkbenchError(f"{path}: not made with the weights of the checkpoint", REMEDY)
+    name = f"{kind}_embeddings"
+    if name not in file.names(split):
+        raise WorkbenchError(
+            f"{path}: has no {name}: its model has no vectors of single images and captions",
+            "search with a model that has, such as vse",
+        )
+    ids, embeddings = file.texts(split, f"{kind}_ids"), file.array(split, name)
+    fits = embeddings.ndim == 2 and len(embeddings) == len(ids) > 0
+    if not fits or embeddings.dtype != np.float32 or not np.isfinite(embeddings).all():
+        raise damaged(path, f"{split}/{name} is not a finite float32 vector for each id")
+    return Index(ids, embeddings)
+
+
+def best(scores: np.ndarray, top: int) -> np.ndarray:
+    """Rows of the `top` largest of N scores, best first; equal scores in the order of the rows."""
+    return np.argsort(-scores, kind="stable")[:top]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a query, cut as those of the corpus; WorkbenchError when there are none."""
+    words = tokenise(text)
+    if not words:
+        raise WorkbenchError(
+            f"the query {text!r} has no words" if text.strip() else "the query is empty",
+            'give words to search for, such as: "two red circles"',
+        )
+    return words
+
+
+def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list[str]:
+    """The words of a query that the model does not know, each once.
+
+    words: T; known: (T,). Raises WorkbenchError when it knows none of them.
+    """
+    unknown = list(
+        dict.fromkeys(w for w, is_known in zip(words, known, strict=True) if not is_known)
+    )
+    if not any(known):
+        raise WorkbenchError(
+            f"no word of the query is known to {model}: {listing(unknown)}",
+            "use words of the training captions",
+        )
+    return unknown
+
+
+def find_hits(
+    index: Index,
+    scores: np.ndarray,
+    top: int,
+    images: pd.DataFrame,
+    captions: pd.DataFrame,
+    kind: str,
+) -> list[Hit]:
+    """The best of an index with their texts and files, at most `top`.
+
+    scores: (N,); images, captions: tables of the corpus; kind: of what the index holds.
+    Raises WorkbenchError naming ids that the corpus does not have.
+    """
+    rows = best(scores, top)
+    names = [index.ids[row] for row in rows]
+    if kind == "caption":
+        found = _rows_of(captions, "caption_id", names)
+        pictures, texts = found["image_id"].tolist(), found["text"].tolist()
+    else:
+        pictures, texts = names, first_captions(captions, names)
+    paths = _rows_of(images, "image_id", pictures)["path"].tolist()
+    columns = zip(scores[rows].tolist(), names, texts, paths, strict=True)
+    return [Hit(rank, *values) for rank, values in enumerate(columns, start=1)]
+
+
+def first_captions(captions: pd.DataFrame, images: Sequence[str]) -> list[str]:
+    """The first caption of each image in the order of the corpus; empty where there is none."""
+    own = captions[captions["image_id"].isin(images)].drop_duplicates("image_id")
+    text = dict(zip(own["image_id"], own["text"], strict=True))
+    return [text.get(image, "") for image in images]
+
+
+def lines(hits: Sequence[Hit]) -> Iterator[str]:
+    """Aligned lines for a terminal: rank, score, id and text, control characters made visible."""
+    names = [printable(hit.name) for hit in hits]
+    places, width = len(str(len(hits))), max(map(len, names), default=0)
+    for hit, name in zip(hits, names, strict=True):
+        text = f'"{printable(" ".join(hit.text.split()))}"' if hit.text else ""
+        yield f"{hit.rank:>{places + 1}} {hit.score:7.3f}  {name:<{width}}  {text}".rstrip()
+
+
+def _rows_of(table: pd.DataFrame, key: str, names: Sequence[str]) -> pd.DataFrame:
+    """The rows of some ids, in their order."""
+    places = pd.Index(table[key]).get_indexer(pd.Index(names))
+    lost = [name for name, place in zip(names, places, strict=True) if place < 0]
+    if lost:
+        raise WorkbenchError(
+            f"the corpus has no {key} {listing(lost, 5)}, but the scores have: they are of "
+            "different corpora",
+            REMEDY,
+        )
+    return table.iloc[places]

@@ -1,0 +1,1 @@
+"""Covariances, principal components and K-means, in blocks and exact."""

@@ -1,0 +1,134 @@
+"""Mean and covariance of rows that are seen once and never held together.
+
+Precision: blocks are multiplied in float32, twice as fast as float64, but only CHUNK rows at a
+time, and the products are summed in float64; a float32 sum over many chunks would lose a digit with
+every tenfold of rows. Rows are shifted by the mean of the first chunk, so that the products hold
+the spread of the data and not the square of their offset.
+Memory: one D x D float64 triangle, one chunk of rows and one panel of a product.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
+
+CHUNK = 4096  # rows that are summed in float32
+PANEL = 1024  # columns of the covariance at a time: only panels on and right of the diagonal
+
+Blocks = Iterable[tuple[np.ndarray, ...]]
+
+
+class Covariance:
+    """Sums over rows made of one or more parts, such as image features and sentence vectors.
+
+    names: of the parts, for messages; widths: of the parts, D in all; rows: how many will come.
+    The result does not depend on how the rows were cut into blocks.
+    """
+
+    def __init__(self, names: Sequence[str], widths: Sequence[int], rows: int) -> None:
+        self.names, self.rows, self.count = names, rows, 0
+        self.edges = np.cumsum([0, *widths])
+        width = int(self.edges[-1])
+        self.chunk = np.empty((min(CHUNK, rows), width), dtype=np.float32)
+        self.filled = 0
+        self.shift = np.zeros(width, dtype=np.float32)
+        self.sums = np.zeros(width)
+        self.products = np.zeros((width, width))
+
+    def add(self, parts: Sequence[np.ndarray]) -> None:
+        """Add B rows; parts: one (B, width) array per part.
+
+        Raises WorkbenchError when a value is not finite or more rows come than were announced.
+        """
+        if len({len(part) for part in parts}) != 1:
+            raise ValueError(f"parts of {[len(part) for part in parts]} rows do not pair up")
+        if self.count + self.filled + len(parts[0]) > self.rows:
+            raise WorkbenchError(f"more rows came than the {self.rows:,} announced")
+        start = 0
+        while start < len(parts[0]):
+            stop = min(len(parts[0]), start + len(self.chunk) - self.filled)
+            into = self.chunk[self.filled : self.filled + stop - start]
+            for part, left, right in zip(parts, self.edges, self.edges[1:], strict=False):
+                into[:, left:right] = part[start:stop]
+            self.filled += stop - start
+            start = stop
+            if self.filled == len(self.chunk):
+                self._sum_chunk()
+
+    def finish(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (D,) and covariance (D, D) over rows - 1, both float64.
+
+        The covariance is in Fortran order with its lower triangle filled, as LAPACK reads it in
+        place; it takes over this object's memory.
+        Raises WorkbenchError when fewer rows came than were announced.
+        """
+        if self.filled:
+            self._sum_chunk()
+        if self.count != self.rows:
+            raise WorkbenchError(f"{self.count:,} rows came, but {self.rows:,} were announced")
+        offset = self.sums / self.count - self.shift
+        for columns, onwards in self._panels():
+            panel = self.products[columns, onwards]
+            panel -= self.count * np.outer(offset[columns], offset[onwards])
+            panel /= max(self.count - 1, 1)
+        if not np.isfinite(self.products.diagonal()).all():
+            names = " and ".join(self.names)
+            raise WorkbenchError(f"{names}: values too large for float32 products")
+        return self.shift + offset, self.products.T
+
+    def _sum_chunk(self) -> None:
+        """Move the chunk's rows into the sums."""
+        rows = self.chunk[: self.filled]
+        sums = rows.sum(axis=0, dtype=np.float64)
+        self._require_finite(sums)
+        if self.count == 0:
+            self.shift = (sums / len(rows)).astype(np.float32)
+        self.sums += sums
+        rows -= self.shift
+        for columns, onwards in self._panels():
+            self.products[columns, onwards] += rows[:, columns].T @ rows[:, onwards]
+        self.count += self.filled
+        self.filled = 0
+
+    def _panels(self) -> Iterator[tuple[slice, slice]]:
+        """Columns of each panel, and the columns from its first to the last of all."""
+        for start in range(0, len(self.products), PANEL):
+            yield slice(start, start + PANEL), slice(start, None)
+
+    def _require_finite(self, sums: np.ndarray) -> None:
+        """A column's sum is finite exactly when all its float32 values are."""
+        for name, left, right in zip(self.names, self.edges, self.edges[1:], strict=False):
+            broken = int(np.count_nonzero(~np.isfinite(sums[left:right])))
+            if broken:
+                raise WorkbenchError(
+                    f"{name}: NaN or infinity in {broken:,} of {right - left:,} columns, "
+                    f"in rows {self.count:,} to {self.count + self.filled - 1:,}",
+                    "make the features again, or look for what broke them",
+                )
+
+
+def peek(blocks: Blocks) -> tuple[list[int], Blocks]:
+    """Widths of the parts of the first block, and all the blocks.
+
+    Raises WorkbenchError when there is none.
+    """
+    iterator = iter(blocks)
+    first = next(iterator, None)
+    if first is None:
+        raise WorkbenchError("there are no rows to fit on")
+    return [part.shape[1] for part in first], chain([first], iterator)
+
+
+def measure(
+    title: str, names: Sequence[str], widths: Sequence[int], blocks: Blocks, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run all blocks through a Covariance under a progress display; see Covariance.finish."""
+    covariance = Covariance(names, widths, rows)
+    with Progress(title, rows, "rows") as progress:
+        for parts in blocks:
+            covariance.add(parts)
+            progress.update(len(parts[0]))
+    return covariance.finish()

@@ -1,0 +1,313 @@
+"""K-means by Lloyd's algorithm, in float32, the same code on CPU and GPU.
+
+The pseudo classes of Zheng et al. 2020 (table 5) are 3,000 and 10,000 clusters of 113,287 features
+of width 2,048. Distances are a matrix product in blocks. On a GPU rows are added to their clusters
+in the order of threads unless torch is asked for deterministic algorithms, as every stage does
+(pipeline.runtime.process.seed_everything).
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import Progress
+
+VALUES = 1 << 20  # distances held at once: 4 MB in float32, so that a CPU keeps them in its cache
+GPU_VALUES = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """K-means clusters of N points.
+
+    centres: (k, D) float32; labels: (N,) int64, the nearest centre of each point; sizes: (k,)
+    int64, 0 for an empty cluster; inertia: sum of squared distances to the nearest centre, before
+    the first update and after each: never rising; reseeded: clusters moved by each update because
+    they were empty; converged: whether it stopped before its iterations were used up.
+    """
+
+    centres: torch.Tensor
+    labels: torch.Tensor
+    sizes: torch.Tensor
+    inertia: list[float] = field(default_factory=list)
+    reseeded: list[int] = field(default_factory=list)
+    converged: bool = False
+
+    @property
+    def empty(self) -> int:
+        """Clusters without points: only where fewer points differ than there are clusters, or when
+        the iterations did not suffice to mend them."""
+        return int((self.sizes == 0).sum())
+
+
+def kmeans(
+    points: torch.Tensor,
+    k: int,
+    initialisation: str | torch.Tensor = "kmeans++",
+    iterations: int = 25,
+    tolerance: float = 1e-4,
+    seed: int = 0,
+) -> Clustering:
+    """Cluster points (N, D), on their device, into k clusters.
+
+    initialisation: kmeans++, random (k different points) or the centres (k, D) themselves;
+    iterations: updates of the centres at most; tolerance: stop when the inertia falls by no more
+    than this share of itself and no cluster is empty, 0 to go on until it stands still. A cluster
+    that gets no points is moved to the point farthest from its centre, several one after the
+    other, each counting as a centre for the next. The points are copied once, as float32 around
+    their mean, where squares lose least; beside that copy, memory grows with neither N x k nor
+    N x D.
+
+    Raises WorkbenchError when k is not in [1, N], for another initialisation, and when values are
+    not finite or too large to be squared.
+    """
+    check(points, k)
+    mean = points.mean(0, dtype=torch.float64).to(torch.float32)
+    centred = points.to(torch.float32, copy=True).sub_(mean)
+    found = lloyd(centred, start(centred, mean, k, initialisation, seed), iterations, tolerance)
+    found.centres.add_(mean)
+    return found
+
+
+def start(
+    points: torch.Tensor, mean: torch.Tensor, k: int, initialisation: str | torch.Tensor, seed: int
+) -> torch.Tensor:
+    """The first centres (k, D), around the mean like the points (N, D)."""
+    if isinstance(initialisation, torch.Tensor):
+        if initialisation.shape != (k, points.shape[1]):
+            raise WorkbenchError(
+                f"first centres of shape {tuple(initialisation.shape)}: "
+                f"must be ({k}, {points.shape[1]})"
+            )
+        return initialisation.to(points) - mean
+    if initialisation not in INITIALISATIONS:
+        allowed = ", ".join(INITIALISATIONS)
+        raise WorkbenchError(f"initialisation {initialisation!r}: allowed are {allowed}")
+    generator = torch.Generator().manual_seed(seed)
+    return points[INITIALISATIONS[initialisation](points, k, generator).to(points.device)]
+
+
+def lloyd(
+    points: torch.Tensor, centres: torch.Tensor, iterations: int, tolerance: float
+) -> Clustering:
+    """Assign and update in turn, from the first centres (k, D), while the inertia falls."""
+    state = assign(points, centres)
+    inertia, reseeded, converged = [state.inertia], list[int](), False
+    with Progress("k-means", iterations, "iterations") as progress:
+        while len(reseeded) < iterations and not converged:
+            centres, moved = updated(points, state)
+            following = assign(points, centres)
+            progress.update(note=f"inertia {following.inertia:,.6g}")
+            fallen = state.inertia - following.inertia
+            stalled = fallen <= tolerance * state.inertia and not following.empty
+            converged = fallen <= 0 or stalled
+            if fallen >= 0:  # a step of Lloyd's never raises it, so that a rise is rounding
+                state = following
+                inertia.append(state.inertia)
+                reseeded.append(moved)
+    return Clustering(state.centres, state.labels, state.sizes, inertia, reseeded, converged)
+
+
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """Which of the centres (k, D) each of N points is nearest to.
+
+    labels: (N,) int64; squared: (N,) float32 squared distances; sizes: (k,) int64.
+    """
+
+    centres: torch.Tensor
+    labels: torch.Tensor
+    squared: torch.Tensor
+    sizes: torch.Tensor
+    inertia: float
+    empty: int
+
+
+def assign(points: torch.Tensor, centres: torch.Tensor) -> Assignment:
+    """Assign points (N, D) to the nearest of centres (k, D), the first of those equally near.
+
+    The nearest centre is found by the inner products, |c|^2 / 2 - x c; the distance from it is
+    then taken from the difference, which is 0 where they are equal.
+    """
+    half = squared_norms(centres) / 2
+    labels = torch.empty(len(points), dtype=torch.int64, device=points.device)
+    squared = points.new_empty(len(points))
+    for rows in row_blocks(points, len(centres)):
+        labels[rows] = torch.addmm(half, points[rows], centres.T, alpha=-1).argmin(1)
+    for rows in row_blocks(points, points.shape[1]):
+        squared[rows] = squared_norms(points[rows] - centres[labels[rows]])
+    sizes = torch.bincount(labels, minlength=len(centres))
+    inertia = float(squared.sum(dtype=torch.float64))
+    return Assignment(centres, labels, squared, sizes, inertia, int((sizes == 0).sum()))
+
+
+def updated(points: torch.Tensor, state: Assignment) -> tuple[torch.Tensor, int]:
+    """The means of the clusters (k, D), empty ones moved to far points, and how many were moved."""
+    centres = (cluster_sums(points, state.labels, len(state.centres))).div_(
+        state.sizes.clamp_min(1)[:, None]
+    )
+    centres = torch.where(state.sizes[:, None] > 0, centres.to(points.dtype), state.centres)
+    empty = (state.sizes == 0).nonzero()[:, 0]
+    if len(empty):
+        far = farthest(points, state.squared, len(empty))
+        empty = empty[: len(far)]
+        centres[empty] = points[far]
+    return centres, len(empty)
+
+
+def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.Tensor:
+    """(<= count,) rows of points (N, D), each the farthest from its centre and those before it.
+
+    squared: (N,) squared distances from the nearest centre. Fewer when all others are at 0.
+    """
+    rows: list[torch.Tensor] = []
+    while len(rows) < count and bool(squared.any()):
+        row = squared.argmax()
+        rows.append(row)
+        beside = torch.empty_like(squared)
+        for block in row_blocks(points, points.shape[1]):
+            beside[block] = squared_norms(points[block] - points[row])
+        squared = torch.minimum(squared, beside)
+    return torch.stack(rows) if rows else squared.new_empty(0, dtype=torch.int64)
+
+
+def cluster_sums(points: torch.Tensor, labels: torch.Tensor, k: int) -> torch.Tensor:
+    """(k, D) float64 sums of points (N, D) by their labels (N,).
+
+    In float64 the mean of equal points is that point, to the last bit.
+    """
+    sums = torch.zeros(k, points.shape[1], dtype=torch.float64, device=points.device)
+    for rows in row_blocks(points, points.shape[1]):
+        sums.index_add_(0, labels[rows], points[rows].double())
+    return sums
+
+
+def row_blocks(points: torch.Tensor, width: int) -> Iterator[slice]:
+    """Blocks of rows, so many that `width` values for each stay within the budget."""
+    size = max((GPU_VALUES if points.is_cuda else VALUES) // max(width, 1), 1)
+    for start in range(0, len(points), size):
+        yield slice(start, start + size)
+
+
+def squared_norms(rows: torch.Tensor) -> torch.Tensor:
+    """(N,) squared lengths of rows (N, D), without a second (N, D)."""
+    return torch.linalg.vector_norm(rows, dim=1).square_()
+
+
+def check(points: torch.Tensor, k: int) -> None:
+    """Raise WorkbenchError unless points (N, D) are usable and k is in [1, N]."""
+    if points.ndim != 2 or not points.numel():
+        raise WorkbenchError(f"points of shape {tuple(points.shape)}: must be (N, D), not empty")
+    if not 1 <= k <= len(points):
+        raise WorkbenchError(
+            f"k = {k:,} clusters of {len(points):,} points: allowed are 1 to {len(points):,}"
+        )
+    norms = torch.cat(
+        [squared_norms(points[b].float()) for b in row_blocks(points, points.shape[1])]
+    )
+    bad = (~norms.isfinite()).nonzero()[:, 0].tolist()
+    if bad:
+        raise WorkbenchError(
+            f"values that are NaN, infinite or too large to be squared, in rows {listing(bad, 5)}"
+        )
+
+
+def count_distinct(points: torch.Tensor) -> int:
+    """How many of the rows of points (N, D) differ; 0 and -0 are equal."""
+    seen: set[bytes] = set()
+    for block in row_blocks(points, points.shape[1]):
+        rows = (points[block] + 0.0).cpu().numpy()
+        seen.update(hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows)
+    return len(seen)
+
+
+FEWEST, CANDIDATES = 4, 256  # drawn at once: (N, 256) distances are held at most
+VALUES = 1 << 22  # distances held at once: 16 MB in float32
+
+
+def random_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
+    """(k,) different rows of points (N, D), every set equally likely, on the CPU."""
+    return torch.randperm(len(points), generator=generator)[:k]
+
+
+def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
+    """(k,) rows of points (N, D) by k-means++ (Arthur and Vassilvitskii 2007), on the CPU.
+
+    Each row is drawn with a chance in proportion to its squared distance from the nearest one
+    before it. Candidates are drawn many at a time from the chances as they were, and each is taken
+    with the ratio of its chance now to its chance then: rejection gives exactly the law of drawing
+    one by one, and the distances of a batch are one matrix product. When all points lie on chosen
+    ones, the remaining rows are drawn uniformly.
+    """
+    norms = torch.linalg.vector_norm(points, dim=1).square_()
+    rows = torch.randint(len(points), (1,), generator=generator)
+    nearest = squared_distances(points, norms, rows)[:, 0]
+    with Progress("k-means++", k, "centres", done=1) as progress:
+        while len(rows) < k and bool(nearest.any()):
+            count = min(max(len(rows) // 4, FEWEST), CANDIDATES)
+            candidates = draw(nearest.cpu().double(), count, generator)
+            between = squared_distances(points, norms, candidates)
+            taken = accept(nearest, between, candidates, generator)[: k - len(rows)]
+            nearest = torch.minimum(nearest, between[:, taken].amin(1))
+            rows = torch.cat([rows, candidates[taken]])
+            progress.update(len(taken))
+    missing = torch.randint(len(points), (k - len(rows),), generator=generator)
+    return torch.cat([rows, missing])
+
+
+def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+    """(count,) indices drawn in proportion to weights (N,) float64 on the CPU, with replacement."""
+    totals = weights.cumsum(0)
+    marks = torch.rand(count, generator=generator, dtype=torch.float64) * totals[-1]
+    found = torch.searchsorted(totals, marks, right=True)
+    # rounding may put a mark on the last total, beyond the last row that can be drawn
+    return found.clamp_max(int(weights.nonzero()[-1]))
+
+
+def accept(
+    nearest: torch.Tensor,
+    between: torch.Tensor,
+    candidates: torch.Tensor,
+    generator: torch.Generator,
+) -> list[int]:
+    """Positions of the candidates to take, in their order; never none.
+
+    nearest: (N,) squared distances when they were drawn; between: (N, C) from all points to the
+    candidates; candidates: (C,) rows. The first is always taken: its chance has not changed.
+    """
+    before = nearest.cpu()[candidates].double()
+    among = between[candidates.to(between.device)].cpu().double()
+    limits = torch.rand(len(candidates), generator=generator, dtype=torch.float64) * before
+    now, taken = before.clone(), []
+    for position in range(len(candidates)):
+        if limits[position] < now[position]:
+            taken.append(position)
+            now = torch.minimum(now, among[:, position])
+    return taken
+
+
+def squared_distances(
+    points: torch.Tensor, norms: torch.Tensor, rows: torch.Tensor
+) -> torch.Tensor:
+    """(N, C) squared distances of points (N, D) from C of them, 0 where rounding hides them.
+
+    norms: (N,) squared lengths of the points; rows: (C,) integers.
+    """
+    rows = rows.to(points.device)
+    result = points.new_empty(len(points), len(rows))
+    limit = 4 * torch.finfo(points.dtype).eps
+    size = max(VALUES // len(rows), 1)
+    for start in range(0, len(points), size):
+        block = slice(start, start + size)
+        scale = norms[block, None] + norms[rows]
+        squared = torch.addmm(scale, points[block], points[rows].T, alpha=-2)
+        # a duplicate of a centre would come out near 0, not at it, and be drawn as one more centre
+        result[block] = squared.masked_fill_(squared <= limit * scale, 0)
+    result[rows, torch.arange(len(rows), device=rows.device)] = 0
+    return result
+
+
+INITIALISATIONS = {"kmeans++": spread_rows, "random": random_rows}

@@ -1,0 +1,97 @@
+"""Principal components of rows too many and too wide to hold, such as Fisher vectors.
+
+One pass for the covariance and one exact eigendecomposition: incremental forms are several times
+slower and less exact, randomised ones lose variance. Both the sum and the eigendecomposition are
+float64, 2.6 GB at D = 18,000: float32 would halve the time of the latter, with errors of the size
+of its rounding of the largest variance, and 6,000 components are kept for the sake of small ones.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import say
+from pipeline.statistics.covariance import measure, peek
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Principal components in descending order of variance.
+
+    mean: (D,) float32; components: (P, D) float32, orthonormal rows, each with a positive entry of
+    largest magnitude; variances: (P,) float64, over rows - 1; total: variance of all D columns.
+    """
+
+    mean: np.ndarray
+    components: np.ndarray
+    variances: np.ndarray
+    total: float
+
+    @property
+    def explained(self) -> float:
+        """Share of the total variance that the components hold, in [0, 1]."""
+        return min(1.0, float(self.variances.sum()) / self.total)
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Rows (M, D) to their coordinates (M, P) float32."""
+        return (x.astype(np.float32, copy=False) - self.mean) @ self.components.T
+
+
+def fit_projection(blocks: Iterable[np.ndarray], components: int, rows: int) -> Projection:
+    """Fit P = `components` principal components in one pass over (B, D) float32 blocks.
+
+    rows: of all blocks together. The blocks may be cut anywhere: the result is the same.
+    Raises WorkbenchError when components is not within 1 to min(rows - 1, D), when values are not
+    finite, when another number of rows comes, and when the rows are all equal.
+    """
+    (width,), parts = peek((block,) for block in blocks)
+    _require_components(components, rows, width)
+    mean, covariance = measure("pca", ["sentence vectors"], [width], parts, rows)
+    total = float(covariance.trace())
+    if total == 0:
+        raise WorkbenchError(
+            f"sentences.<encoding>.pca: all {rows:,} sentence vectors are equal, "
+            "there is no variance to keep",
+            "set pca to none, or look at the captions",
+        )
+    say(f"pca: {components:,} eigenvectors of a {width:,} x {width:,} matrix")
+    variances, vectors = leading_eigenvectors(covariance, components)
+    axes = np.ascontiguousarray(vectors.T, dtype=np.float32)
+    axes *= signs(axes.T)[:, None]
+    # A rank below D leaves eigenvalues that rounding may push below zero.
+    return Projection(mean.astype(np.float32), axes, np.maximum(variances, 0), total)
+
+
+def leading_eigenvectors(matrix: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The K = `count` largest eigenvalues (K,), descending, and their eigenvectors (D, K).
+
+    matrix: symmetric (D, D) in Fortran order, of which the lower triangle is read; overwritten.
+    """
+    values, vectors = eigh(
+        matrix,
+        lower=True,
+        driver="evr",
+        subset_by_index=(len(matrix) - count, len(matrix) - 1),
+        overwrite_a=True,
+        check_finite=False,
+    )
+    return values[::-1], vectors[:, ::-1]
+
+
+def signs(columns: np.ndarray) -> np.ndarray:
+    """+1 or -1 for each of K columns (D, K), making its entry of largest magnitude positive."""
+    largest = np.abs(columns).argmax(axis=0)
+    return np.where(columns[largest, np.arange(columns.shape[1])] < 0, -1, 1)
+
+
+def _require_components(components: int, rows: int, width: int) -> None:
+    allowed = min(rows - 1, width)
+    if not 1 <= components <= allowed:
+        raise WorkbenchError(
+            f"sentences.<encoding>.pca = {components:,}: {rows:,} training sentences of "
+            f"{width:,} numbers allow 1 to {allowed:,} components",
+            f"set it to at most {allowed:,}, or to none, in params.yaml",
+        )

@@ -1,0 +1,1 @@
+"""Files of numbers: HDF5 features and groups, weights, checkpoints."""

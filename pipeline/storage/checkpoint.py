@@ -1,0 +1,138 @@
+"""Finished weights with what is needed to use them again: sizes, parameters, inputs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import nn
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.storage.weights import damaged, read_weights, write_weights
+
+SCHEMA_VERSION = 1
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class Description(BaseModel):
+    """What a checkpoint says about itself.
+
+    model: name of the system; architecture: the network's arguments; params: values of params.yaml
+    that the training read; inputs: what identifies its inputs (network behind the features,
+    digest of the vocabulary); epoch, val_rsum: which epoch's weights these are and their rsum.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    schema_version: int = SCHEMA_VERSION
+    model: str
+    architecture: Mapping[str, bool | int | float | str]
+    params: dict[str, Any]
+    inputs: dict[str, str]
+    epoch: int
+    val_rsum: float
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file's content. weights: name to tensor, on the CPU; sha256: over all of it."""
+
+    path: Path
+    weights: dict[str, torch.Tensor]
+    description: Description
+    sha256: str
+
+    def require(self, inputs: Mapping[str, str]) -> None:
+        """Raise WorkbenchError naming every input that is not the one of the training."""
+        trained = self.description.inputs
+        others = [
+            f"{name.replace('_', ' ')} {shown(value)} (trained with {shown(trained.get(name))})"
+            for name, value in inputs.items()
+            if value != trained.get(name)
+        ]
+        if others:
+            raise WorkbenchError(
+                f"{self.path}: does not fit its inputs: {', '.join(others)}",
+                "bring checkpoint and inputs up to date with: dvc repro",
+            )
+
+    def build(self, kind: Callable[..., Module]) -> Module:
+        """The network `kind(**architecture)` with these weights, on the CPU, in evaluation mode.
+
+        It is first built without memory, since a damaged architecture may ask for any size.
+        Raises WorkbenchError naming what does not fit.
+        """
+        sizes = self.description.architecture
+        try:
+            with torch.device("meta"):
+                model = kind(**sizes)
+        except (TypeError, ValueError, RuntimeError) as error:
+            first = str(error).splitlines()[0]
+            raise damaged(self.path, f"architecture {sizes} is impossible: {first}") from None
+        self._load_into(model)
+        return model.eval()
+
+    def _load_into(self, model: nn.Module) -> None:
+        """Replace all tensors of `model`, which may have no memory yet."""
+        wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+        found = {name: tuple(value.shape) for name, value in self.weights.items()}
+        problems = [
+            f"{what}: {listing(sorted(names))}"
+            for what, names in (
+                ("missing", wanted.keys() - found.keys()),
+                ("unexpected", found.keys() - wanted.keys()),
+                (
+                    "of another shape",
+                    {n for n in wanted.keys() & found.keys() if wanted[n] != found[n]},
+                ),
+            )
+            if names
+        ]
+        if problems:
+            raise damaged(self.path, f"weights {'; '.join(problems)}")
+        model.load_state_dict(self.weights, assign=True)
+
+
+def write_checkpoint(
+    path: Path | str, weights: Mapping[str, torch.Tensor], description: Description
+) -> None:
+    """Write weights and description atomically; the same content gives the same bytes."""
+    write_weights(path, weights, description.model_dump(mode="json"))
+
+
+def read_checkpoint(path: Path | str, model: str) -> Checkpoint:
+    """Read and check a checkpoint of the system `model`.
+
+    Raises WorkbenchError when the file is missing, damaged, written by another program or another
+    system, or holds values that are not finite.
+    """
+    path = Path(path)
+    entry, weights, digest = read_weights(path, "checkpoint", SCHEMA_VERSION)
+    try:
+        description = Description.model_validate(entry)
+    except ValidationError as error:
+        keys = listing(".".join(map(str, detail["loc"])) for detail in error.errors())
+        raise damaged(path, f"its metadata is wrong in: {keys}") from None
+    if description.model != model:
+        raise WorkbenchError(
+            f"{path}: weights of the model {description.model!r}, not of {model!r}"
+        )
+    return Checkpoint(path, weights, description, digest)
+
+
+def feature_identity(attributes: Mapping[str, Any], kind: str = "features") -> dict[str, str]:
+    """What tells the features of one network from another's: entries for Description.inputs.
+
+    attributes: of a feature file; kind: begins the entries' names. The corpus is left out: weights
+    may be used on other images.
+    """
+    keys = ("model", "layer", "weights_sha256", "params")
+    return {f"{kind}_{key}": str(attributes[key]) for key in keys if key in attributes}
+
+
+def shown(value: str | None) -> str:
+    """A value for a message, digests cut short."""
+    return "nothing" if value is None else value[:40] + ("..." if len(value) > 40 else "")

@@ -1,0 +1,139 @@
+"""HDF5 files of named groups of arrays, written at once: score and rank files.
+
+The same layout as feature files (contiguous, fixed order, a SHA-256 per dataset and one over the
+header), but with a group per split or direction, since these have different numbers of rows.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import atomic_path
+from pipeline.storage.hdf5 import (
+    Layout,
+    damaged,
+    mapped,
+    opened,
+    read_attributes,
+    read_layouts,
+    text_names,
+    verify,
+)
+from pipeline.storage.layout import Attributes, content_digest, encode_ids
+
+SCHEMA_VERSION = 1
+
+Groups = Mapping[str, Mapping[str, np.ndarray | Sequence[str]]]
+
+
+def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> None:
+    """Write groups of datasets atomically; equal content gives equal bytes.
+
+    groups: group -> dataset -> array of numbers, or texts; attributes: non-empty texts and numbers.
+    Raises WorkbenchError for texts that are empty or hold NUL.
+    """
+    named = {**attributes, "schema_version": SCHEMA_VERSION}
+    with atomic_path(path) as temporary, h5py.File(temporary, "w") as file:
+        layouts = {}
+        for group, datasets in groups.items():
+            node = file.create_group(group)
+            for name, values in datasets.items():
+                array = values if isinstance(values, np.ndarray) else encoded_texts(values)
+                layouts[f"{group}/{name}"] = _write_dataset(node, name, array)
+        for name, value in sorted(named.items()):
+            _write_attribute(file, name, value)
+        _write_attribute(file, "sha256", content_digest(named, layouts))
+
+
+def encoded_texts(texts: Sequence[str]) -> np.ndarray:
+    """(N,) fixed-length UTF-8 bytes; texts may repeat. WorkbenchError as `encode_ids`."""
+    if not all(isinstance(text, str) for text in texts):
+        raise WorkbenchError("ids and groups must be text")
+    different = list(dict.fromkeys(texts))
+    codes = dict(zip(different, encode_ids(different), strict=True))
+    return np.array([codes[text] for text in texts])
+
+
+class GroupFile:
+    """A file of groups, its header checked when opened, each dataset's digest when read.
+
+    attributes: what it was made from; groups: names of the groups.
+    Raises WorkbenchError when the file is missing, damaged or of another schema version.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        with opened(self.path) as file:
+            self.attributes = read_attributes(file)
+            self.layouts = {
+                group: read_layouts(_group(file, group, self.path), self.path)
+                for group in text_names(file)
+            }
+        version = self.attributes.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise WorkbenchError(
+                f"{self.path}: schema_version {version}; this version reads {SCHEMA_VERSION}",
+                "write the file again with: dvc repro",
+            )
+        flat = {f"{g}/{name}": x for g, found in self.layouts.items() for name, x in found.items()}
+        if self.attributes.pop("sha256", None) != content_digest(self.attributes, flat):
+            raise damaged(self.path, "the header does not match its sha256")
+
+    def names(self, group: str) -> set[str]:
+        """The datasets of a group; WorkbenchError naming the groups there are."""
+        if group not in self.layouts:
+            there = listing(self.layouts) or "no group"
+            raise WorkbenchError(f"{self.path}: no group {group!r}; it has {there}")
+        return set(self.layouts[group])
+
+    def array(self, group: str, name: str) -> np.ndarray:
+        """A whole dataset in memory, checked against its digest."""
+        if name not in self.names(group):
+            there = listing(sorted(self.names(group)))
+            raise WorkbenchError(f"{self.path}: no dataset {group}/{name}; {group} has {there}")
+        layout = self.layouts[group][name]
+        verify(self.path, layout)
+        return np.array(mapped(self.path, layout))
+
+    def texts(self, group: str, name: str) -> list[str]:
+        """A dataset of texts; WorkbenchError when it holds something else."""
+        array = self.array(group, name)
+        try:
+            if array.dtype.kind == "S" and array.ndim == 1:
+                return [text.decode() for text in array.tolist()]
+        except UnicodeDecodeError:
+            pass
+        raise damaged(self.path, f"{group}/{name} does not hold UTF-8 texts")
+
+
+def _group(file: h5py.File, name: str, path: Path) -> h5py.Group:
+    if not isinstance(file.get(name, getlink=True), h5py.HardLink):
+        raise WorkbenchError(f"{path}: {name!r} is a link to elsewhere; not followed")
+    if not isinstance(file[name], h5py.Group):
+        raise WorkbenchError(f"{path}: {name!r} is not a group: not a score or rank file")
+    return file[name]
+
+
+def _write_dataset(group: h5py.Group, name: str, values: np.ndarray) -> Layout:
+    array = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+    digest = hashlib.sha256(array.view(np.uint8).data if array.size else b"").hexdigest()
+    if array.dtype.kind == "S":
+        stored = array.astype(h5py.string_dtype("utf-8", array.dtype.itemsize))
+    else:
+        stored = array
+    dataset = group.create_dataset(name, data=stored, track_times=False)
+    _write_attribute(dataset, "sha256", digest)
+    return Layout(name, array.shape, array.dtype, 0, digest)
+
+
+def _write_attribute(node: Any, name: str, value: str | int | float) -> None:
+    if isinstance(value, str):
+        text = value.encode()
+        node.attrs.create(name, np.bytes_(text), dtype=h5py.string_dtype("utf-8", len(text)))
+    else:
+        node.attrs.create(name, value, dtype=np.int64 if isinstance(value, int) else np.float64)

@@ -1,0 +1,179 @@
+"""HDF5 as the workbench writes and trusts it: plain contiguous datasets, a digest for each.
+
+Contiguous HDF5 has no checksum and a damaged header can claim any size, so every size is compared
+with the file before anything is allocated, and values are read straight from their place in the
+file instead of through filters, links or types that a hostile file could bring along.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+
+MAX_ATTRIBUTE_BYTES = 1 << 20
+MAX_VALUES = 1 << 48
+BLOCK_BYTES = 1 << 24
+
+# What h5py was seen to raise while it reads damaged metadata.
+DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError, MemoryError)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where one dataset lies in its file.
+
+    shape: rows first; dtype: little-endian numbers or fixed-length bytes; offset: bytes from the
+    start of the file; sha256: the recorded digest over the raw bytes, None when there is none.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+    sha256: str | None
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the values in bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[h5py.File]:
+    """Open an HDF5 file for reading; any failure of HDF5 inside is a WorkbenchError with the path.
+
+    Raises WorkbenchError when the file is missing, no HDF5 file, truncated or damaged.
+    """
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such file", "write it with: dvc repro")
+    try:
+        if not h5py.is_hdf5(path):
+            raise WorkbenchError(f"{path}: not an HDF5 file", _remedy(path))
+        with h5py.File(path, "r") as file:
+            yield file
+    except PermissionError:
+        raise
+    except DAMAGE as error:
+        raise damaged(path, _first_line(error)) from None
+
+
+def damaged(path: Path, what: str) -> WorkbenchError:
+    """The error for a file whose content cannot be what was written."""
+    return WorkbenchError(f"{path}: damaged: {what}", _remedy(path))
+
+
+def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | float]:
+    """Scalar text and numbers attached to a group or dataset, in name order.
+
+    Raises ValueError for attributes of other kinds or of more than a megabyte.
+    """
+    values: dict[str, str | int | float] = {}
+    for name in text_names(node.attrs):
+        kind = node.attrs.get_id(name)
+        if kind.shape != () or kind.get_storage_size() > MAX_ATTRIBUTE_BYTES:
+            raise ValueError(f"attribute {name!r} is not one short value")
+        value = node.attrs[name]
+        if isinstance(value, bytes):
+            value = value.decode("utf-8")
+        if isinstance(value, np.generic):
+            value = value.item()
+        if not isinstance(value, str | int | float):
+            raise ValueError(f"attribute {name!r} is neither text nor a number")
+        values[name] = value
+    return values
+
+
+def read_layouts(group: h5py.Group, path: Path) -> dict[str, Layout]:
+    """The datasets directly in a group, by name; subgroups are passed over.
+
+    Raises WorkbenchError when one is linked from elsewhere, compressed, chunked, of a type that
+    the workbench does not write, or claims to lie outside the file.
+    """
+    layouts = {}
+    for name in text_names(group):
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise WorkbenchError(f"{path}: {name!r} is a link to elsewhere; not followed")
+        node = group[name]
+        if isinstance(node, h5py.Dataset):
+            layouts[name] = _layout(name, node, path)
+    return layouts
+
+
+def text_names(names: Iterable[str | bytes]) -> list[str]:
+    """Names of datasets or attributes; ValueError for those that are not UTF-8 text."""
+    found = list(names)
+    for name in found:
+        if isinstance(name, bytes):  # h5py's way to say that it could not decode it
+            raise ValueError(f"name {name!r} is not UTF-8 text")
+    return [str(name) for name in found]
+
+
+def _layout(name: str, dataset: h5py.Dataset, path: Path) -> Layout:
+    dtype = dataset.dtype
+    if dataset.chunks is not None or dataset.is_virtual or dataset.external:
+        raise WorkbenchError(
+            f"{path}: dataset {name!r} is not stored contiguously",
+            "copy its values into a file written with pipeline.storage.features.write_features",
+        )
+    if dtype.kind not in "fiuS" or dtype.byteorder == ">" or dtype.itemsize == 0:
+        raise WorkbenchError(
+            f"{path}: dataset {name!r} has type {dtype}; allowed are little-endian numbers "
+            "and fixed-length bytes"
+        )
+    recorded = read_attributes(dataset).get("sha256")
+    digest = None if recorded is None else str(recorded)
+    offset = dataset.id.get_offset()
+    layout = Layout(name, tuple(map(int, dataset.shape)), dtype, offset or 0, digest)
+    if math.prod(max(size, 1) for size in layout.shape) > MAX_VALUES:  # one size may be zero
+        raise damaged(path, f"dataset {name!r} of shape {layout.shape}")
+    if layout.nbytes and (offset is None or offset + layout.nbytes > path.stat().st_size):
+        raise damaged(path, f"dataset {name!r} of shape {layout.shape} does not fit into the file")
+    return layout
+
+
+def mapped(path: Path, layout: Layout) -> np.ndarray[Any, Any]:
+    """A read-only view of a dataset in its file, paged in as it is touched."""
+    if layout.nbytes == 0:
+        return np.empty(layout.shape, layout.dtype)
+    if layout.offset + layout.nbytes > path.stat().st_size:
+        raise damaged(path, f"dataset {layout.name!r} is cut off")
+    return np.memmap(path, layout.dtype, "r", layout.offset, layout.shape)
+
+
+def stored_digest(path: Path, layout: Layout) -> str:
+    """SHA-256 hex over a dataset's raw bytes in the file, read in blocks."""
+    digest, left = hashlib.sha256(), layout.nbytes
+    with open(path, "rb") as handle:
+        handle.seek(layout.offset)
+        while left:
+            block = handle.read(min(left, BLOCK_BYTES))
+            if not block:
+                raise damaged(path, f"dataset {layout.name!r} is cut off")
+            digest.update(block)
+            left -= len(block)
+    return digest.hexdigest()
+
+
+def verify(path: Path, layout: Layout) -> None:
+    """Raise WorkbenchError unless a dataset's bytes have the digest recorded when written."""
+    if layout.sha256 is None:
+        raise damaged(path, f"dataset {layout.name!r} has no sha256 to verify it by")
+    if stored_digest(path, layout) != layout.sha256:
+        raise damaged(path, f"the bytes of dataset {layout.name!r} do not match their sha256")
+
+
+def _remedy(path: Path) -> str:
+    return "if the workbench wrote it, delete it and write it again with: dvc repro"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip("'\"").splitlines()
+    return lines[0] if lines else type(error).__name__

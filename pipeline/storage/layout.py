@@ -1,0 +1,157 @@
+"""How a feature file is laid out: created empty, filled in place, sealed with its digests.
+
+Datasets are contiguous and created in a fixed order, so that equal content gives equal bytes. Each
+carries the SHA-256 of its bytes, and the file one over its attributes and the names, types, shapes
+and digests of its datasets, so that a flipped bit in either is noticed.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.storage.hdf5 import Layout, opened, read_attributes, read_layouts, stored_digest
+
+SCHEMA_VERSION = 1
+NO_DIGEST = "0" * 64
+ALIGNMENT = 64
+MAX_TEXT_BYTES = 60_000  # an HDF5 object header holds 64 KiB
+
+Attributes = Mapping[str, str | int | float]
+Array = np.ndarray[Any, np.dtype[Any]]
+Datasets = Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]]  # name -> (shape of a row, dtype)
+
+
+def encode_ids(ids: Sequence[str]) -> Array:
+    """(N,) fixed-length UTF-8 bytes of N ids.
+
+    Raises WorkbenchError when there are none, or when some are empty, repeated, not encodable or
+    hold a NUL character, which fixed-length text cannot keep.
+    """
+    if len(ids) == 0:
+        raise WorkbenchError("no ids: a feature file needs at least one row")
+    bad = [name for name in ids if not name or "\0" in name or not _encodable(name)]
+    if bad:
+        names = listing([repr(name) for name in bad], 5)
+        raise WorkbenchError(f"ids that are empty, hold NUL or are not Unicode text: {names}")
+    twice = [name for name, count in Counter(ids).items() if count > 1]
+    if twice:
+        raise WorkbenchError(f"ids given more than once: {listing(twice, 5)}")
+    return np.array([name.encode() for name in ids], dtype=np.bytes_)
+
+
+def create(
+    path: Path,
+    ids: Array,
+    datasets: Datasets,
+    attributes: Attributes,
+) -> None:
+    """Create a feature file with its ids, and zeros in place of every other value and digest.
+
+    ids: (N,) bytes; datasets: name -> (shape of one row, dtype), created in this order.
+    """
+    # Aligned, so that a memory map of a dataset is an ordinary array to numpy.
+    with h5py.File(path, "w", alignment_threshold=1, alignment_interval=ALIGNMENT) as file:
+        for name, value in sorted(stored_attributes(attributes).items()):
+            _write_attribute(file, name, value)
+        _write_attribute(file, "sha256", NO_DIGEST)
+        text = h5py.string_dtype("utf-8", ids.dtype.itemsize)
+        _allocate(file, "ids", ids.shape, text)[...] = ids.astype(text)
+        for name, (row, dtype) in datasets.items():
+            kind = np.dtype(dtype).newbyteorder("<")
+            if kind.kind not in "fiu":
+                raise WorkbenchError(f"{name}: values of type {kind}; allowed are numbers")
+            _allocate(file, name, (len(ids), *row), kind)
+
+
+def stored_attributes(attributes: Attributes) -> dict[str, str | int | float]:
+    """The caller's attributes with the version of this layout, as they are written."""
+    return {**attributes, "schema_version": SCHEMA_VERSION}
+
+
+def checked(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) -> Array:
+    """Values as contiguous `dtype`, all finite before and after the conversion.
+
+    ids: (n,) what the rows belong to. Raises WorkbenchError naming the first rows that are not
+    finite or too large for `dtype`.
+    """
+    target = np.dtype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        stored = np.ascontiguousarray(values, dtype=target.newbyteorder("<"))
+    if target.kind in "iu" and not np.array_equal(stored, values):
+        raise WorkbenchError(f"{name}: values that {target} cannot hold")
+    if target.kind == "f" and not np.isfinite(stored).all():
+        rows = ~np.isfinite(stored.reshape(len(stored), -1)).all(axis=1)
+        names = listing(np.asarray(ids, dtype=object)[rows], 5)
+        if np.isfinite(values).all():
+            raise WorkbenchError(
+                f"{name}: values beyond {np.finfo(target).max:,.0f}, the largest {target}, "
+                f"for {names}",
+                "use weights or layers with smaller outputs, or normalise before storing",
+            )
+        raise WorkbenchError(f"{name}: NaN or infinite values for {names}")
+    return stored
+
+
+def seal(path: Path) -> None:
+    """Record the digest of every dataset and of the whole, once all values are in place."""
+    digests = {name: stored_digest(path, layout) for name, layout in layouts_of(path).items()}
+    with h5py.File(path, "r+") as file:
+        for name, digest in digests.items():
+            file[name].attrs.modify("sha256", np.bytes_(digest))
+        whole = content_digest(read_attributes(file), read_layouts(file, path))
+        file.attrs.modify("sha256", np.bytes_(whole))
+
+
+def layouts_of(path: Path) -> dict[str, Layout]:
+    """The datasets of a file by name; WorkbenchError when it is damaged."""
+    with opened(path) as file:
+        return read_layouts(file, path)
+
+
+def content_digest(attributes: Attributes, layouts: Mapping[str, Layout]) -> str:
+    """SHA-256 hex over attributes, dataset names, types, shapes and digests."""
+    described = {
+        name: [layout.dtype.str, layout.shape, layout.sha256] for name, layout in layouts.items()
+    }
+    named = {name: value for name, value in attributes.items() if name != "sha256"}
+    text = json.dumps([named, described], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _allocate(file: h5py.File, name: str, shape: tuple[int, ...], dtype: Any) -> h5py.Dataset:
+    # Space is taken at once so that the offset is known and rows can be written in place.
+    layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    dataset = file.create_dataset(name, shape, dtype, track_times=False, dcpl=layout)
+    _write_attribute(dataset, "sha256", NO_DIGEST)
+    return dataset
+
+
+def _write_attribute(node: Any, name: str, value: str | int | float) -> None:
+    if name == "sha256" and value != NO_DIGEST:
+        raise WorkbenchError("attribute 'sha256' is reserved for the digest of the content")
+    if not isinstance(value, str):
+        node.attrs.create(name, value, dtype=np.int64 if isinstance(value, int) else np.float64)
+        return
+    text = value.encode()
+    if not text or b"\0" in text or len(text) > MAX_TEXT_BYTES:
+        raise WorkbenchError(
+            f"attribute {name!r}: empty, holds NUL or exceeds {MAX_TEXT_BYTES} bytes"
+        )
+    node.attrs.create(name, np.bytes_(text), dtype=h5py.string_dtype("utf-8", len(text)))
+
+
+def _encodable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

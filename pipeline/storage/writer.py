@@ -1,0 +1,221 @@
+"""Writing feature files, at once or over hours: what was flushed survives a kill.
+
+Rows go into a preallocated work file outside DVC's outputs, named after a fingerprint of all that
+the values depend on. The HDF5 structure is complete before the first row, and rows are written in
+place, so a kill cannot break it; a validity mask beside it says which rows are there.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import atomic_path, publish
+from pipeline.runtime.process import say
+from pipeline.storage.hdf5 import damaged, mapped, opened, read_attributes, read_layouts
+from pipeline.storage.layout import (
+    Array,
+    Attributes,
+    Datasets,
+    checked,
+    create,
+    encode_ids,
+    layouts_of,
+    seal,
+    stored_attributes,
+)
+
+
+def write_features(
+    path: Path | str, ids: Sequence[str], arrays: Mapping[str, Array], attributes: Attributes
+) -> None:
+    """Write a feature file at once, atomically.
+
+    ids: N different names; arrays: dataset name -> (N, ...) finite numbers, written in their own
+    dtype; attributes: what the file was made from.
+    Raises WorkbenchError for unusable ids, lengths that differ from N, and values not finite.
+    """
+    encoded = encode_ids(ids)
+    for name, array in arrays.items():
+        if array.ndim == 0 or len(array) != len(ids):
+            raise WorkbenchError(f"{name}: shape {array.shape} does not fit {len(ids):,} ids")
+    datasets = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
+    with atomic_path(path) as temporary:
+        create(temporary, encoded, datasets, attributes)
+        places = layouts_of(temporary)
+        with open(temporary, "rb+") as handle:
+            for name, array in arrays.items():
+                values = checked(name, array, places[name].dtype, ids)
+                _put(handle, places[name].offset, np.arange(len(ids)), values)
+        seal(temporary)
+
+
+class FeatureWriter:
+    """A feature file in the making that continues where an earlier, killed process stopped.
+
+    work: folder for unfinished files, with one writer at a time; fingerprint: digest of all that
+    the values depend on; ids: N names; datasets: name -> (shape of one row, dtype);
+    attributes: as in write_features; flush_seconds: how much work a power cut may cost.
+    missing: row numbers not yet written. Use as a context manager: leaving it keeps the work.
+    Raises WorkbenchError when another process writes into `work`.
+    """
+
+    def __init__(
+        self,
+        work: Path,
+        fingerprint: str,
+        ids: Sequence[str],
+        datasets: Datasets,
+        attributes: Attributes,
+        flush_seconds: float = 5.0,
+    ) -> None:
+        self.ids, self.datasets, self.attributes = ids, datasets, attributes
+        self.path = work / f"{fingerprint}.h5"
+        self.mask_path = work / f"{fingerprint}.mask"
+        self.flush_seconds = flush_seconds
+        self._encoded = encode_ids(ids)
+        work.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(work / "lock")
+        self._valid = self._resume()
+        self._places = layouts_of(self.path)
+        self._handle = open(self.path, "rb+")  # noqa: SIM115 - closed by close()
+        self._flushed = time.monotonic()
+
+    @property
+    def missing(self) -> npt.NDArray[np.int64]:
+        """Row numbers not yet written, ascending."""
+        return np.flatnonzero(self._valid == 0)
+
+    def write(self, rows: npt.ArrayLike, **arrays: Array) -> None:
+        """Write some rows of every dataset.
+
+        rows: (B,) integers in [0, N); arrays: dataset name -> (B, ...) values, converted to the
+        dataset's dtype. Raises WorkbenchError for values that are not finite or do not fit.
+        """
+        chosen = np.asarray(rows, dtype=np.int64)
+        if set(arrays) != set(self.datasets):
+            raise ValueError(f"got {sorted(arrays)}; the datasets are {sorted(self.datasets)}")
+        names = [self.ids[row] for row in chosen]
+        for name, values in arrays.items():
+            place = self._places[name]
+            if values.shape != (len(chosen), *place.shape[1:]):
+                raise ValueError(f"{name}: {values.shape} for {len(chosen)} of {place.shape}")
+            _put(self._handle, place.offset, chosen, checked(name, values, place.dtype, names))
+        self._valid[chosen] = 1
+        if time.monotonic() - self._flushed >= self.flush_seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Make the rows written so far survive a kill or power cut: data first, then the mask."""
+        self._handle.flush()
+        os.fsync(self._handle.fileno())
+        with atomic_path(self.mask_path) as temporary:
+            self._valid.tofile(temporary)
+        self._flushed = time.monotonic()
+
+    def finish(self, output: Path | str) -> None:
+        """Seal the file with its digests and move it to `output`; all rows must be written."""
+        if self.missing.size:
+            raise ValueError(f"{self.missing.size} of {len(self.ids)} rows are not written")
+        self.flush()
+        self._handle.close()
+        seal(self.path)
+        _move(self.path, Path(output))
+        self.mask_path.unlink()
+
+    def close(self) -> None:
+        """Keep unfinished rows for the next run and let other writers in."""
+        if not self._handle.closed:
+            self.flush()
+            self._handle.close()
+        self._lock.close()
+
+    def __enter__(self) -> "FeatureWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _resume(self) -> npt.NDArray[np.uint8]:
+        if self.path.is_file():
+            try:
+                return self._restored()
+            except WorkbenchError as error:
+                say(f"unfinished work cannot be continued and is begun again: {error.message}")
+        self.mask_path.unlink(missing_ok=True)
+        with atomic_path(self.path) as temporary:
+            create(temporary, self._encoded, self.datasets, self.attributes)
+        return np.zeros(len(self.ids), dtype=np.uint8)
+
+    def _restored(self) -> npt.NDArray[np.uint8]:
+        """(N,) validity mask of a work file that has the structure this run would create."""
+        with opened(self.path) as file:
+            found, places = read_attributes(file), read_layouts(file, self.path)
+        expected = {
+            name: ((len(self.ids), *row), np.dtype(dtype).newbyteorder("<"))
+            for name, (row, dtype) in {"ids": ((), self._encoded.dtype), **self.datasets}.items()
+        }
+        same = {name: (place.shape, place.dtype) for name, place in places.items()} == expected
+        found.pop("sha256", None)
+        if not same or found != stored_attributes(self.attributes):
+            raise damaged(self.path, "its structure is not the one this run writes")
+        if not np.array_equal(mapped(self.path, places["ids"]), self._encoded):
+            raise damaged(self.path, "its ids are not those of this run")
+        valid = np.zeros(len(self.ids), dtype=np.uint8)
+        if self.mask_path.is_file():
+            valid = np.fromfile(self.mask_path, dtype=np.uint8)
+        if len(valid) != len(self.ids) or valid.max() > 1:
+            raise damaged(self.mask_path, f"not a validity mask of {len(self.ids):,} rows")
+        return valid
+
+
+def _put(handle: IO[bytes], offset: int, rows: npt.NDArray[np.int64], values: Array) -> None:
+    """Write rows of a dataset in place, each run of consecutive rows at once."""
+    if values.size == 0:
+        return
+    row_bytes = values[0].nbytes
+    starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
+    for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+        handle.seek(offset + int(rows[start]) * row_bytes)
+        handle.write(values[start:stop].data)
+
+
+def _lock(path: Path) -> IO[bytes]:
+    # A record lock, not flock: decode workers must not keep it when their parent is killed.
+    handle = open(path, "ab")  # noqa: SIM115 - held as long as the writer lives
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        raise WorkbenchError(
+            f"{path.parent}: another process is writing features there",
+            "wait until it is done, or stop it; its finished rows are kept",
+        ) from None
+    return handle
+
+
+def _move(finished: Path, output: Path) -> None:
+    try:
+        publish(finished, output)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with atomic_path(output) as temporary:
+            shutil.copyfile(finished, temporary)
+        finished.unlink()

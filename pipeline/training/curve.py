@@ -1,0 +1,52 @@
+"""What is recorded of every epoch: the row of the curve, and whether the model has collapsed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from pipeline.evaluation.metrics import chance_level, retrieval_ranks, summarise
+from pipeline.scores.file import SplitScores
+
+NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
+EQUAL = 0.002  # every hinge is within a hundredth of the margin
+
+Row = dict[str, Any]
+
+
+def validation_columns(scores: SplitScores) -> Row:
+    """rsum and recalls in percent, and how far scores lie apart.
+
+    val_spread: the mean standard deviation of a query's scores, the smaller of both directions: it
+    is near zero when all images, or all captions, have come together in one point.
+    """
+    groups = scores.image_groups, scores.caption_groups
+    summary = summarise(retrieval_ranks(scores.scores, *groups))
+    recalls = {
+        f"val_{way}_{name}": summary[way][name] for way in ("i2t", "t2i") for name in ("r1", "r10")
+    }
+    matrix = torch.from_numpy(scores.scores)
+    spread = min(matrix.std(axis, correction=0).mean().item() for axis in (0, 1))
+    return {"val_rsum": summary["rsum"], **recalls, "val_spread": spread}
+
+
+def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:
+    """Whether embeddings have come together in one point and nothing is learnt any more.
+
+    row: with the `validation_columns` of the scores; improved: whether its rsum is the largest so
+    far. Scores may lie close together while a model finds its way out of a collapse, so nearly
+    equal scores count only with an rsum at chance, equal scores only without a new best rsum.
+    """
+    chance = chance_level(scores.image_groups, scores.caption_groups)["rsum"]
+    if row["val_rsum"] < 1.5 * chance:
+        return bool(row["val_spread"] < NEARLY_EQUAL)
+    return bool(row["val_spread"] < EQUAL and not improved)
+
+
+def curve_tsv(history: Sequence[Row]) -> str:
+    """The history as tab-separated text with a header, one row per epoch, six digits."""
+    rows = [list(history[0])] + [list(row.values()) for row in history]
+    return "".join(
+        "\t".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row) + "\n"
+        for row in rows
+    )

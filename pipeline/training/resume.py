@@ -1,0 +1,99 @@
+"""State of an interrupted training, so that it ends as if it had not been interrupted.
+
+Kept apart from checkpoints: it holds the optimiser and the random generators, lives outside DVC's
+outputs, is keyed by a fingerprint of everything that decides the result, and is deleted at the end.
+"""
+
+import hashlib
+import io
+import pickle
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipeline.runtime.files import atomic_path
+from pipeline.runtime.process import say
+
+DIGEST_BYTES = 32
+
+
+class ResumeFile:
+    """One file of resumable state.
+
+    folder: where it lies, one folder per training; fingerprint: of all that decides the result,
+    state with another one is not used; interval: least seconds between two writes.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, interval: float = 30.0) -> None:
+        self.path = folder / "state.pt"
+        self.fingerprint, self.interval = fingerprint, interval
+        self.written = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether `interval` seconds have passed since the last write."""
+        return time.monotonic() - self.written >= self.interval
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write tensors and plain values, with a digest: torch checks no checksum on reading."""
+        buffer = io.BytesIO()
+        torch.save({"fingerprint": self.fingerprint, "state": state}, buffer)
+        payload = buffer.getbuffer()
+        with atomic_path(self.path) as temporary, open(temporary, "wb") as file:
+            file.write(hashlib.sha256(payload).digest())
+            file.write(payload)
+        self.written = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """The state, or None when there is none or none that can be used; the latter is said."""
+        if not self.path.exists():
+            return None
+        content = self.path.read_bytes()
+        digest, payload = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+        if hashlib.sha256(payload).digest() != digest:
+            return self._discard("is damaged")
+        try:
+            saved = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+            matches = saved["fingerprint"] == self.fingerprint
+        except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError):
+            return self._discard("cannot be read")
+        return saved["state"] if matches else self._discard("belongs to another training")
+
+    def remove(self) -> None:
+        """Delete the state and its folder."""
+        self.path.unlink(missing_ok=True)
+        for leftover in self.path.parent.glob(f".{self.path.name}.*.part"):
+            leftover.unlink()
+        if self.path.parent.exists():
+            self.path.parent.rmdir()
+
+    def _discard(self, why: str) -> dict[str, Any] | None:
+        say(f"{self.path} {why}: discarded, training starts from the beginning")
+        self.path.unlink()
+        return None
+
+
+def random_states() -> dict[str, Any]:
+    """States of the generators of python, numpy and torch, as values torch.load takes back."""
+    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    version, internal, gauss = random.getstate()
+    return {
+        "python": [version, list(internal), gauss],
+        "numpy": [kind, torch.from_numpy(np.asarray(keys, np.int64)), *rest],
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
+    }
+
+
+def restore_random_states(states: dict[str, Any]) -> None:
+    """Take the generators back to what `random_states` returned."""
+    version, internal, gauss = states["python"]
+    random.setstate((version, tuple(internal), gauss))
+    kind, keys, *rest = states["numpy"]
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
+    torch.set_rng_state(states["torch"])
+    if states["cuda"]:
+        torch.cuda.set_rng_state_all(states["cuda"])

@@ -1,0 +1,1 @@
+"""Vectors of words: trained here, or read from the files of others."""

@@ -1,0 +1,247 @@
+"""The two public formats of word vectors, word2vec's .bin and text, read as a stream.
+
+Published files are far larger than what a corpus needs (GoogleNews: 3 million words, 3.6 GB), so
+they are read once through a buffer, and only the wanted rows and a random sample of the others are
+kept. They come from outside: sizes are checked against the file before they are believed, and every
+fault is a WorkbenchError.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Container, Iterator
+from itertools import accumulate, takewhile
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
+from pipeline.words.sample import WordSample
+
+BUFFER = 1 << 18  # bytes; more than any word and vector, little enough to stay in the CPU cache
+LONGEST_WORD = 2048  # bytes
+LONGEST_LINE = 1 << 20  # bytes
+LARGEST_DIM = 10_000
+HEADER = re.compile(rb"\s*(\d{1,18})\s+(\d{1,18})\s*")
+NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+HINT = "copy or unpack it again if it is damaged, or set vocabulary.source to the kind it is"
+UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
+
+Rows = dict[str, np.ndarray]
+
+
+class Stream:
+    """A vector file read once, gzipped or not, with progress; damage is a WorkbenchError.
+
+    size: bytes in the file; None when it is compressed and the size of its content unknown.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.line, self.shown = path, 0, 0
+        self.file = open(path, "rb")  # noqa: SIM115 - closed by __exit__
+        compressed = self.file.peek(2)[:2] == b"\x1f\x8b"
+        self.handle = gzip.GzipFile(fileobj=self.file) if compressed else self.file
+        length = path.stat().st_size
+        self.size = None if compressed else length
+        self.progress = Progress(f"reading {path.name}", -(-length // 10**6), "MB")
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.progress.__exit__(kind, error, trace)
+        self.handle.close()
+        self.file.close()
+
+    def read(self, count: int) -> bytes:
+        """`count` bytes, fewer at the end of the file."""
+        try:
+            data = self.handle.read(count)
+        except UNPACKING as error:
+            raise self.damage(f"cannot be decompressed ({error})") from None
+        self._advance()
+        return data
+
+    def read_into(self, view: memoryview) -> int:
+        """Fill a writable view as far as the file goes; how many bytes were written."""
+        try:
+            count = self.handle.readinto(view)
+        except UNPACKING as error:
+            raise self.damage(f"cannot be decompressed ({error})") from None
+        self._advance()
+        return count
+
+    def readline(self, limit: int = LONGEST_LINE) -> bytes:
+        """The next line, empty at the end of the file; one longer than `limit` is an error."""
+        try:
+            line = self.handle.readline(limit)
+        except UNPACKING as error:
+            raise self.damage(f"cannot be decompressed ({error})") from None
+        self.line += 1
+        if len(line) == limit and not line.endswith(b"\n"):
+            raise self.damage(f"line {self.line:,} is longer than {limit:,} bytes")
+        if self.line % 10_000 == 0:
+            self._advance()
+        return line
+
+    def damage(self, what: str) -> WorkbenchError:
+        """The error to raise for a file with this fault."""
+        return WorkbenchError(f"{self.path}: {what}", HINT)
+
+    def _advance(self) -> None:
+        megabytes = -(-self.file.tell() // 10**6)
+        self.progress.update(megabytes - self.shown)
+        self.shown = megabytes
+
+
+def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
+    """Dimension D and the wanted rows, (D,) float32 each, of word2vec's .bin format.
+
+    It is a line `count D`, then per word its bytes, a space, D little-endian float32, and in some
+    files a newline. Words that are not UTF-8 are passed over; the first of equal words counts.
+    """
+    count, dim = _sizes(stream, stream.readline(100), bytes_per_number=4)
+    rows: Rows = {}
+    for word, chunk, offset in _binary_entries(stream, count, 4 * dim, wanted, sample):
+        if wanted[word] not in rows:
+            rows[wanted[word]] = np.frombuffer(chunk, "<f4", dim, offset).astype(np.float32)
+    return dim, rows
+
+
+def _binary_entries(
+    stream: Stream, count: int, length: int, wanted: Container[bytes], sample: WordSample
+) -> Iterator[tuple[bytes, bytearray, int]]:
+    """Yield (word, a chunk of the file, where in it the vector's `length` bytes begin).
+
+    Only for wanted words. The entries of a chunk are cut by one regular expression: a loop over
+    every word of the file would be most of the cost of reading it.
+    """
+    # The second alternative takes the incomplete entry at the end, so that it is looked at once.
+    entry = re.compile(rb"([^ ]*+) (?s:.{%d})|(?s:.+)" % length)
+    # One buffer for all: fresh memory for every chunk cost more than cutting it.
+    chunk, filled, done = bytearray(BUFFER), 0, 0
+    while done < count:
+        data = stream.read_into(memoryview(chunk)[filled:])
+        filled += data
+        words, ends = _complete(
+            entry.findall(chunk, 0, filled)[: count - done], chunk, length, filled
+        )
+        for word, end in zip(words, ends, strict=True):
+            if (found := word.lstrip(b"\n")) in wanted:
+                yield found, chunk, end - length
+        while (place := sample.next - 1 - done) < len(words):
+            name = words[place].lstrip(b"\n").decode(errors="surrogateescape")
+            sample.offer(name, np.frombuffer(chunk, "<f4", length // 4, ends[place] - length))
+        done += len(words)
+        if ends:
+            chunk[: filled - ends[-1]] = chunk[ends[-1] : filled]
+            filled -= ends[-1]
+        endless = chunk.find(b" ", 0, min(filled, LONGEST_WORD)) < 0 and filled >= LONGEST_WORD
+        if endless or max(map(len, words), default=0) >= LONGEST_WORD:
+            raise stream.damage(f"a word after word {done:,} is longer than {LONGEST_WORD} bytes")
+        if not data and done < count:
+            raise stream.damage(f"word {done + 1:,} of {count:,} is cut short")
+    if (chunk[:filled] + stream.read(BUFFER)).strip(b"\n"):
+        raise stream.damage(f"goes on after the {count:,} words that its first line promises")
+
+
+def _complete(
+    words: list[bytes], chunk: bytearray, length: int, filled: int
+) -> tuple[list[bytes], list[int]]:
+    """The words whose vectors lie in the chunk as a whole, and where each of these ends."""
+    ends = list(accumulate([len(word) + 1 + length for word in words]))
+    if words and (ends[-1] > filled or chunk[ends[-1] - length - 1] != ord(" ")):
+        return words[:-1], ends[:-1]
+    return words, ends
+
+
+def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
+    """Dimension D and the wanted rows, (D,) float32 each, of word2vec's or GloVe's text format.
+
+    A line per word: the word and D numbers, separated by single spaces; word2vec's first line is
+    `count D`, GloVe has none and D is counted on its first line. A word may contain spaces (GloVe
+    840B has such): the last D fields are the numbers. The first of equal words counts.
+    """
+    line = stream.readline()
+    count, seen, rows = None, 0, Rows()
+    if HEADER.fullmatch(line):
+        count, dim = _sizes(stream, line, bytes_per_number=2)
+        line = stream.readline()
+    else:
+        dim = _trailing_numbers(stream, line)
+    beginnings = {word.split(b" ", 1)[0] for word in wanted}
+    for fields in _text_lines(stream, line):
+        seen += 1
+        sampled = seen == sample.next
+        if fields.count(b" ") < dim:
+            raise stream.damage(f"line {stream.line:,} has fewer than {dim} numbers after its word")
+        if sampled or fields[: fields.find(b" ")] in beginnings:
+            word, *numbers = fields.rsplit(b" ", dim)
+            if count is None:
+                _check_word(stream, word, dim)
+            if word in wanted and wanted[word] not in rows:
+                rows[wanted[word]] = _parsed(stream, numbers)
+            if sampled:
+                sample.offer(word.decode(errors="surrogateescape"), _parsed(stream, numbers))
+    if count not in (None, seen):
+        raise stream.damage(f"has {seen:,} words, but its first line promises {count:,}")
+    return dim, rows
+
+
+def _check_word(stream: Stream, word: bytes, dim: int) -> None:
+    if b" " in word and NUMBER.fullmatch(word.rpartition(b" ")[2]):
+        raise stream.damage(f"line {stream.line:,} has more than {dim} numbers")
+
+
+def _text_lines(stream: Stream, line: bytes) -> Iterator[bytes]:
+    """`line` and those after it, without blanks at their ends; empty ones are left out."""
+    while line:
+        if fields := line.rstrip():
+            yield fields
+        line = stream.readline()
+
+
+def _parsed(stream: Stream, numbers: list[bytes]) -> np.ndarray:
+    try:
+        if b"_" in b"".join(numbers):  # python would read 1_0 as 10
+            raise ValueError("'_' in a number")
+        with np.errstate(over="ignore"):  # becomes infinite, which is reported with its word
+            return np.array([float(number) for number in numbers]).astype(np.float32)
+    except ValueError as error:
+        raise stream.damage(f"line {stream.line:,}: {error}") from None
+
+
+def _trailing_numbers(stream: Stream, line: bytes) -> int:
+    fields = reversed(line.rstrip().split(b" ")[1:])
+    dim = sum(1 for _ in takewhile(NUMBER.fullmatch, fields))
+    if not 1 <= dim <= LARGEST_DIM:
+        raise stream.damage(
+            f"its first line has {dim} numbers after a word; expected are 'words dimensions', "
+            f"or a word and 1 to {LARGEST_DIM:,} numbers"
+        )
+    return dim
+
+
+def _sizes(stream: Stream, line: bytes, bytes_per_number: int) -> tuple[int, int]:
+    """Number of words and dimension in a header, checked against the size of the file."""
+    match = HEADER.fullmatch(line)
+    count, dim = (int(match[1]), int(match[2])) if match else (0, 0)
+    if count < 1 or not 1 <= dim <= LARGEST_DIM:
+        raise stream.damage(
+            f"its first line is {line[:40]!r}; expected are the number of words and of "
+            f"dimensions (1 to {LARGEST_DIM:,})"
+        )
+    least = count * (dim * bytes_per_number + 1)
+    if stream.size is not None and least > stream.size:
+        raise stream.damage(
+            f"its first line promises {count:,} words of {dim:,} dimensions, which take "
+            f"{least:,} bytes or more; the file has {stream.size:,}"
+        )
+    return count, dim

@@ -1,0 +1,183 @@
+"""From the words of the training captions to a vocabulary with a matrix of word vectors.
+
+Words of validation and test captions are never counted: an unknown word is what a model will meet.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.corpus.vocabulary import RESERVED, SCHEMA_VERSION, Vocabulary, reserved
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import write_json
+from pipeline.storage.features import write_features
+from pipeline.words.sample import Background
+from pipeline.words.vectors import WordVectors
+
+MOST_MISSED = 50
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many of the frequent enough words, and of their occurrences, have a vector.
+
+    words_from_other_spelling: how many of words_with_vector took that of another spelling;
+    missing: the most frequent words without one, with their counts.
+    """
+
+    words: int
+    words_with_vector: int
+    words_from_other_spelling: int
+    occurrences: int
+    occurrences_with_vector: int
+    missing: dict[str, int]
+
+    def __str__(self) -> str:
+        words = 100 * self.words_with_vector / self.words
+        occurrences = 100 * self.occurrences_with_vector / self.occurrences
+        text = (
+            f"{words:.1f} % of the words and {occurrences:.1f} % of their occurrences have a vector"
+        )
+        if self.words_from_other_spelling:
+            text += f" (under another spelling: {self.words_from_other_spelling:,})"
+        named = ", ".join(f"{word} ({count:,})" for word, count in list(self.missing.items())[:8])
+        return text + (f"; most frequent without: {named}" if named else "")
+
+
+@dataclass(frozen=True)
+class BuiltVocabulary:
+    """A vocabulary and its word vectors.
+
+    matrix: (V, D) float32; known: (V,) uint8, 1 for tokens with a vector of their own; coverage:
+    how far the vectors covered the words; background: vectors of other words, None without any.
+    """
+
+    vocabulary: Vocabulary
+    matrix: np.ndarray
+    known: np.ndarray
+    coverage: Coverage
+    background: Background | None
+
+    def write(self, folder: Path, made_from: Mapping[str, Any]) -> None:
+        """Write `vectors.h5`, `vocabulary.json` and, if there are other words, `background.h5`.
+
+        made_from: JSON-able settings to keep there.
+        """
+        vocabulary = self.vocabulary
+        attributes = {
+            "model": f"word vectors ({made_from['source']})",
+            "vocabulary_sha256": vocabulary.sha256,
+            "params": json.dumps(dict(made_from), sort_keys=True),
+        }
+        arrays = {"features": self.matrix, "known": self.known}
+        write_features(folder / "vectors.h5", vocabulary.tokens, arrays, attributes)
+        others = folder / "background.h5"
+        others.unlink(missing_ok=True)  # of an earlier vocabulary
+        if self.background and self.background.names:
+            arrays = {"features": self.background.vectors}
+            write_features(others, self.background.names, arrays, attributes)
+        values = {
+            "schema_version": SCHEMA_VERSION,
+            "sentence_markers": vocabulary.sentence_markers,
+            "made_from": dict(made_from),
+            "coverage": vars(self.coverage),
+            "tokens": dict(zip(vocabulary.tokens, vocabulary.counts, strict=True)),
+        }
+        write_json(folder / "vocabulary.json", values)
+
+
+def count_words(sentences: Iterable[Sequence[str]]) -> Counter[str]:
+    """Occurrences of every word, those spelt like a reserved token included."""
+    return Counter(word for sentence in sentences for word in sentence)
+
+
+def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
+    """Words seen at least `min_count` times: by falling count, then alphabetically.
+
+    Those spelt like a reserved token are none: they are `<unk>`, lest two ids share a spelling.
+    Raises WorkbenchError when there are none.
+    """
+    words = [word for word in counts if word not in RESERVED and counts[word] >= min_count]
+    if not words:
+        raise WorkbenchError(
+            f"vocabulary.min_count = {min_count}: no word is seen that often in the training "
+            f"captions, which have {sum(counts.values()):,} words, {len(counts):,} different ones",
+            "lower vocabulary.min_count, or look into the captions table of the corpus",
+        )
+    return sorted(words, key=lambda word: (-counts[word], word))
+
+
+def build_vocabulary(
+    counts: Mapping[str, int],
+    captions: int,
+    vectors: WordVectors,
+    *,
+    min_count: int,
+    known_words_only: bool,
+    sentence_markers: bool,
+    seed: int,
+) -> BuiltVocabulary:
+    """Choose the words and lay out their vectors.
+
+    counts: from count_words; captions: how many were counted; known_words_only: leave out words
+    without a vector (dual-path CNN, Zheng et al. 2020, section 4.1).
+    Raises WorkbenchError when no word has a vector.
+    """
+    words = frequent_words(counts, min_count)
+    coverage = measure_coverage(words, counts, vectors)
+    if known_words_only:
+        words = [word for word in words if word in vectors.rows]
+    first = reserved(sentence_markers)
+    left_out = sum(counts.values()) - sum(counts[word] for word in words)
+    vocabulary = Vocabulary(
+        tokens=(*first, *words),
+        counts=(0, left_out, *[captions] * (len(first) - 2), *(counts[word] for word in words)),
+        sentence_markers=sentence_markers,
+    )
+    known = np.array([token in vectors.rows for token in vocabulary.tokens], np.uint8)
+    matrix = lay_out(vocabulary, vectors, seed)
+    return BuiltVocabulary(vocabulary, matrix, known, coverage, vectors.background)
+
+
+def measure_coverage(
+    words: Sequence[str], counts: Mapping[str, int], vectors: WordVectors
+) -> Coverage:
+    """Coverage of `words`; WorkbenchError when none of them has a vector."""
+    known = [word for word in words if word in vectors.rows]
+    missing = [word for word in words if word not in vectors.rows]
+    if not known:
+        raise WorkbenchError(
+            f"none of the {len(words):,} words of the training captions has a vector, among them "
+            f"{', '.join(words[:5])}",
+            "choose vectors of the captions' language and spelling (lower case) with "
+            "vocabulary.vectors",
+        )
+    return Coverage(
+        words=len(words),
+        words_with_vector=len(known),
+        words_from_other_spelling=sum(word in vectors.respelt for word in known),
+        occurrences=sum(counts[word] for word in words),
+        occurrences_with_vector=sum(counts[word] for word in known),
+        missing={word: counts[word] for word in missing[:MOST_MISSED]},
+    )
+
+
+def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarray:
+    """The (V, D) float32 matrix: zero for `<pad>`, random for tokens without a vector.
+
+    Random rows are normal with the root mean square of all known values as standard deviation, so
+    that they have the length of a word's vector; seeded, drawn in the order of the ids.
+    """
+    known = np.stack([vectors.rows[token] for token in vocabulary.tokens if token in vectors.rows])
+    scale = float(np.sqrt(np.square(known, dtype=np.float64).mean()))
+    generator = np.random.default_rng(seed)
+    matrix = np.zeros((len(vocabulary), vectors.dim), np.float32)
+    for row, token in enumerate(vocabulary.tokens[1:], start=1):
+        found = vectors.rows.get(token)
+        matrix[row] = generator.normal(0, scale, vectors.dim) if found is None else found
+    return matrix

@@ -1,0 +1,154 @@
+"""Word vectors for the words of a corpus: trained on its captions, or read from a published file.
+
+A word is found under exactly its own spelling, unless others are allowed. Corpus tokens are
+lower-case, so whether a file's `Paris` is the vector of `paris` depends on the method. The first of
+several equal words counts, as in gensim.
+"""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import Progress
+from pipeline.words.files import Stream, read_binary, read_text
+from pipeline.words.gensim import read_keyed_vectors
+from pipeline.words.sample import Background, WordSample
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Vectors of some words.
+
+    dim: D; rows: word -> (D,) float32, all finite; respelt: those of the words whose vector is that
+    of another spelling, with this spelling; background: a sample of other words, None without one.
+    """
+
+    dim: int
+    rows: dict[str, np.ndarray]
+    respelt: dict[str, str] = field(default_factory=dict)
+    background: Background | None = None
+
+
+def train_vectors(
+    sentences: Iterable[Sequence[str]],
+    words: Iterable[str],
+    *,
+    dim: int,
+    window: int,
+    epochs: int,
+    seed: int,
+) -> WordVectors:
+    """Train a vector for each of `words` that `sentences` contain; other words are passed over.
+
+    Skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546) by gensim, with one
+    worker and a fixed hash: it repeats byte for byte.
+    """
+    from gensim.models import Word2Vec
+    from gensim.models.callbacks import CallbackAny2Vec
+
+    kept = set(words)
+    corpus = [[word for word in sentence if word in kept] for sentence in sentences]
+    with Progress("word2vec", epochs, "epochs") as progress:
+
+        class Report(CallbackAny2Vec):
+            def on_epoch_end(self, model: object) -> None:
+                progress.update()
+
+        model = Word2Vec(
+            sentences=corpus,
+            vector_size=dim,
+            window=window,
+            epochs=epochs,
+            seed=seed,
+            sg=1,
+            min_count=1,
+            workers=1,
+            hashfxn=stable_hash,
+            callbacks=[Report()],
+        )
+    return _finite(dim, {word: model.wv[word] for word in model.wv.index_to_key}, "word2vec")
+
+
+def stable_hash(word: str) -> int:
+    """A hash that, unlike python's own, is the same in every process."""
+    return zlib.crc32(word.encode())
+
+
+def read_vectors(
+    source: str,
+    path: Path,
+    words: Iterable[str],
+    *,
+    other_cases: bool = False,
+    background: int = 0,
+    seed: int = 0,
+) -> WordVectors:
+    """Read the vectors of those of `words` that the file has.
+
+    source: word2vec_bin (word2vec's binary format), word2vec_text (its text format, or GloVe's
+    without a first line of sizes), both also gzipped, or gensim (what KeyedVectors.save wrote).
+    other_cases: a word that the file lacks takes the vector of the first of its `spellings` that
+    the file has; background: how many other words to sample, none of them a spelling asked for.
+    Raises WorkbenchError naming the place in a damaged or lying file, or the words whose vectors
+    have NaN or infinite values.
+    """
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")
+    accepted = {word: spellings(word) if other_cases else (word,) for word in words}
+    wanted = {spelling for group in accepted.values() for spelling in group}
+    sample = WordSample(background, seed, wanted)
+    dim, rows = _read(source, path, wanted, sample)
+    chosen = {
+        word: next(spelling for spelling in group if spelling in rows)
+        for word, group in accepted.items()
+        if not rows.keys().isdisjoint(group)
+    }
+    return replace(
+        _finite(dim, {word: rows[spelling] for word, spelling in chosen.items()}, str(path)),
+        respelt={word: spelling for word, spelling in chosen.items() if word != spelling},
+        background=sample.result(dim) if background else None,
+    )
+
+
+def spellings(word: str) -> tuple[str, ...]:
+    """A word as it is, in lower case, with a capital, in capitals: Klein et al. 2015's order."""
+    return tuple(dict.fromkeys((word, word.lower(), word.capitalize(), word.upper())))
+
+
+def _read(
+    source: str, path: Path, wanted: set[str], sample: WordSample
+) -> tuple[int, dict[str, np.ndarray]]:
+    if source == "gensim":
+        return _pick(*read_keyed_vectors(path), wanted, sample)
+    read = {"word2vec_bin": read_binary, "word2vec_text": read_text}[source]
+    with Stream(path) as stream:
+        return read(stream, {word.encode(): word for word in wanted}, sample)
+
+
+def _pick(
+    words: list[str], matrix: np.ndarray, wanted: set[str], sample: WordSample
+) -> tuple[int, dict[str, np.ndarray]]:
+    """Dimension and the wanted rows of a matrix, perhaps on disk; the first of equal words."""
+    places: dict[str, int] = {}
+    for row, word in enumerate(words):
+        if word in wanted:
+            places.setdefault(word, row)
+    with np.errstate(over="ignore"):  # becomes infinite, which is reported with its word
+        rows = {word: matrix[row].astype(np.float32) for word, row in places.items()}
+        while sample.next <= len(words):
+            sample.offer(words[sample.next - 1], matrix[sample.next - 1].astype(np.float32))
+    return matrix.shape[1], rows
+
+
+def _finite(dim: int, rows: dict[str, np.ndarray], origin: str) -> WordVectors:
+    wrong = [word for word, row in rows.items() if not np.isfinite(row).all()]
+    if wrong:
+        raise WorkbenchError(
+            f"{origin}: NaN or infinite values in the vectors of {listing(wrong)}",
+            "get the file again, or choose another with vocabulary.vectors",
+        )
+    return WordVectors(dim, rows)

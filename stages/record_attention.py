@@ -1,0 +1,39 @@
+"""What a model with attention looked at in some pairs of the test split, for the report."""
+
+from pathlib import Path
+
+import click
+
+from models.base.attention import attention_of
+from pipeline.attention.pairs import record_attention
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.regions import has_boxes
+from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.scores.file import read_scores
+from pipeline.storage.checkpoint import read_checkpoint
+from pipeline.storage.features import FeatureFile
+from stages.common import command, existing, model_and_inputs, target
+from stages.params import load_params
+
+
+@command
+@model_and_inputs
+@click.option("--checkpoint", type=target, required=True, help="Weights of the model.")
+@click.option("--scores", type=existing, required=True, help="Score file of the model.")
+@click.option("--output", type=target, required=True, help="Attention file to write, .h5.")
+def main(name: str, checkpoint: Path, scores: Path, output: Path, **paths: Path) -> None:
+    """Write what the report shows of MODEL's attention; no pair for regions without boxes."""
+    params, inputs, attention = load_params(), Inputs(**paths), attention_of(name)
+    device = pick_device(params.runtime.device)
+    set_threads(params.runtime.threads)
+    seed_everything(0)  # nothing is drawn, but kernels must be the repeatable ones
+    trained, reader = read_checkpoint(checkpoint, name), None
+    if has_boxes(FeatureFile(inputs.features)):
+        reader = attention(trained, inputs, device, "test")
+    described = {"model": name, "checkpoint_sha256": trained.sha256}
+    record_attention(output, reader, read_scores(scores, "test"), params.seed, described)
+    say(f"{name}: attention in {output}")
+
+
+if __name__ == "__main__":
+    main()

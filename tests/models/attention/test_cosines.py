@@ -1,0 +1,192 @@
+"""Cross attention in Gram form against the equations, one pair and one vector at a time."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from models.attention import cosines as cross_attention
+from models.attention.cosines import attended_cosines, attention_weights
+
+QUERY_LENGTHS, CONTEXT_LENGTHS = torch.tensor([5, 1, 3, 2]), torch.tensor([7, 1, 4])
+
+
+def literal(queries, contexts, temperature):
+    """Chen and Luo 2020, eq. 4-6, of one pair without padding: cosines (Q,), weights (Q, C)."""
+    cosines = torch.stack([torch.stack([q @ c for c in contexts]) for q in queries]).clamp_min(0)
+    columns = []
+    for context in range(len(contexts)):
+        norm = cosines[:, context].square().sum().clamp_min(1e-16).sqrt()
+        columns.append(cosines[:, context] / norm)
+    weights = torch.softmax(temperature * torch.stack(columns, 1), 1)
+    attended = [sum(a * c for a, c in zip(row, contexts, strict=True)) for row in weights]
+    result = [q @ t / t.norm().clamp_min(1e-7) for q, t in zip(queries, attended, strict=True)]
+    return torch.stack(result), weights
+
+
+def literal_pairs(queries, contexts, query_lengths, context_lengths, temperature):
+    """The same of all pairs, zero at padded queries: (A, B, Q)."""
+    width = queries.shape[1]
+    rows = []
+    for query, length in zip(queries, query_lengths, strict=True):
+        for context, size in zip(contexts, context_lengths, strict=True):
+            found, _ = literal(query[:length], context[:size], temperature)
+            rows.append(functional.pad(found, (0, width - length)))
+    return torch.stack(rows).view(len(queries), len(contexts), width)
+
+
+def unit(*shape, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return functional.normalize(torch.randn(*shape, dtype=dtype, generator=generator), dim=-1)
+
+
+def gradients(result, seed, *inputs):
+    """Of a random combination of the results."""
+    weights = torch.randn(result.shape, dtype=torch.float64, generator=seed).to(result.dtype)
+    return torch.autograd.grad((result * weights).sum(), inputs)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "close", "temperature"),
+    [
+        *((torch.float64, 1e-10, temperature) for temperature in (0.0, 4.0, 9.0, 60.0)),
+        # not 60: the temperature multiplies the rounding of the equations' own float32 form too
+        *((torch.float32, 1e-5, temperature) for temperature in (0.0, 4.0, 9.0)),
+    ],
+)
+def test_equals_the_equations_forwards_and_backwards(dtype, close, temperature):
+    queries = unit(4, 5, 6, dtype=dtype).requires_grad_()
+    contexts = unit(3, 7, 6, dtype=dtype, seed=1).requires_grad_()
+    sizes = QUERY_LENGTHS, CONTEXT_LENGTHS
+    found = attended_cosines(queries, contexts, *sizes, temperature)
+    expected = literal_pairs(queries, contexts, *sizes, temperature)
+    torch.testing.assert_close(found, expected, rtol=0, atol=close)
+    ours, theirs = (
+        gradients(result, torch.Generator().manual_seed(2), queries, contexts)
+        for result in (found, expected)
+    )
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("temperature", [39.0, 41.0, 200.0])
+def test_float32_is_enough_for_any_temperature(temperature):
+    """Also where exp(temperature) squared is not a float32; the equations in float64."""
+    queries, contexts = unit(4, 5, 6), unit(3, 7, 6, seed=1)
+    sizes = QUERY_LENGTHS, CONTEXT_LENGTHS
+    found = attended_cosines(queries.float(), contexts.float(), *sizes, temperature)
+    expected = literal_pairs(queries, contexts, *sizes, temperature)
+    close = 1e-6 * temperature  # the factor multiplies the rounding of an affinity
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=close)
+
+
+@pytest.mark.parametrize(
+    ("shape", "other"), [((1, 5), (3, 7)), ((4, 1), (3, 7)), ((4, 5), (1, 7)), ((4, 5), (3, 1))]
+)
+def test_one_set_or_one_vector(shape, other):
+    """One caption, one word, one image, one region: on a single region all cosines are o.w."""
+    queries, contexts = unit(*shape, 6).requires_grad_(), unit(*other, 6, seed=1).requires_grad_()
+    sizes = torch.full((shape[0],), shape[1]), torch.full((other[0],), other[1])
+    found = attended_cosines(queries, contexts, *sizes, 9.0)
+    expected = literal_pairs(queries, contexts, *sizes, 9.0)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    ours, theirs = (
+        gradients(result, torch.Generator().manual_seed(2), queries, contexts)
+        for result in (found, expected)
+    )
+    for mine, reference in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, reference, rtol=0, atol=1e-10)
+    if other[1] == 1:
+        products = torch.einsum("aqk,bk->abq", queries, contexts[:, 0])
+        torch.testing.assert_close(found, products, rtol=0, atol=1e-10)
+
+
+def test_gradients_by_finite_differences():
+    queries, contexts = unit(2, 3, 4).requires_grad_(), unit(3, 3, 4, seed=5).requires_grad_()
+    lengths = torch.tensor([3, 2]), torch.tensor([2, 3, 1])
+    assert torch.autograd.gradcheck(
+        lambda q, c: attended_cosines(q, c, *lengths, 9.0), (queries, contexts)
+    )
+
+
+@pytest.mark.parametrize("chunk", [1, 70, 10**6])
+def test_chunks_do_not_show(monkeypatch, chunk):
+    queries, contexts = unit(4, 5, 6).requires_grad_(), unit(3, 7, 6, seed=1).requires_grad_()
+    monkeypatch.setattr(cross_attention, "CHUNK_ON_CPU", chunk)
+    found = attended_cosines(queries, contexts, QUERY_LENGTHS, CONTEXT_LENGTHS, 9.0)
+    expected = literal_pairs(queries, contexts, QUERY_LENGTHS, CONTEXT_LENGTHS, 9.0)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    ours, theirs = (
+        gradients(result, torch.Generator().manual_seed(2), queries, contexts)
+        for result in (found, expected)
+    )
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)
+
+
+def test_padding_never_enters():
+    """Whatever stands beyond the lengths: same bytes, zero results there, zero gradients."""
+    queries, contexts = unit(4, 5, 6), unit(3, 7, 6, seed=1)
+    sizes = QUERY_LENGTHS, CONTEXT_LENGTHS
+    plain = attended_cosines(queries, contexts, *sizes, 9.0)
+    beyond = torch.arange(5) >= QUERY_LENGTHS[:, None], torch.arange(7) >= CONTEXT_LENGTHS[:, None]
+    queries, contexts = queries.clone(), contexts.clone()
+    queries[beyond[0]], contexts[beyond[1]] = 1e6, -1e6
+    queries.requires_grad_()
+    contexts.requires_grad_()
+    result = attended_cosines(queries, contexts, *sizes, 9.0)
+    assert torch.equal(result, plain)
+    assert not result.transpose(1, 2)[beyond[0]].any()
+    result.sum().backward()
+    assert not queries.grad[beyond[0]].any()
+    assert not contexts.grad[beyond[1]].any()
+    assert queries.grad[~beyond[0]].any()
+
+
+def test_zero_vectors_and_empty_sets_stay_finite():
+    """A side of norm zero is similar to nothing, and no gradient is lost to a NaN."""
+    queries, contexts = unit(3, 4, 6, dtype=torch.float32), unit(3, 5, 6, dtype=torch.float32)
+    queries[0], queries[1, 0], contexts[0], contexts[1, :2] = 0, 0, 0, 0
+    queries.requires_grad_()
+    contexts.requires_grad_()
+    sizes = torch.tensor([4, 4, 4]), torch.tensor([5, 5, 0])
+    result = attended_cosines(queries, contexts, *sizes, 9.0)
+    for nothing in (result[0], result[:, 0], result[:, 2], result[1, :, 0]):
+        assert not nothing.any()
+    assert result[1, 1, 1:].all()
+    result.sum().backward()
+    assert queries.grad.isfinite().all()
+    assert contexts.grad.isfinite().all()
+
+
+def test_contexts_that_cancel_stay_finite():
+    """Two opposite vectors attended alike: |t|^2 is zero up to rounding, perhaps below it."""
+    context = unit(1, 1, 64, dtype=torch.float32)
+    contexts = torch.cat([context, -context], 1).requires_grad_()
+    queries = unit(50, 3, 64, dtype=torch.float32, seed=3)
+    queries = queries - (queries @ context[0].T) * context[0]  # at right angles to both
+    queries = functional.normalize(queries, dim=2).requires_grad_()
+    sizes = torch.full((50,), 3), torch.tensor([2])
+    result = attended_cosines(queries, contexts, *sizes, 0.0)
+    assert result.abs().max() < 1e-3
+    result.sum().backward()
+    assert queries.grad.isfinite().all()
+    assert contexts.grad.isfinite().all()
+
+
+def test_weights_are_those_of_the_equations():
+    queries, contexts = unit(4, 5, 6), unit(3, 7, 6, seed=1)
+    found = attention_weights(queries, contexts, QUERY_LENGTHS, CONTEXT_LENGTHS, 9.0)
+    expected = torch.zeros(4, 3, 5, 7, dtype=torch.float64)
+    for a, length in enumerate(QUERY_LENGTHS):
+        for b, size in enumerate(CONTEXT_LENGTHS):
+            _, weights = literal(queries[a, :length], contexts[b, :size], 9.0)
+            expected[a, b, :length, :size] = weights
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_autocast_changes_nothing():
+    queries, contexts = unit(4, 5, 6, dtype=torch.float32), unit(3, 7, 6, dtype=torch.float32)
+    exact = attended_cosines(queries, contexts, QUERY_LENGTHS, CONTEXT_LENGTHS, 9.0)
+    with torch.autocast("cpu", torch.bfloat16):
+        reduced = attended_cosines(queries, contexts, QUERY_LENGTHS, CONTEXT_LENGTHS, 9.0)
+    assert torch.equal(exact, reduced)

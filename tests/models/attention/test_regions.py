@@ -1,0 +1,47 @@
+"""The region encoder against its formula, one region at a time."""
+
+import pytest
+import torch
+
+from models.attention.regions import RegionEncoder
+
+
+@pytest.fixture
+def regions():
+    generator = torch.Generator().manual_seed(1)
+    return torch.rand(3, 4, 7, generator=generator), torch.rand(3, 4, 4, generator=generator)
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_equals_the_formula(regions, gate):
+    torch.manual_seed(0)
+    encoder = RegionEncoder(7, 5, gate)
+    features, positions = regions
+    found = encoder(features, positions)
+    assert found.shape == (3, 4, 5)
+    layer = encoder.projection
+    for image in range(3):
+        for region in range(4):
+            vector = layer.weight @ features[image, region] + layer.bias
+            if gate:
+                logits = encoder.gate.weight @ positions[image, region] + encoder.gate.bias
+                vector = vector / (1 + (-logits).exp())
+            torch.testing.assert_close(found[image, region], vector, rtol=0, atol=1e-6)
+
+
+def test_without_a_gate_positions_are_not_read(regions):
+    torch.manual_seed(0)
+    encoder = RegionEncoder(7, 5, gate=False)
+    features, positions = regions
+    assert torch.equal(encoder(features, positions), encoder(features, positions * torch.nan))
+    assert not [name for name in encoder.state_dict() if name.startswith("gate")]
+
+
+def test_features_are_standardised_first(regions):
+    torch.manual_seed(0)
+    encoder = RegionEncoder(7, 5, gate=False)
+    features, positions = regions
+    mean, deviation = features.flatten(0, 1).mean(0), features.flatten(0, 1).std(0)
+    expected = encoder((features - mean) / deviation, positions)
+    encoder.standardise.fit(mean, deviation)
+    torch.testing.assert_close(encoder(features, positions), expected, rtol=0, atol=1e-5)

@@ -1,0 +1,284 @@
+"""The extraction loop: the same bytes for any number of workers and after any interruption; images
+that changed or cannot be read are named."""
+
+import hashlib
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import URLError
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from models.backbone.extraction import extract, provenance
+from models.backbone.preprocessing import preprocessing_of
+from models.backbone.weights import imagenet_state, read_state_dict
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile, FeatureWriter
+
+ROOT = Path(__file__).resolve().parents[3]
+SIDE, WIDTH = 32, 27
+
+
+def world(folder: Path, count: int = 22) -> pd.DataFrame:
+    """Images on disk and their table."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(count):
+        path = folder / f"{number}.png"
+        values = rng.integers(0, 256, (SIDE + number % 3, SIDE + 9, 3), dtype=np.uint8)
+        Image.fromarray(values).save(path)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        rows.append((f"id{number}", str(path), SIDE + 9, SIDE + number % 3, digest))
+    return pd.DataFrame(rows, columns=["image_id", "path", "width", "height", "sha256"])
+
+
+def network(images: torch.Tensor) -> torch.Tensor:
+    """(B, 3, S, S) to (B, 27): not symmetric under mirroring; refuses short batches."""
+    assert images.shape == (4, 3, SIDE, SIDE)
+    return images[:, :, :24, :].reshape(4, 3, 3, 8, SIDE).sum(3)[..., 0:30:10].flatten(1)
+
+
+def writer_for(images: pd.DataFrame, work: Path) -> FeatureWriter:
+    shapes = {"features": ((WIDTH,), np.float16)}
+    return FeatureWriter(work, "f", images["image_id"].tolist(), shapes, {}, flush_seconds=0)
+
+
+def run(
+    images: pd.DataFrame, folder: Path, workers: int = 0, views: str = "flip", forward=network
+) -> bytes:
+    with writer_for(images, folder / "work") as writer:
+        extract(
+            images,
+            forward,
+            preprocessing_of("resnet18", SIDE, views),
+            writer,
+            batch_size=4,
+            workers=workers,
+            device=torch.device("cpu"),
+        )
+        writer.finish(folder / "out.h5")
+    return (folder / "out.h5").read_bytes()
+
+
+@pytest.mark.parametrize("views", ["center", "flip", "ten_crop"])
+def test_features_are_the_mean_over_views_in_corpus_order(tmp_path: Path, views: str) -> None:
+    images = world(tmp_path, 6)
+    run(images, tmp_path, views=views)
+    file, preprocessing = (
+        FeatureFile(tmp_path / "out.h5"),
+        preprocessing_of("resnet18", SIDE, views),
+    )
+    assert file.ids == images["image_id"].tolist()
+    for row, path in enumerate(images["path"]):
+        crops = torch.from_numpy(preprocessing.crops(Image.open(path)))[None]
+        each = [network(v.expand(4, -1, -1, -1))[0] for v in preprocessing.inputs(crops)]
+        expected = torch.stack(each).double().mean(0)
+        np.testing.assert_allclose(file.read([row])[0], expected, rtol=2e-3, atol=2e-2)
+
+
+def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
+    images = world(tmp_path)
+    folders = [tmp_path / name for name in ("none", "two")]
+    assert run(images, folders[0], workers=0) == run(images, folders[1], workers=2)
+
+
+@pytest.mark.parametrize("stop", [0, 1, 3])
+def test_an_interrupted_run_continues_with_the_same_bytes(tmp_path: Path, stop: int) -> None:
+    images = world(tmp_path)
+    calls = []
+
+    def failing(batch: torch.Tensor) -> torch.Tensor:
+        calls.append(batch)
+        if len(calls) > 2 * stop:
+            raise KeyboardInterrupt
+        return network(batch)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(images, tmp_path / "cut", forward=failing)
+    with writer_for(images, tmp_path / "cut" / "work") as writer:
+        assert len(writer.missing) == 22 - 4 * stop
+    assert run(images, tmp_path / "cut") == run(images, tmp_path / "whole")
+
+
+def test_a_batch_that_is_partly_there_is_computed_whole(tmp_path: Path) -> None:
+    """Its rows may depend on their company: here each feature holds the batch's mean."""
+    images = world(tmp_path)
+
+    def social(batch: torch.Tensor) -> torch.Tensor:
+        return network(batch) + network(batch).mean(0)
+
+    whole = run(images, tmp_path / "whole", forward=social)
+    with writer_for(images, tmp_path / "part" / "work") as writer:
+        done = FeatureFile(tmp_path / "whole" / "out.h5").read([5, 6, 17])
+        writer.write([5, 6, 17], features=done)
+    assert run(images, tmp_path / "part", forward=social) == whole
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_extraction as t
+folder, calls = Path(sys.argv[2]), []
+def fatal(batch):
+    calls.append(1)
+    if len(calls) == 9:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return t.network(batch)
+t.run(t.world(folder), folder / "killed", workers=1, forward=fatal)
+"""
+
+
+def test_a_killed_extraction_is_continued_byte_for_byte(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path)]
+    assert subprocess.run(command, env=environment).returncode == -signal.SIGKILL
+    images = world(tmp_path)
+    with writer_for(images, tmp_path / "killed" / "work") as writer:
+        assert 0 < len(writer.missing) < 22
+    assert run(images, tmp_path / "killed") == run(images, tmp_path / "whole")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_changed_and_unreadable_images_are_named_together(tmp_path: Path, workers: int) -> None:
+    images = world(tmp_path)
+    shutil.copy(tmp_path / "1.png", tmp_path / "9.png")
+    (tmp_path / "10.png").write_bytes(b"no image")
+    (tmp_path / "11.png").unlink()
+    with pytest.raises(WorkbenchError) as error:
+        run(images, tmp_path, workers=workers)
+    for part in ("9.png: changed", "10.png", "11.png", "dvc repro -f prepare_corpus"):
+        assert part in str(error.value)
+    with writer_for(images, tmp_path / "work") as writer:
+        assert writer.missing.tolist() == list(range(8, 22))
+
+
+def test_extreme_shapes_are_refused_before_they_are_resized(tmp_path: Path) -> None:
+    images = world(tmp_path, 3)
+    images.loc[1, "width"] = 10**6
+    with pytest.raises(WorkbenchError, match=r"50 times.*1\.png"):
+        run(images, tmp_path)
+
+
+def test_features_beyond_float16_stop_the_run(tmp_path: Path) -> None:
+    with pytest.raises(WorkbenchError, match=r"65,504.*id0"):
+        run(world(tmp_path, 5), tmp_path, forward=lambda batch: network(batch) * 1e6)
+    with pytest.raises(WorkbenchError, match="NaN"):
+        run(world(tmp_path, 5), tmp_path, forward=lambda batch: network(batch) * float("nan"))
+
+
+def test_provenance_leaves_out_what_changes_no_value() -> None:
+    settings = {"model": "m", "weights": "/home/me/w.pt", "workers": 3, "batch_size": 4}
+    assert provenance(settings, 7) == {"model": "m", "weights": "file", "batch_size": 4}
+    random = provenance({**settings, "weights": "random"}, 7)
+    assert random == {"model": "m", "weights": "random", "batch_size": 4, "seed": 7}
+
+
+def test_state_dicts_are_read_from_both_formats(tmp_path: Path) -> None:
+    state = {"a": torch.arange(3.0), "b": torch.ones(2, 2)}
+    torch.save(state, tmp_path / "w.pt")
+    save_file(state, tmp_path / "w.safetensors")
+    for name in ("w.pt", "w.safetensors"):
+        found = read_state_dict(tmp_path / name)
+        assert found.keys() == state.keys()
+        assert all(torch.equal(found[key], state[key]) for key in state)
+
+
+@pytest.mark.parametrize("key", ["model", "state_dict"])
+def test_checkpoints_with_a_state_dict_inside_are_unwrapped(tmp_path: Path, key: str) -> None:
+    state = {"model.a": torch.arange(3.0)}
+    others = {"optimizer": {"state": {}}, "iteration": 4, "__author__": "x"}
+    torch.save({key: state} | others, tmp_path / "w.pth")
+    found = read_state_dict(tmp_path / "w.pth")
+    assert found.keys() == state.keys()
+    assert torch.equal(found["model.a"], state["model.a"])
+    plain = {"model": torch.ones(1), "state_dict": torch.ones(2)}  # tensors of these names
+    torch.save(plain, tmp_path / "w.pth")
+    assert read_state_dict(tmp_path / "w.pth").keys() == plain.keys()
+
+
+def test_pickled_arrays_are_refused_with_the_way_out(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arrays = {"a": np.ones((2, 3), np.float32), "b": np.array(4.0)}
+    content = {"model": arrays, "__author__": "x", "matching_heuristics": True}
+    (tmp_path / "in.pkl").write_bytes(pickle.dumps(content, protocol=2))
+    with pytest.raises(WorkbenchError, match=r"in\.pkl: not a plain state dict") as error:
+        read_state_dict("in.pkl")
+    assert error.value.hint is not None
+    program = error.value.hint.split("trust the file: ")[1]
+    subprocess.run([sys.executable, "-c", program], check=True)
+    found = read_state_dict("out.safetensors")
+    assert {name: value.tolist() for name, value in found.items()} == {
+        name: value.tolist() for name, value in arrays.items()
+    }
+
+
+class Trap:
+    """An object that would run code when unpickled."""
+
+    def __reduce__(self) -> tuple:
+        return (os.mkdir, ("trapped",))
+
+
+@pytest.mark.parametrize(
+    "kind", ["object", "two", "deep", "list", "cut", "text", "safetensors", "gone"]
+)
+def test_other_weights_files_are_refused_unopened(tmp_path, monkeypatch, kind: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / ("w.safetensors" if kind == "safetensors" else "w.pt")
+    torch.save({"a": torch.ones(1000)}, path)
+    inner = {"a": torch.ones(1)}
+    values = {
+        "object": Trap(),
+        "two": {"state_dict": inner, "model": inner},
+        "deep": {"model": {"model": inner}},
+        "list": [1],
+    }
+    if kind in values:
+        torch.save(values[kind], path)
+    elif kind == "cut":
+        os.truncate(path, 700)
+    elif kind == "text":
+        path.write_text("hello")
+    elif kind == "gone":
+        path.unlink()
+    with pytest.raises(WorkbenchError, match=path.name):
+        read_state_dict(path)
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_offline_the_message_says_which_file_goes_where(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    seen = []
+
+    def unreachable(*arguments: object, **named: object) -> None:
+        seen.append(socket.getdefaulttimeout())
+        raise URLError("no route")
+
+    monkeypatch.setattr("torch.hub.urlopen", unreachable)
+    with pytest.raises(WorkbenchError) as error:
+        imagenet_state("resnet50")
+    url = "https://download.pytorch.org/models/resnet50-0676ba61.pth"
+    for part in (url, str(tmp_path / "checkpoints"), "resnet50-0676ba61.pth", "no route"):
+        assert part in str(error.value)
+    assert seen[0] is not None
+    assert socket.getdefaulttimeout() is None
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_a_damaged_file_in_the_cache_is_not_used(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    (tmp_path / "checkpoints").mkdir()
+    torch.save({"a": torch.ones(1)}, tmp_path / "checkpoints" / "resnet50-0676ba61.pth")
+    with pytest.raises(WorkbenchError, match="does not begin with 0676ba61"):
+        imagenet_state("resnet50")

@@ -1,0 +1,220 @@
+"""Backbones: named layers equal hooks on the whole network, pooling, pruning, strict weights, speed
+paths that do not change the result."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torchvision import models as zoo
+
+from models.backbone.inference import accelerate, fold_batch_norm
+from models.backbone.network import (
+    BackboneError,
+    classifier,
+    cut,
+    load_strict,
+    pooled,
+    weights_digest,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+CPU = torch.device("cpu")
+
+
+def images(count: int = 2, size: int = 64) -> torch.Tensor:
+    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(1))
+
+
+def hooked(network: nn.Module, names: list[str], batch: torch.Tensor) -> list[torch.Tensor]:
+    """Outputs of modules of the uncut network, copied before anything can overwrite them."""
+    found: dict[str, torch.Tensor] = {}
+    for name in names:
+
+        def keep(module: nn.Module, args: object, out: torch.Tensor, name: str = name) -> None:
+            found[name] = out.clone()
+
+        network.get_submodule(name).register_forward_hook(keep)
+    with torch.inference_mode():
+        network(batch)
+    return [found[name] for name in names]
+
+
+def lively(name: str) -> nn.Module:
+    """A classifier whose batch norms are not the identity."""
+    network = classifier(name, seed=3)
+    generator = torch.Generator().manual_seed(5)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            for tensor in (module.weight, module.bias, module.running_mean, module.running_var):
+                assert tensor is not None
+                tensor.data.uniform_(0.5, 1.5, generator=generator)
+    return network
+
+
+@pytest.mark.parametrize(
+    ("model", "layers", "modules"),
+    [
+        ("resnet18", ["layer1", "layer2", "layer3"], ["layer1", "layer2", "layer3"]),
+        ("resnet18", ["layer1.0.bn1", "layer2", "bn1"], ["layer1.0.bn1", "layer2", "bn1"]),
+        ("resnet18", ["pool5"], ["avgpool"]),
+        ("densenet121", ["features", "classifier"], ["features", "classifier"]),
+        ("mobilenet_v3_small", ["features.3", "avgpool"], ["features.3", "avgpool"]),
+    ],
+)
+def test_layers_equal_those_of_the_whole_network(model, layers, modules) -> None:
+    expected = [pooled(out, "mean_max") for out in hooked(lively(model), modules, images())]
+    backbone, width = cut(lively(model), layers, "mean_max", 64)
+    with torch.inference_mode():
+        found = backbone(images())
+    assert found.shape == (2, width)
+    torch.testing.assert_close(found, torch.cat(expected, 1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("layer", "module"), [("fc7", 4), ("fc6", 1)])
+def test_names_of_the_literature_on_vgg(layer: str, module: int) -> None:
+    network = zoo.VGG(nn.Sequential(nn.Conv2d(3, 512, 3), nn.MaxPool2d(8)), num_classes=7).eval()
+    backbone, width = cut(network, [layer, "pool5"], "max", 32)
+    with torch.inference_mode():
+        maps = network.features(images(size=32))
+        vector = network.classifier[: module + 1](network.avgpool(maps).flatten(1))
+        found = backbone(images(size=32))
+    assert width == 4096 + 512
+    assert (vector >= 0).all()
+    torch.testing.assert_close(found, torch.cat([vector, maps.amax((2, 3))], 1))
+
+
+def test_alexnet_and_vgg19_aliases_name_the_right_modules() -> None:
+    from models.backbone.network import _alias
+
+    with torch.device("meta"):
+        vgg, alex = zoo.vgg19(), zoo.alexnet()
+    names = ("pool5", "fc6", "fc7")
+    assert [_alias(vgg, name) for name in names] == ["features.36", "classifier.1", "classifier.4"]
+    assert [_alias(alex, name) for name in names] == ["features.12", "classifier.2", "classifier.5"]
+
+
+def test_nothing_behind_the_deepest_layer_is_kept() -> None:
+    backbone, _ = cut(classifier("resnet18", 0), ["layer2", "layer1"], "mean", 64)
+    names = {name.split(".")[1] for name, _ in backbone.named_parameters()}
+    assert names == {"conv1", "bn1", "layer1", "layer2"}
+
+
+def test_pooling() -> None:
+    maps = torch.randn(2, 3, 4, 5)
+    torch.testing.assert_close(pooled(maps, "mean"), maps.mean((2, 3)))
+    torch.testing.assert_close(pooled(maps, "max"), maps.amax((2, 3)))
+    both = torch.cat([maps.mean((2, 3)), maps.amax((2, 3))], 1)
+    torch.testing.assert_close(pooled(maps, "mean_max"), both)
+    vectors = torch.randn(2, 7)
+    assert torch.equal(pooled(vectors, "mean_max"), vectors)
+
+
+@pytest.mark.parametrize(
+    ("model", "layers", "words"),
+    [
+        ("resnet81", ["layer1"], ["resnet81", "resnet18"]),
+        ("fasterrcnn_resnet50_fpn", ["layer1"], ["not a torchvision classifier"]),
+        ("resnet18", ["layer9"], ["layer9", "similar: layer4", "at the top: conv1", "pool5"]),
+        ("resnet18", ["fc7"], ["no layer 'fc7'"]),
+        ("resnet18", ["pool5", "avgpool"], ["named twice"]),
+        ("resnet18", [], ["allowed are"]),
+        ("vit_b_32", ["encoder"], ["neither a vector nor a feature map", "getitem_5"]),
+        ("vit_b_32", ["getattr"], ["neither a vector nor a feature map"]),
+        ("swin_t", ["features"], ["channels last", "permute"]),
+    ],
+)
+def test_what_cannot_be_cut_is_said_plainly(model, layers, words) -> None:
+    with pytest.raises(BackboneError) as error:
+        cut(classifier(model, 0), layers, "mean", 224)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_size_that_the_network_cannot_take_is_refused() -> None:
+    with pytest.raises(BackboneError, match="64 x 64 pixels do not fit"):
+        cut(classifier("vit_b_32", 0), ["getitem_5"], "mean", 64)
+
+
+def test_random_weights_repeat_and_leave_the_global_state_alone() -> None:
+    torch.manual_seed(11)
+    expected = torch.rand(1)
+    torch.manual_seed(11)
+    first = weights_digest(classifier("resnet18", 7))
+    assert torch.equal(torch.rand(1), expected)
+    assert weights_digest(classifier("resnet18", 8)) != first
+    script = (
+        "from models.backbone.network import *; print(weights_digest(classifier('resnet18', 7)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == first
+
+
+def test_the_digest_sees_every_tensor_and_name() -> None:
+    one, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    other.load_state_dict(one.state_dict())
+    assert weights_digest(one) == weights_digest(other)
+    with torch.no_grad():
+        other.bias[1] += 1e-6
+    assert weights_digest(one) != weights_digest(other)
+    assert weights_digest(nn.Sequential(one)) != weights_digest(one)
+
+
+def test_state_dicts_are_loaded_strictly() -> None:
+    network, source = classifier("resnet18", 0), classifier("resnet18", 1)
+    state = dict(source.state_dict())
+    load_strict(network, state)
+    assert weights_digest(network) == weights_digest(source)
+    # Published VGG and ResNet files are older than these counters.
+    load_strict(network, {k: v for k, v in state.items() if "num_batches" not in k})
+    state["extra"] = state.pop("fc.bias")
+    state["conv1.weight"] = torch.zeros(1)
+    with pytest.raises(BackboneError) as error:
+        load_strict(network, state)
+    for word in (
+        "1 missing: fc.bias",
+        "1 unexpected: extra",
+        "conv1.weight (1,) for (64, 3, 7, 7)",
+    ):
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("model", ["resnet18", "mobilenet_v3_small", "densenet121"])
+def test_folding_batch_norm_is_exact(model: str) -> None:
+    layers = ["flatten"]
+    plain, _ = cut(lively(model), layers, "mean", 64)
+    folded, _ = cut(lively(model), layers, "mean", 64)
+    norms = sum(isinstance(module, nn.BatchNorm2d) for module in plain.modules())
+    count = fold_batch_norm(folded.graph)
+    left = sum(isinstance(module, nn.BatchNorm2d) for module in folded.modules())
+    assert count > 0
+    assert left == norms - count
+    assert left == 0 or model == "densenet121"  # its norms stand before the convolutions
+    with torch.inference_mode():
+        expected, found = plain(images()), folded(images())
+    assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
+
+
+def test_a_convolution_that_is_wanted_itself_is_not_folded() -> None:
+    layers = ["layer1.0.conv1", "layer1.0.bn1", "layer1"]
+    expected = hooked(lively("resnet18"), layers, images())
+    backbone, _ = cut(lively("resnet18"), layers, "mean", 64)
+    with torch.inference_mode():
+        found = accelerate(backbone, CPU, "fp32", False, 2, 64)(images())
+    parts = torch.cat([pooled(out, "mean") for out in expected], 1)
+    torch.testing.assert_close(found, parts, rtol=1e-4, atol=1e-5)
+
+
+def test_bfloat16_is_near_and_answers_in_float32() -> None:
+    plain, _ = cut(lively("resnet18"), ["layer1", "layer2"], "mean_max", 64)
+    quick, _ = cut(lively("resnet18"), ["layer1", "layer2"], "mean_max", 64)
+    with torch.inference_mode():
+        expected = plain(images())
+    found = accelerate(quick, CPU, "bf16", False, 2, 64)(images())
+    assert found.dtype == torch.float32
+    assert torch.cosine_similarity(found, expected).min() > 0.999
+    assert not torch.equal(found, expected)

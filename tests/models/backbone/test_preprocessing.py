@@ -1,0 +1,77 @@
+"""Crops and normalisation equal torchvision's own, to the last bit where the geometry agrees."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import transforms
+from torchvision.models import ResNet18_Weights, get_model_weights
+
+from models.backbone.preprocessing import preprocessing_of
+
+
+def picture(width: int, height: int) -> Image.Image:
+    values = np.random.default_rng(width).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return Image.fromarray(values)
+
+
+def views(model: str, size: int | None, kind: str, image: Image.Image) -> torch.Tensor:
+    preprocessing = preprocessing_of(model, size, kind)
+    crops = torch.from_numpy(preprocessing.crops(image))[None]
+    found = torch.cat(list(preprocessing.inputs(crops)))
+    assert len(found) == preprocessing.views_per_image
+    assert crops.shape[1] == preprocessing.crops_per_image
+    return found
+
+
+@pytest.mark.parametrize("size", [(500, 375), (375, 501), (224, 224), (100, 61), (257, 256)])
+@pytest.mark.parametrize("model", ["vgg19", "resnet152", "efficientnet_b0", "inception_v3"])
+def test_center_crop_is_the_model_s_own(model: str, size: tuple[int, int]) -> None:
+    image = picture(*size)
+    expected = get_model_weights(model)["IMAGENET1K_V1"].transforms()(image)
+    assert torch.equal(views(model, None, "center", image)[0], expected)
+
+
+def test_flip_adds_the_mirror_image() -> None:
+    image = picture(300, 260)
+    center, mirrored = views("resnet18", None, "flip", image)
+    expected = ResNet18_Weights.IMAGENET1K_V1.transforms()(image)
+    assert torch.equal(center, expected)
+    assert torch.equal(mirrored, expected.flip(-1))
+
+
+@pytest.mark.parametrize("size", [(256, 256), (512, 256), (400, 300)])
+def test_ten_crop_equals_torchvision_as_a_set(size: tuple[int, int]) -> None:
+    image = picture(*size)
+    resized = transforms.Resize(256)(image)
+    preset = ResNet18_Weights.IMAGENET1K_V1.transforms()
+    preset.resize_size, crops = [224], transforms.TenCrop(224)(resized)
+    expected = sorted(preset(crop).flatten().tolist()[:50] for crop in crops)
+    found = views("resnet18", None, "ten_crop", image)
+    if (resized.width - 224) % 2 == 0:
+        assert sorted(view.flatten().tolist()[:50] for view in found) == expected
+    assert len({view.numpy().tobytes() for view in found}) == 10
+
+
+def test_a_given_size_sees_the_whole_of_an_image_of_that_size() -> None:
+    image = picture(128, 128)
+    preprocessing = preprocessing_of("resnet18", 128, "center")
+    np.testing.assert_array_equal(
+        preprocessing.crops(image)[0], np.asarray(image).transpose(2, 0, 1)
+    )
+    assert preprocessing_of("resnet18", 96, "flip").resize == 96
+
+
+def test_ten_crop_keeps_the_ratio_of_resize_to_crop() -> None:
+    preprocessing = preprocessing_of("resnet18", 128, "ten_crop")
+    assert (preprocessing.resize, preprocessing.crop) == (146, 128)
+    crops = preprocessing.crops(picture(128, 128))
+    assert crops.shape == (5, 3, 128, 128)
+    assert len({crop.tobytes() for crop in crops}) == 5
+
+
+def test_each_model_has_its_own_numbers() -> None:
+    inception = preprocessing_of("inception_v3", None, "center")
+    assert (inception.resize, inception.crop) == (342, 299)
+    assert preprocessing_of("efficientnet_b0", None, "center").resampling == 3  # bicubic
+    assert preprocessing_of("vgg16", None, "center").mean == (0.485, 0.456, 0.406)

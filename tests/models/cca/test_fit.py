@@ -1,0 +1,236 @@
+"""Streamed CCA against the textbook's block eigenproblem, and on data whose answer is known."""
+
+import numpy as np
+import pytest
+from scipy.linalg import block_diag, eigh, subspace_angles
+
+from models.cca.fit import fit_cca, largest_eigenvalue
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.statistics import covariance
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Chunks and panels of a few rows and columns, so that tests cross their edges."""
+    monkeypatch.setattr(covariance, "CHUNK", 64)
+    monkeypatch.setattr(covariance, "PANEL", 5)
+
+
+def sample(rows, image, sentence, shared=4, noise=0.5, seed=0):
+    """Pairs that share latent variables of decreasing strength, off centre."""
+    rng = np.random.default_rng(seed)
+    latent = rng.standard_normal((rows, shared)) * np.linspace(2, 0.5, shared)
+    sides = [
+        latent @ rng.standard_normal((shared, width))
+        + noise * rng.standard_normal((rows, width)) * rng.uniform(0.5, 2, width)
+        + rng.standard_normal(width)
+        for width in (image, sentence)
+    ]
+    return tuple(side.astype(np.float32) for side in sides)
+
+
+def cut(x, y, size):
+    return ((x[i : i + size], y[i : i + size]) for i in range(0, len(x), size))
+
+
+def regularised(x, regularisation):
+    matrix = np.atleast_2d(np.cov(x.astype(np.float64), rowvar=False))
+    added = regularisation * np.linalg.eigvalsh(matrix)[-1] + 1e-8
+    return matrix + added * np.eye(len(matrix))
+
+
+def dense(x, y, regularisation):
+    """Values and vectors of [[0, Cxy], [Cyx, 0]] v = rho [[Cx, 0], [0, Cy]] v, largest first."""
+    cx, cy = regularised(x, regularisation), regularised(y, regularisation)
+    cross = np.cov(np.hstack([x, y]).astype(np.float64), rowvar=False)[: len(cx), len(cx) :]
+    left = np.block([[np.zeros_like(cx), cross], [cross.T, np.zeros_like(cy)]])
+    values, vectors = eigh(left, block_diag(cx, cy))
+    return values[::-1], vectors[:, ::-1]
+
+
+@pytest.mark.parametrize(("image", "sentence"), [(9, 14), (14, 9), (7, 7), (1, 5)])
+@pytest.mark.parametrize("regularisation", [1e-4, 0.1])
+def test_agrees_with_the_block_eigenproblem(image, sentence, regularisation):
+    x, y = sample(400, image, sentence)
+    dim = min(4, image)
+    fitted = fit_cca(cut(x, y, 90), dim, regularisation, 400)
+    values, vectors = dense(x, y, regularisation)
+    np.testing.assert_allclose(fitted.correlations, values[:dim], atol=1e-5)
+    for weights, part in (
+        (fitted.image_weights, vectors[:image, :dim]),
+        (fitted.sentence_weights, vectors[image:, :dim]),
+    ):
+        assert weights.shape == part.shape
+        assert subspace_angles(weights.astype(np.float64), part).max() < 2e-3
+        turned = weights * np.sign((weights * part).sum(axis=0))
+        # each half of a block eigenvector has half the norm
+        np.testing.assert_allclose(turned, part * np.sqrt(2), atol=2e-3 * np.abs(part).max())
+    np.testing.assert_allclose(fitted.image_mean, x.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(fitted.sentence_mean, y.mean(axis=0), atol=1e-5)
+
+
+def test_the_fixed_part_of_the_regulariser():
+    """1e-8 is all there is without eta, and counts where variances are of that size."""
+    x, y = (side * np.float32(1e-4) for side in sample(400, 6, 8))
+    fitted = fit_cca([(x, y)], 3, 0.0, 400)
+    np.testing.assert_allclose(fitted.correlations, dense(x, y, 0.0)[0][:3], atol=1e-5)
+    assert dense(x, y, 0.0)[0][0] < 0.99 * dense(x * 1e4, y * 1e4, 0.0)[0][0]
+
+
+@pytest.mark.parametrize(("image", "sentence"), [(9, 14), (14, 9)])
+def test_weights_are_canonical(image, sentence):
+    """W' (C + r I) W is the identity on either side, and W' Cxy W holds the correlations."""
+    x, y = sample(400, image, sentence)
+    fitted = fit_cca(cut(x, y, 90), 6, 0.05, 400)
+    for weights, side in ((fitted.image_weights, x), (fitted.sentence_weights, y)):
+        found = weights.T @ regularised(side, 0.05) @ weights
+        np.testing.assert_allclose(found, np.eye(6), atol=1e-5)
+    cross = np.cov(np.hstack([x, y]).astype(np.float64), rowvar=False)[:image, image:]
+    found = fitted.image_weights.T @ cross @ fitted.sentence_weights
+    np.testing.assert_allclose(found, np.diag(fitted.correlations), atol=1e-5)
+    largest = np.abs(fitted.image_weights).argmax(axis=0)
+    assert (fitted.image_weights[largest, np.arange(6)] > 0).all()
+    assert {fitted.image_weights.dtype, fitted.sentence_weights.dtype} == {np.dtype(np.float32)}
+    assert (np.diff(fitted.correlations) <= 0).all()
+
+
+def test_correlations_are_those_of_the_projected_training_data():
+    x, y = sample(500, 8, 11)
+    fitted = fit_cca(cut(x, y, 128), 5, 1e-8, 500)
+    left = (x - fitted.image_mean) @ fitted.image_weights
+    right = (y - fitted.sentence_mean) @ fitted.sentence_weights
+    found = [np.corrcoef(left[:, k], right[:, k])[0, 1] for k in range(5)]
+    np.testing.assert_allclose(fitted.correlations, found, atol=1e-5)
+
+
+def test_a_planted_latent_is_recovered():
+    """Two shared variables behind noise of the other columns: two correlations near 1, no third."""
+    rng = np.random.default_rng(3)
+    latent = rng.standard_normal((3000, 2))
+    x, y = (rng.standard_normal((3000, width)) for width in (10, 13))
+    x[:, :2], y[:, 5:7] = latent, latent @ [[1.0, 2.0], [-1.0, 1.0]]
+    x, y = (side @ rng.standard_normal((side.shape[1],) * 2) for side in (x, y))
+    fitted = fit_cca([(x.astype(np.float32), y.astype(np.float32))], 4, 1e-7, 3000)
+    assert (fitted.correlations[:2] > 0.999).all()
+    assert (fitted.correlations[2:] < 0.2).all()
+    for weights, mean, side in (
+        (fitted.image_weights, fitted.image_mean, x),
+        (fitted.sentence_weights, fitted.sentence_mean, y),
+    ):
+        found = (side - mean) @ weights[:, :2]
+        assert subspace_angles(found, latent - latent.mean(axis=0)).max() < 0.05
+
+
+def test_the_cut_into_blocks_changes_nothing():
+    x, y = sample(300, 8, 6)
+    whole, parts = fit_cca([(x, y)], 4, 1e-4, 300), fit_cca(cut(x, y, 37), 4, 1e-4, 300)
+    for name in ("image_mean", "image_weights", "sentence_mean", "sentence_weights"):
+        assert getattr(whole, name).tobytes() == getattr(parts, name).tobytes(), name
+    assert whole.correlations.tobytes() == parts.correlations.tobytes()
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_constant_columns_are_counted_and_change_nothing(swapped):
+    x, y = sample(300, 6, 8)
+    x = np.insert(x, [2, 4], np.float32(0.1), axis=1)
+    y = np.insert(y, [0], np.float32(-7.3), axis=1)
+    pairs = (y, x) if swapped else (x, y)
+    fitted = fit_cca([pairs], 4, 1e-4, 300)
+    assert fitted.constant == ((1, 2) if swapped else (2, 1))
+    weights = fitted.sentence_weights if swapped else fitted.image_weights
+    assert not weights[[2, 5]].any()
+    x, y = np.delete(x, [2, 5], axis=1), y[:, 1:]
+    without = fit_cca([(y, x) if swapped else (x, y)], 4, 1e-4, 300)
+    assert without.constant == (0, 0)
+    np.testing.assert_allclose(fitted.correlations, without.correlations, atol=1e-6)
+    kept = np.delete(weights, [2, 5], axis=0)
+    other = without.sentence_weights if swapped else without.image_weights
+    np.testing.assert_allclose(kept, other, atol=1e-4)
+
+
+def test_directions_beyond_the_rank_get_no_weight():
+    """Two columns repeated give a rank of two on one side; the rest must not be NaN."""
+    x, y = sample(300, 2, 8)
+    x = np.tile(x, (1, 3))
+    fitted = fit_cca([(x, y)], 5, 1e-4, 300)
+    assert (fitted.correlations[:2] > 0.1).all()
+    assert not fitted.correlations[2:].any()
+    for weights in (fitted.image_weights, fitted.sentence_weights):
+        assert np.isfinite(weights).all()
+        assert weights[:, :2].any(axis=0).all()
+        assert not weights[:, 2:].any()
+
+
+def test_fewer_rows_than_columns():
+    x, y = sample(12, 20, 30)
+    fitted = fit_cca([(x, y)], 11, 1e-2, 12)
+    assert np.isfinite(fitted.image_weights).all()
+    assert np.isfinite(fitted.sentence_weights).all()
+    values, _ = dense(x, y, 1e-2)
+    np.testing.assert_allclose(fitted.correlations, values[:11], atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 30, 200])
+def test_largest_eigenvalue(size):
+    values = np.random.default_rng(size).standard_normal((300, size)) * 0.98 ** np.arange(size)
+    matrix = np.asfortranarray(values.T @ values)
+    expected = np.linalg.eigvalsh(matrix)[-1]
+    found = largest_eigenvalue(np.asfortranarray(np.tril(matrix)))
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("matrix", [np.eye(9), np.diag([0.0, 0, 3, 0]), np.ones((50, 50))])
+def test_largest_eigenvalue_when_few_are_distinct(matrix):
+    """Lanczos meets an invariant subspace after a step or two."""
+    expected = np.linalg.eigvalsh(matrix)[-1]
+    assert largest_eigenvalue(np.asfortranarray(matrix)) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "image", "sentence", "dim", "allowed"),
+    [(100, 6, 9, 7, 6), (100, 9, 5, 6, 5), (8, 20, 30, 8, 7), (100, 6, 9, 0, 6)],
+)
+def test_too_many_directions(rows, image, sentence, dim, allowed):
+    with pytest.raises(WorkbenchError) as caught:
+        fit_cca([sample(rows, image, sentence)], dim, 1e-4, rows)
+    assert caught.value.message == (
+        f"cca.dim = {dim}: {rows} training pairs of {image} and {sentence} numbers "
+        f"allow 1 to {allowed}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("side", "name", "width"), [(0, "image features", 6), (1, "sentence vectors", 5)]
+)
+def test_a_side_without_variation(side, name, width):
+    pair = sample(100, 6, 5)
+    pair[side][:] = pair[side][0]
+    with pytest.raises(WorkbenchError, match=f"all {width} columns of the {name} are constant"):
+        fit_cca([pair], 2, 1e-4, 100)
+
+
+@pytest.mark.parametrize(("side", "name"), [(0, "image features"), (1, "sentence vectors")])
+def test_values_that_are_not_finite(side, name):
+    pair = sample(100, 6, 5)
+    pair[side][70, :3] = np.nan
+    with pytest.raises(WorkbenchError, match=f"{name}: NaN or infinity in 3 of "):
+        fit_cca(cut(*pair, 40), 2, 1e-4, 100)
+
+
+def test_a_singular_covariance_without_regularisation():
+    x, y = sample(300, 4, 8)
+    x = np.hstack([x, x]) * 1e4
+    with pytest.raises(WorkbenchError, match=r"regularisation = 0: .* image features is singular"):
+        fit_cca([(x, y)], 2, 0.0, 300)
+
+
+@pytest.mark.parametrize(("rows", "found"), [(99, "more rows .* 99"), (101, "100 rows .* 101")])
+def test_another_number_of_rows_than_announced(rows, found):
+    with pytest.raises(WorkbenchError, match=found):
+        fit_cca(cut(*sample(100, 6, 5), 30), 2, 1e-4, rows)
+
+
+def test_blocks_that_do_not_pair_up():
+    x, y = sample(100, 5, 6)
+    with pytest.raises(ValueError, match=r"\[100, 1\] rows do not pair up"):
+        fit_cca([(x, y[:1])], 2, 1e-4, 100)

@@ -1,0 +1,181 @@
+"""`python -m stages.train cca` and the scores of what it writes."""
+
+import numpy as np
+import pytest
+from tiny_inputs import (
+    DIM,
+    SENTENCES,
+    WORDS,
+    invoke,
+    options,
+    write_image_features,
+    write_inputs,
+    write_params,
+    write_sentences,
+)
+
+from models.cca.fit import fit_cca
+from models.cca.model import BLOCK
+from pipeline.corpus.tables import in_split, load_captions
+from pipeline.scores.file import read_scores
+from pipeline.storage.checkpoint import read_checkpoint
+from pipeline.storage.features import FeatureFile, write_features
+from pipeline.training.curve import validation_columns
+from stages.score import main as score_stage
+from stages.train import main
+
+INPUTS = options(text=SENTENCES)
+OUTPUTS = ["--output", "cca.safetensors", "--curve", "cca.tsv"]
+SCORE = ["cca", *INPUTS, "--checkpoint", "cca.safetensors", "--output", "cca.h5"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_inputs(tmp_path)
+    write_sentences(tmp_path)
+    return tmp_path
+
+
+def fit(folder, **changes):
+    """What a run that must succeed printed; changes: keys of the section `cca`."""
+    write_params(folder, **{f"cca__{key}": value for key, value in changes.items()})
+    code, printed = invoke(main, folder, "cca", *INPUTS, *OUTPUTS)
+    assert code == 0, printed
+    return printed
+
+
+def fail(folder, **changes):
+    write_params(folder, **{f"cca__{key}": value for key, value in changes.items()})
+    code, message = invoke(main, folder, "cca", *INPUTS, *OUTPUTS)
+    assert code == 1, message
+    assert not (folder / "cca.safetensors").exists()
+    return message
+
+
+def score(folder):
+    code, printed = invoke(score_stage, folder, *SCORE)
+    assert code == 0, printed
+
+
+def rows_of(folder, split):
+    """Captions table of a split, the vectors of its images and those of its captions."""
+    images, captions = FeatureFile(folder / "image.h5"), FeatureFile(folder / SENTENCES)
+    table = in_split(load_captions(folder / "corpus/captions.parquet"), split)
+    x = images.read(images.rows(table["image_id"])).astype(np.float32)
+    return table, x, captions.read(captions.rows(table["caption_id"])).astype(np.float32)
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 4.0])
+def test_scores_are_the_cosines_of_the_canonical_space(folder, power):
+    fit(folder, power=power, dim=5)
+    score(folder)
+    _, x, y = rows_of(folder, "train")
+    fitted = fit_cca([(x, y)], 5, 0.0001, len(x))
+    assert fitted.correlations[0] > fitted.correlations[4] + 0.05  # so that powers differ
+    scales = fitted.correlations**power
+    for split in ("val", "test"):
+        table, x, y = rows_of(folder, split)
+        images = unit((x - fitted.image_mean) @ fitted.image_weights * scales)
+        captions = unit((y - fitted.sentence_mean) @ fitted.sentence_weights * scales)
+        scores = read_scores(folder / "cca.h5", split)
+        assert list(scores.caption_ids) == table["caption_id"].tolist()
+        row = [list(scores.image_ids).index(name) for name in table["image_id"]]
+        np.testing.assert_allclose(scores.scores[row], images @ captions.T, atol=1e-5)
+
+
+def test_what_the_checkpoint_says_of_itself(folder):
+    fit(folder, power=2.0)
+    described = read_checkpoint(folder / "cca.safetensors", "cca").description
+    assert described.architecture == {"image_dim": DIM, "sentence_dim": len(WORDS), "dim": 4}
+    assert described.params == {"cca": {"dim": 4, "power": 2.0, "regularisation": 0.0001}}
+    assert described.inputs["sentences_model"] == "tfidf"
+    assert described.inputs["features_model"] == "resnet18"
+    score(folder)
+    rsum = validation_columns(read_scores(folder / "cca.h5", "val"))["val_rsum"]
+    assert described.val_rsum == pytest.approx(rsum, rel=1e-6)
+
+
+def test_the_line_it_prints(folder):
+    printed = fit(folder).splitlines()[-1]
+    _, x, y = rows_of(folder, "train")
+    rho = fit_cca([(x, y)], 4, 0.0001, len(x)).correlations
+    expected = f"{len(x)} pairs, correlations {rho[0]:.3f} to {rho[3]:.3f}; constant columns, which"
+    expected += " get no weight: 0 of the images, 0 of the sentences; validation rsum "
+    assert printed.startswith(f"cca: 4 directions (cca.dim = 4) from {expected}")
+    assert float(printed.split("rsum ")[1]) > 450  # of 600; 318 at chance
+
+
+def test_constant_columns_are_counted(folder):
+    file = FeatureFile(folder / "image.h5")
+    values = np.concatenate([file.load(), np.ones((len(file), 2), np.float16)], axis=1)
+    write_image_features(folder, file.ids, values)
+    assert "no weight: 2 of the images, 0 of the sentences" in fit(folder)
+    weights = read_checkpoint(folder / "cca.safetensors", "cca").weights["image_weights"]
+    assert not weights[DIM:].any()
+    assert weights[:DIM].any(1).all()
+
+
+def test_blocks_do_not_matter(folder, monkeypatch):
+    fit(folder)
+    first = (folder / "cca.safetensors").read_bytes()
+    assert BLOCK > 24 * 4  # all pairs were in one block
+    monkeypatch.setattr("models.cca.model.BLOCK", 7)
+    fit(folder)
+    assert (folder / "cca.safetensors").read_bytes() == first
+
+
+def test_the_same_bytes_again(folder):
+    found = []
+    for _ in range(2):
+        fit(folder)
+        score(folder)
+        found.append([(folder / name).read_bytes() for name in ("cca.safetensors", "cca.h5")])
+    assert found[0] == found[1]
+
+
+def test_there_are_no_more_directions_than_columns(folder):
+    printed = fit(folder, dim=11)
+    assert f"cca: {DIM} directions (cca.dim = 11) from " in printed
+    described = read_checkpoint(folder / "cca.safetensors", "cca").description
+    assert described.architecture["dim"] == DIM
+    assert described.params["cca"]["dim"] == 11
+
+
+def test_features_that_are_all_equal(folder):
+    ids = FeatureFile(folder / "image.h5").ids
+    write_image_features(folder, ids, np.ones((len(ids), DIM), np.float16))
+    assert "error: cca: all 10 columns of the image features are constant" in fail(folder)
+
+
+def test_region_features_are_refused(folder):
+    write_image_features(folder, ["a", "b"], np.ones((2, 3, 4), np.float16))
+    message = fail(folder)
+    assert "image.h5: features of shape (2, 3, 4); this model takes one vector per row" in message
+
+
+def test_sentences_of_another_corpus(folder):
+    file = FeatureFile(folder / SENTENCES)
+    write_features(folder / SENTENCES, file.ids[1:], {"features": file.load()[1:]}, {"model": "x"})
+    assert f"error: sentences.h5: no row for {file.ids[0]}" in fail(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model": "fisher"}, "sentences model fisher (trained with tfidf)"),
+        ({"weights_sha256": "f" * 64}, "sentences weights sha256 ffff"),
+        ({"layer": "pca 12"}, "sentences layer pca 12 (trained with none)"),
+    ],
+)
+def test_sentences_of_another_encoding_are_not_scored(folder, change, words):
+    fit(folder)
+    write_sentences(folder, **change)
+    code, message = invoke(score_stage, folder, *SCORE)
+    assert code == 1
+    assert "cca.safetensors: does not fit its inputs" in message
+    assert words in message
+    assert not (folder / "cca.h5").exists()

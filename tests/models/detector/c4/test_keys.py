@@ -1,0 +1,146 @@
+"""Public weights of the bottom-up detector: real names and shapes, row order, clear refusals."""
+
+import pytest
+import torch
+from c4_cases import PREDICTOR, RPN, small, to_airsplay
+
+from models.backbone.network import BackboneError
+from models.detector.c4 import C4Detector
+from models.detector.c4.keys import load_c4, sizes_of, to_c4
+
+NORM = ("weight", "bias", "running_mean", "running_var")
+
+
+def convolution(name: str, rows: int, inside: int, size: int) -> dict[str, tuple[int, ...]]:
+    weight = {f"{name}.weight": (rows, inside, size, size)}
+    return weight | {f"{name}.norm.{part}": (rows,) for part in NORM}
+
+
+def resnet101() -> dict[str, tuple[int, ...]]:
+    """Names and shapes of detectron2's ResNet-101 with res5 in the region head."""
+    shapes = convolution("backbone.stem.conv1", 64, 3, 7)
+    inside = 64
+    for number, blocks in ((2, 3), (3, 4), (4, 23), (5, 3)):
+        width = 64 * 2 ** (number - 2)
+        stage = f"backbone.res{number}" if number < 5 else "roi_heads.res5"
+        for block in range(blocks):
+            at = f"{stage}.{block}"
+            shapes |= convolution(f"{at}.conv1", width, inside, 1)
+            shapes |= convolution(f"{at}.conv2", width, width, 3)
+            shapes |= convolution(f"{at}.conv3", 4 * width, width, 1)
+            if block == 0:
+                shapes |= convolution(f"{at}.shortcut", 4 * width, inside, 1)
+            inside = 4 * width
+    return shapes
+
+
+def layer(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+
+
+def milvlg(attributes: bool = True) -> dict[str, torch.Tensor]:
+    shapes = resnet101()
+    shapes |= layer(RPN + "conv", 512, 1024, 3, 3)
+    shapes |= layer(RPN + "objectness_logits", 24, 512, 1, 1)
+    shapes |= layer(RPN + "anchor_deltas", 48, 512, 1, 1)
+    shapes |= layer(PREDICTOR + "cls_score", 1601, 2048)
+    shapes |= layer(PREDICTOR + "bbox_pred", 6404, 2048)
+    if attributes:
+        shapes |= {PREDICTOR + "cls_embed.weight": (1601, 256)}
+        shapes |= layer(PREDICTOR + "attr_linear1", 512, 2304)
+        shapes |= layer(PREDICTOR + "attr_linear2", 401, 512)
+    shapes["proposal_generator.anchor_generator.cell_anchors.0"] = (12, 4)
+    shapes["backbone.res4.0.conv1.norm.num_batches_tracked"] = ()
+    return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+
+
+def airsplay(attributes: bool = True) -> dict[str, torch.Tensor]:
+    shapes = resnet101()
+    shapes |= layer(RPN + "conv", 512, 1024, 3, 3)
+    shapes |= layer(RPN + "objectness_logits", 12, 512, 1, 1)
+    shapes |= layer(RPN + "anchor_deltas", 48, 512, 1, 1)
+    shapes |= layer(PREDICTOR + "cls_score", 1601, 2048)
+    shapes |= layer(PREDICTOR + "bbox_pred", 6400, 2048)
+    if attributes:
+        shapes |= {PREDICTOR + "cls_embedding.weight": (1601, 256)}
+        shapes |= layer(PREDICTOR + "fc_attr", 512, 2304)
+        shapes |= layer(PREDICTOR + "attr_score", 401, 512)
+    return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("layout", [milvlg, airsplay])
+@pytest.mark.parametrize("attributes", [True, False])
+def test_real_names_and_shapes_fit_the_full_architecture(layout, attributes: bool) -> None:
+    found = to_c4(layout(attributes))
+    with torch.device("meta"):
+        network = C4Detector(["o"] * 1600, ["a"] * (400 * attributes), **sizes_of(found))
+    expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    assert {name: tuple(value.shape) for name, value in found.items()} == expected
+    assert network.sizes.blocks == [3, 4, 23, 3]
+
+
+def test_152_layers_are_told_by_their_names() -> None:
+    state = milvlg()
+    for block in range(23, 36):
+        for name, shape in convolution(f"backbone.res4.{block}.conv1", 256, 1024, 1).items():
+            state[name] = torch.empty(shape, device="meta")
+    assert sizes_of(state)["blocks"] == [3, 4, 36, 3]
+
+
+def test_both_conversions_of_the_same_weights_are_the_same() -> None:
+    state = small().state_dict()
+    for layout in (state, to_airsplay(state), {f"module.{k}": v for k, v in state.items()}):
+        loaded = load_c4(layout)
+        assert not loaded.training
+        found = loaded.state_dict()
+        assert list(found) == list(state)
+        assert all(torch.equal(found[name], state[name]) for name in state)
+
+
+def test_names_are_counted_and_made_up() -> None:
+    state = small().state_dict()
+    loaded = load_c4(state)
+    assert loaded.object_names == tuple(f"object {n}" for n in range(1, 6))
+    assert loaded.attribute_names == tuple(f"attribute {n}" for n in range(1, 5))
+    with pytest.raises(BackboneError, match="3 object names were given, the weights know 5"):
+        load_c4(state, ["a", "b", "c"])
+    with pytest.raises(BackboneError, match="1 attribute names were given, the weights know 4"):
+        load_c4(state, None, ["red"])
+
+
+def test_missing_unexpected_and_ill_shaped_names_are_listed() -> None:
+    state = small().state_dict()
+    del state["backbone.res3.0.conv2.weight"], state["backbone.res3.1.conv3.norm.bias"]
+    state["backbone.fpn.weight"] = torch.zeros(3)
+    state[RPN + "conv.bias"] = torch.zeros(7)
+    with pytest.raises(BackboneError) as error:
+        load_c4(state)
+    assert str(error.value) == (
+        "the state dict does not fit the model; "
+        "2 missing: backbone.res3.0.conv2.weight, backbone.res3.1.conv3.norm.bias; "
+        "1 unexpected: backbone.fpn.weight; "
+        "1 of another shape: proposal_generator.rpn_head.conv.bias (7,) for (8,)"
+    )
+
+
+def test_a_whole_block_that_is_missing_is_told() -> None:
+    state = {k: v for k, v in small().state_dict().items() if ".res3.0." not in k}
+    with pytest.raises(BackboneError, match=r"20 missing: backbone\.res3\.0\.conv1\.weight"):
+        load_c4(state)
+
+
+def test_weights_of_another_network() -> None:
+    with pytest.raises(BackboneError, match=r"missing: backbone\.stem.*unexpected: layer1"):
+        load_c4({"layer1.weight": torch.zeros(2)})
+    with pytest.raises(BackboneError, match="missing"):
+        load_c4({})
+
+
+def test_another_pixel_normalisation_is_refused() -> None:
+    state = small().state_dict()
+    state["pixel_mean"] = torch.tensor([102.9801, 115.9465, 122.7717]).view(3, 1, 1)
+    state["pixel_std"] = torch.ones(3, 1, 1)
+    assert load_c4(state).region_dim == 128
+    state["pixel_std"] = torch.full((3, 1, 1), 57.0)
+    with pytest.raises(BackboneError, match=r"pixel_std \[57\.0"):
+        load_c4(state)

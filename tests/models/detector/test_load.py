@@ -1,0 +1,186 @@
+"""Detectors from files: our own, torchvision's and the two conversions of bottom-up attention."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from c4_cases import small, to_airsplay
+from region_cases import captions_of, world
+from ruamel.yaml import YAML
+from safetensors.torch import save_file
+from tiny_inputs import invoke
+from torchvision.models.detection import fasterrcnn_resnet50_fpn
+
+from models.detector.file import describe, read_detector, write_detector
+from models.detector.fpn import build_detector
+from models.detector.load import detector_of_file, load_detector
+from models.detector.params import DetectorConfig
+from pipeline.corpus.tables import Corpus
+from pipeline.inputs.regions import open_regions
+from pipeline.runtime.errors import WorkbenchError
+from stages import extract_region_features, train_detector
+
+ROOT = Path(__file__).resolve().parents[3]
+SIZES = {"channels": 8, "hidden": 8, "layers": 1, "anchors": [[12.0]], "proposals": 5}
+
+
+def parameters():
+    return YAML().load((ROOT / "params.yaml").read_text())
+
+
+def settings(path, architecture="fpn_resnet50", names=None):
+    """The section of the repository's params.yaml with another file."""
+    change = {"weights": str(path), "architecture": architecture, "names": names}
+    return DetectorConfig.model_validate(
+        YAML(typ="safe").load((ROOT / "params.yaml").read_text())["detector"] | change
+    )
+
+
+@pytest.fixture
+def written(tmp_path):
+    torch.manual_seed(0)
+    network = build_detector("fpn_resnet18", ["a", "b"], ["red"], **SIZES).eval()
+    description = describe(network, "trained", {"seed": 0}, {"images": "f"}, {"recall": 0.5})
+    write_detector(tmp_path / "d.safetensors", network, description)
+    return tmp_path / "d.safetensors", network, description
+
+
+def test_a_file_gives_back_its_network(written, tmp_path):
+    path, network, _ = written
+    loaded, description = load_detector(path)
+    image = torch.randint(0, 256, (3, 32, 32), dtype=torch.uint8)
+    for one, two in zip(network.regions([image])[0], loaded.regions([image])[0], strict=True):
+        assert torch.equal(one, two)
+    write_detector(tmp_path / "again.safetensors", loaded, description)
+    assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+
+
+def test_one_of_our_own_files_keeps_its_sizes(written):
+    path, *_ = written
+    taken, description = detector_of_file(settings(path, "fpn_resnet18"))
+    assert description.origin == "file"
+    assert description.validation == {"recall": 0.5}
+    assert str(path) not in description.model_dump_json()
+    assert taken.sizes.layers == 1
+    with pytest.raises(WorkbenchError, match=r"holds a fpn_resnet18, .* = fpn_resnet50"):
+        detector_of_file(settings(path))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"hidden": 10**9}, "sizes out of range: hidden"),
+        ({"anchors": [["a"]]}, "sizes out of range: anchors"),
+        ({"hidden": 9}, "of another shape"),
+        ({"strange": 1}, "strange"),
+        ({"layers": 3}, "anchors for 1"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_told_before_memory_is_taken(written, tmp_path, sizes, words):
+    _, network, description = written
+    wrong = description.model_copy(update={"sizes": description.sizes | sizes})
+    write_detector(tmp_path / "wrong.safetensors", network, wrong)
+    with pytest.raises(WorkbenchError, match=words):
+        load_detector(tmp_path / "wrong.safetensors")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """torchvision's detector with all of its real names and shapes."""
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("published") / "coco.pth"
+    torch.save(fasterrcnn_resnet50_fpn(weights=None, weights_backbone=None).state_dict(), path)
+    return path
+
+
+def test_torchvisions_weights_are_taken_with_names(published, tmp_path):
+    network, description = detector_of_file(settings(published))
+    assert network.object_names[16] == "class 17"
+    assert (len(network.object_names), network.attribute_names) == (90, ())
+    assert description.sizes["hidden"] == network.region_dim == 1024
+    assert list(description.inputs) == ["weights_sha256"]
+    (tmp_path / "objects.txt").write_text("".join(f"thing {i},other\n" for i in range(90)))
+    named, _ = detector_of_file(settings(published, names=str(tmp_path)))
+    assert named.object_names[1] == "thing 1"
+
+
+def test_weights_that_do_not_fit_are_named(published, tmp_path):
+    state = torch.load(published, weights_only=True)
+    state["strange"] = state.pop("rpn.head.bbox_pred.weight")
+    torch.save(state, tmp_path / "renamed.pth")
+    with pytest.raises(WorkbenchError) as caught:
+        detector_of_file(settings(tmp_path / "renamed.pth"))
+    assert "missing: rpn.head.bbox_pred.weight" in str(caught.value)
+    assert "unexpected: strange" in str(caught.value)
+    torch.save({"a": torch.ones(1)}, tmp_path / "no.pth")
+    with pytest.raises(WorkbenchError, match=r"no weights of a detector.*cls_score\.weight"):
+        detector_of_file(settings(tmp_path / "no.pth"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A corpus of two pictures, narrow bottom-up weights in both public forms, and names."""
+    (tmp_path / "pictures").mkdir()
+    images = world(tmp_path / "pictures").iloc[[0, 6]].reset_index(drop=True)
+    columns = ["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
+    boxes = pd.DataFrame(columns=columns)
+    rejects = pd.DataFrame(columns=["file", "reason"])
+    Corpus(images, captions_of(images), boxes, rejects).write(tmp_path / "corpus")
+    state = small().state_dict()
+    torch.save({"model": state, "iteration": 1}, tmp_path / "milvlg.pth")
+    save_file(
+        {k: v.contiguous() for k, v in to_airsplay(state).items()}, tmp_path / "air.safetensors"
+    )
+    (tmp_path / "objects.txt").write_text("cat\ndog,puppy\ncow\ncar\nbus\n")
+    (tmp_path / "attributes.txt").write_text("red\nbig\nold\nwet\n")
+    return tmp_path
+
+
+def change(folder, weights):
+    values = parameters()
+    values["raw"], values["runtime"] = ".", {"device": "cpu", "threads": 1}
+    values["detector"] |= {"architecture": "c4_resnet101", "weights": weights, "names": "."}
+    values["image_features"]["weights"] = "random"
+    values["regions"] |= {"boxes": 4, "workers": 0, "batch_size": 2}
+    with open(folder / "params.yaml", "w") as file:
+        YAML().dump(values, file)
+
+
+def test_bottom_up_weights_become_regions(folder):
+    """Both conversions of the same weights, through both stages: the same regions."""
+    corpus = ["--images", "corpus/images.parquet"]
+    files = []
+    for weights in ("milvlg.pth", "air.safetensors"):
+        change(folder, weights)
+        made = ["--output", "detector.safetensors", "--curve", "curve.tsv"]
+        boxes = ["--boxes", "corpus/boxes.parquet"]
+        code, error = invoke(train_detector.main, folder, *corpus, *boxes, *made)
+        assert code == 0, error
+        description, _ = read_detector(folder / "detector.safetensors")
+        assert (description.architecture, description.origin) == ("c4_resnet101", "file")
+        assert description.object_names == ("cat", "dog", "cow", "car", "bus")
+        assert description.sizes["width"] == 4
+        used = ["--detector", "detector.safetensors", "--output", f"{weights}.h5"]
+        code, error = invoke(extract_region_features.main, folder, *corpus, *used)
+        assert code == 0, error
+        shutil.rmtree(folder / "data")
+        files.append(open_regions(folder / f"{weights}.h5"))
+    first, second = files
+    assert first.shape() == (2, 4, 128)
+    assert first.attributes["layer"] == "res5"
+    assert first.load("counts").min() > 0
+    assert np.abs(first.load()).max() > 0
+    assert first.load("objects").max() < 5
+    for name in ("features", "boxes", "objects", "attributes", "confidences"):
+        np.testing.assert_array_equal(first.load(name), second.load(name))
+
+
+def test_too_few_names_are_told(folder):
+    (folder / "objects.txt").write_text("cat\n")
+    with pytest.raises(WorkbenchError, match=r"objects\.txt: 1 lines, .* 5 names"):
+        detector_of_file(settings(folder / "milvlg.pth", "c4_resnet101", str(folder)))
+    with pytest.raises(WorkbenchError, match=r"milvlg\.pth: the state dict does not fit"):
+        detector_of_file(settings(folder / "milvlg.pth", "fpn_resnet18"))

@@ -1,0 +1,155 @@
+"""Recall and average precision against hand examples and the slow form of the definition."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchvision.ops import clip_boxes_to_image
+
+from models.detector.heads import AttributeRoIHeads
+from models.detector.metrics import Truth, average_precision, detection_metrics, detections
+from models.detector.selection import RegionOutput
+
+
+def output(boxes, scores, attributes=()):
+    """Proposals with features nobody reads; scores: (P, C) without background."""
+    scores = torch.tensor(scores, dtype=torch.float32).reshape(len(boxes), -1)
+    scores = torch.cat([1 - scores.sum(1, keepdim=True), scores], 1)
+    rows = torch.tensor(attributes, dtype=torch.float32).reshape(len(boxes), -1)
+    boxes = torch.tensor(boxes, dtype=torch.float32).reshape(-1, 4)
+    return RegionOutput(boxes, torch.zeros(len(boxes), 3), scores, rows)
+
+
+def truth(boxes, labels, attributes=()):
+    rows = torch.tensor(attributes, dtype=torch.float32).reshape(len(boxes), -1)
+    return Truth(torch.tensor(boxes, dtype=torch.float32), torch.tensor(labels), rows)
+
+
+A, B, FAR = [0, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]
+
+
+def test_a_hand_example():
+    """Class 1: right at .9, wrong at .6, right at .3 of two objects: AP = 1/2 + 1/2 * 2/3. Class 2
+    is found at .5 of one object and of another class's box."""
+    found = output([A, FAR, B, B], [[0.9, 0], [0.6, 0], [0.3, 0], [0, 0.5]])
+    judged = detection_metrics([found], [truth([A, B, B], [1, 1, 2])], threshold=0.4)
+    assert judged["map"] == pytest.approx((1 / 2 + 1 / 3 + 1) / 2)
+    assert judged["recall"] == pytest.approx(2 / 3)
+
+
+def test_a_second_detection_and_a_loose_box_are_wrong():
+    twice = output([A, [0, 0, 10, 6]], [[0.9], [0.8]])  # IoU 0.6: suppressed, so no mistake
+    assert detection_metrics([twice], [truth([A], [1])], 0.5)["map"] == 1
+    # Each overlaps A by half, the other by a third: both stay, and the second one is wrong.
+    halves = output([[0, 0, 10, 5], [0, 5, 10, 10], B], [[0.9], [0.8], [0.7]])
+    judged = detection_metrics([halves], [truth([A, B], [1, 1])], 0.5)
+    assert judged["map"] == pytest.approx(1 / 2 + 1 / 2 * 2 / 3)
+    loose = output([[0, 0, 10, 4.9]], [[0.9]])
+    assert detection_metrics([loose], [truth([A], [1])], 0.5)["recall"] == 0
+
+
+def test_attributes_are_judged_where_objects_were_found():
+    found = output([A, B], [[0.9], [0.9]], [[0.9, 0.2, 0.8], [0.1, 0.2, 0.7]])
+    judged = detection_metrics([found], [truth([A, B], [1, 1], [[1, 1, 0], [0, 0, 1]])], 0.5)
+    assert judged["attributes"] == pytest.approx(2 / 3)  # of a, b and c: b is not among the first
+    no_rows = RegionOutput(*(torch.zeros(0, width) for width in (4, 3, 2, 3)))
+    for nothing in (no_rows, output([FAR], [[0.9]], [[1, 1, 1]])):
+        judged = detection_metrics([nothing], [truth([A], [1], [[1, 0, 0]])], 0.5)
+        assert judged == {"recall": 0, "map": 0, "attributes": 0}
+
+
+def slow_map(outputs, truths):
+    """Everingham et al.'s definition (VOC 2010 on), step by step, with torchvision's rules for what
+    a detection is: score > 0.05, suppressed within its class by better ones of IoU > 0.5."""
+    precisions = []
+    for label in sorted({int(one) for truth in truths for one in truth.labels}):
+        found, objects = [], sum(int((truth.labels == label).sum()) for truth in truths)
+        for image, output in enumerate(outputs):
+            left = [p for p in range(len(output.boxes)) if output.object_scores[p, label] > 0.05]
+            left.sort(key=lambda p: -float(output.object_scores[p, label]))
+            while left:
+                best = left.pop(0)
+                found.append((float(output.object_scores[best, label]), image, output.boxes[best]))
+                left = [p for p in left if overlap(output.boxes[p], output.boxes[best]) <= 0.5]
+        taken, right = set(), []
+        for _, image, box in sorted(found, key=lambda one: -one[0]):
+            own = torch.nonzero(truths[image].labels == label).flatten().tolist()
+            ious = [(overlap(box, truths[image].boxes[one]), one) for one in own]
+            iou, aim = max(ious, key=lambda pair: pair[0], default=(0, -1))
+            right.append(iou >= 0.5 and (image, aim) not in taken)
+            taken |= {(image, aim)} if right[-1] else set()
+        curve = [(sum(right[:n]) / objects, sum(right[:n]) / n) for n in range(1, len(right) + 1)]
+        area, before = 0.0, 0.0
+        for recall, _ in curve:
+            area += (recall - before) * max(p for r, p in curve if r >= recall)
+            before = recall
+        precisions.append(area)
+    return sum(precisions) / len(precisions)
+
+
+def overlap(one, two):
+    """IoU of two boxes."""
+    inner = (torch.minimum(one[2:], two[2:]) - torch.maximum(one[:2], two[:2])).clamp(min=0).prod()
+    return float(inner / ((one[2:] - one[:2]).prod() + (two[2:] - two[:2]).prod() - inner))
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_mean_average_precision_is_that_of_its_definition(seed):
+    generator = torch.Generator().manual_seed(seed)
+
+    def crowd(count):  # boxes around a few places, so that many overlap
+        corners = torch.randint(0, 3, (count, 2), generator=generator) * 12.0
+        corners += torch.randint(0, 4, (count, 2), generator=generator)
+        sides = 8.0 + torch.randint(0, 5, (count, 2), generator=generator)
+        return torch.cat([corners, corners + sides], 1)
+
+    outputs, truths = [], []
+    for proposals, objects in ((12, 3), (0, 1), (9, 0), (15, 4)):
+        scores = (torch.randn(proposals, 4, generator=generator) * 2).softmax(1)
+        boxes = crowd(proposals)
+        empty = torch.zeros(proposals, 0)
+        outputs.append(RegionOutput(boxes, empty, scores, empty))
+        labels = torch.randint(1, 4, (objects,), generator=generator)
+        truths.append(Truth(crowd(objects), labels, torch.zeros(objects, 0)))
+    judged = detection_metrics(outputs, truths, threshold=0.3)
+    assert judged["map"] == pytest.approx(slow_map(outputs, truths), abs=1e-9)
+
+
+def test_detections_are_torchvisions():
+    """Its own post-processing, with every class given the one box that a proposal has here."""
+    torch.manual_seed(0)
+    heads = AttributeRoIHeads(["0"], 4, 8, 4, 0, 8, 0.5)
+    heads.score_thresh, heads.nms_thresh, heads.detections_per_img = 0.05, 0.5, 1000
+    proposals = torch.rand(60, 4) * 30 + torch.tensor([0.0, 0, 30, 30])
+    logits, offsets = torch.randn(60, 4) * 2, torch.randn(60, 1, 4).expand(60, 4, 4)
+    boxes, scores, labels = heads.postprocess_detections(
+        logits, offsets.reshape(60, 16), [proposals], [(64, 64)]
+    )
+    refined = clip_boxes_to_image(heads.box_coder.decode(offsets, [proposals])[:, 0], (64, 64))
+    empty = torch.zeros(60, 0)
+    found = detections(RegionOutput(refined, empty, logits.softmax(1), empty))
+    assert len(found.scores) == len(scores[0]) < 180
+    torch.testing.assert_close(found.boxes, boxes[0])
+    torch.testing.assert_close(found.scores, scores[0])
+    assert found.labels.tolist() == labels[0].tolist()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.5, 0.9]), st.booleans()), max_size=12),
+    st.integers(0, 3),
+)
+@settings(max_examples=60, deadline=None)
+def test_average_precision_is_the_area_under_the_envelope(found, missed):
+    scores, right = np.array([s for s, _ in found]), np.array([r for _, r in found], bool)
+    objects = int(right.sum()) + missed
+    area = 0.0
+    points = []
+    for level in sorted(set(scores.tolist()), reverse=True):
+        kept = scores >= level
+        points.append((right[kept].sum() / max(objects, 1), right[kept].sum() / kept.sum()))
+    for number in range(objects):  # recall between number / objects and the next
+        beyond = [precision for recall, precision in points if recall * objects > number + 1e-9]
+        area += max(beyond, default=0) / objects
+    assert average_precision(scores, right, objects) == pytest.approx(area)

@@ -1,0 +1,231 @@
+"""DP-RNN: early selection, phases, and the whole model against loops over pairs."""
+
+import copy
+
+import pytest
+import torch
+from matching_cases import direction_of, slow_similarity
+
+from models.dp_rnn.loss import ComputedPairsLoss
+from models.dp_rnn.network import DPRNN
+from models.dp_rnn.tower import select_early
+from models.losses.ranking import LOSSES, RankingLoss
+
+LAMBDA = {"word": 4.0, "object": 9.0}
+
+
+def inputs(dtype=torch.float32, size=6, objects=5, words=4):
+    generator = torch.Generator().manual_seed(3)
+    counts = torch.randint(1, objects + 1, (size,), generator=generator)
+    lengths = torch.randint(1, words + 1, (size,), generator=generator)
+    counts[0], lengths[0], counts[1], lengths[1] = objects, words, 1, 1
+    features = torch.rand(size, objects, 7, generator=generator)
+    positions = torch.rand(size, objects, 4, generator=generator)
+    tokens = torch.randint(1, 20, (size, words), generator=generator)
+    return features.to(dtype), positions.to(dtype), counts, tokens, lengths
+
+
+def build(dtype=torch.float32, **settings):
+    torch.manual_seed(0)
+    model = DPRNN(7, 20, 5, 6, **({"candidates": 2} | settings)).to(dtype)
+    for name, values in model.named_parameters():
+        if name.endswith("direction"):
+            torch.nn.init.normal_(values, std=3.0)
+    return model
+
+
+def slow_pair(tower, name, image, caption, recurrent):
+    """One image (k, K) and one caption (n, K), unit vectors, through eq. 4 to 15."""
+    direction = direction_of(tower.match).to(image.dtype)
+    beta = tower.match.attention.beta
+    if recurrent:
+        shares = [
+            torch.exp(beta * (direction @ word)) if name == "word" else torch.ones(())
+            for word in caption
+        ]
+        nearest = []
+        for thing in image:
+            related = [(s * (thing @ w)).item() for s, w in zip(shares, caption, strict=True)]
+            nearest.append(related.index(max(related)))
+        order = sorted(range(len(image)), key=nearest.__getitem__)
+        states, _ = tower.recurrent.gru(image[order][None])
+        forwards, backwards = states[0].chunk(2, dim=1)
+        image = torch.nn.functional.normalize((forwards + backwards) / 2, dim=1)
+    return slow_similarity(image, caption, name, LAMBDA[name], direction, beta)
+
+
+def slow_scores(tower, name, computed, data, recurrent):
+    """Zero where nothing was computed."""
+    objects, words = tower.embed_images(*data[:3]).vectors, tower.embed_captions(*data[3:]).vectors
+    counts, lengths = data[2], data[4]
+    scores = objects.new_zeros(computed.shape)
+    for i, j in computed.nonzero().tolist():
+        pair = objects[i, : counts[i]], words[j, : lengths[j]]
+        scores[i, j] = slow_pair(tower, name, *pair, recurrent)
+    return scores
+
+
+@pytest.mark.parametrize("matching", ["multi_attention", "scan"])
+@pytest.mark.parametrize("recurrent", [False, True])
+# float32 against the loop in float64: an error of some ten roundings, 6e-8 of the largest number,
+# where a loop in float32 would bring as many of its own
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_equals_the_loop_over_pairs(matching, recurrent, dtype, tolerance):
+    """Forwards, and backwards beside the largest gradient of each parameter."""
+    model = build(dtype, matching=matching)
+    model.enter_phase("all" if recurrent else "matching")
+    data, groups = inputs(dtype), torch.tensor([0, 1, 2, 2, 3, 4])
+    results = model(*data, groups)
+    exact = copy.deepcopy(model).double()
+    wide = [values.double() if values.is_floating_point() else values for values in data]
+    for (name, tower), (scores, computed) in zip(model.towers.items(), results, strict=True):
+        slow = slow_scores(exact.towers[name], name, computed, wide, recurrent)
+        torch.testing.assert_close(scores.double(), slow, rtol=0, atol=tolerance / 10)
+        upstream = torch.randn_like(scores)
+        ours, theirs = (
+            torch.autograd.grad(
+                (found * upstream.to(found.dtype)).sum(),
+                [values for values in owner.parameters() if values.requires_grad],
+            )
+            for found, owner in ((scores, tower), (slow, exact.towers[name]))
+        )
+        for left, right in zip(ours, theirs, strict=True):
+            close = tolerance * right.abs().max().item()
+            torch.testing.assert_close(left.double(), right, rtol=0, atol=close)
+
+
+def test_selection_equals_eq_16_as_a_loop():
+    model = build()
+    model.enter_phase("all")
+    data, groups = inputs(), torch.tensor([0, 1, 2, 2, 3, 4])
+    for tower, (_, computed) in zip(model.towers.values(), model(*data, groups), strict=True):
+        objects, words = tower.embed_images(*data[:3]), tower.embed_captions(*data[3:])
+        weigh = tower.match.attention if tower.match.by_words else tower.even
+        shares = weigh(words.vectors, words.lengths)
+        for caption in range(6):
+            early = {
+                image: sum(
+                    (
+                        shares[caption, j] * (objects.vectors[image, i] @ words.vectors[caption, j])
+                    ).item()
+                    for i in range(data[2][image])
+                    for j in range(data[4][caption])
+                )
+                for image in range(6)
+                if groups[image] != groups[caption]
+            }
+            best = sorted(early, key=early.__getitem__)[-2:]
+            assert set(computed[:, caption].nonzero()[:, 0].tolist()) == {caption, *best}
+
+
+def test_too_few_candidates():
+    selected, valid = select_early(torch.rand(3, 3), torch.tensor([0, 0, 1]), 5)
+    assert valid.tolist() == [[True, True, False], [True, True, False], [True, True, True]]
+    assert selected[:, 0].tolist() == [0, 1, 2]
+    assert selected[:2, 1].tolist() == [2, 2]
+    model = build(candidates=9)
+    model.enter_phase("all")
+    groups = torch.tensor([0, 0, 1, 1, 1, 1])
+    for scores, computed in model(*inputs(), groups):
+        expected = (groups[:, None] != groups[None]) | torch.eye(6, dtype=torch.bool)
+        assert torch.equal(computed, expected)
+        assert not scores[~computed].any()
+
+
+def slow_loss(scores, computed, groups, keep, margin):
+    total = 0.0
+    for direction in ("i2t", "t2i"):
+        for query in range(len(groups)):
+            hinges = []
+            for item in range(len(groups)):
+                row, column = (query, item) if direction == "i2t" else (item, query)
+                if computed[row, column] and groups[row] != groups[column]:
+                    hinges.append(max(0.0, (margin - scores[query, query] + scores[row, column])))
+            total += sum(sorted(hinges, reverse=True)[:keep])
+    return total
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_loss_of_computed_pairs_equals_the_loop(name):
+    generator = torch.Generator().manual_seed(0)
+    keep = {"sum_margin": None, "max_margin": 1, "knn_margin": 2}[name]
+    for _ in range(10):
+        scores = torch.rand(7, 7, generator=generator, dtype=torch.float64, requires_grad=True)
+        computed = torch.rand(7, 7, generator=generator) < 0.4
+        computed.fill_diagonal_(True)
+        groups = torch.randint(5, (7,), generator=generator)
+        loss = ComputedPairsLoss(name, 0.3, 2)(scores, computed, groups)
+        assert loss.item() == pytest.approx(slow_loss(scores, computed, groups, keep, 0.3).item())
+        loss.backward()
+        assert not scores.grad[~computed].any()
+        every = torch.ones_like(computed)
+        mean = ComputedPairsLoss(name, 0.3, 2, "mean")(scores, every, groups)
+        assert mean.item() == RankingLoss(name, 0.3, 2, "mean")(scores, groups).item()
+
+
+@pytest.mark.parametrize("order", ["attended", "random"])
+@pytest.mark.parametrize("orientation", ["both", "word", "object"])
+def test_padding_never_matters(orientation, order):
+    model = build(orientation=orientation, order=order)
+    model.enter_phase("all")
+    features, positions, counts, tokens, lengths = inputs()
+    other = features.clone(), positions.clone(), counts, tokens.clone(), lengths
+    for image, caption, count, length in zip(other[0], other[3], counts, lengths, strict=True):
+        image[count:] = 9.0
+        caption[length:] = 3
+    wider = (
+        torch.nn.functional.pad(other[0], (0, 0, 0, 2), value=4.0),
+        torch.nn.functional.pad(other[1], (0, 0, 0, 2), value=0.5),
+        counts,
+        torch.nn.functional.pad(other[3], (0, 3), value=2),
+        lengths,
+    )
+    groups = torch.arange(6)
+    expected = model(features, positions, counts, tokens, lengths, groups)
+    for data in (other, wider):
+        for left, right in zip(model(*data, groups), expected, strict=True):
+            torch.testing.assert_close(left.scores, right.scores, rtol=0, atol=1e-6)
+            assert torch.equal(left.computed, right.computed)
+
+
+@pytest.mark.parametrize("phase", ["matching", "recurrent", "all"])
+def test_gradients_reach_what_the_phase_trains(phase):
+    model = build()
+    model.enter_phase("all")
+    model.enter_phase(phase)
+    loss = ComputedPairsLoss("sum_margin", 0.5)
+    sum(loss(*pairs, torch.arange(6)) for pairs in model(*inputs(), torch.arange(6))).backward()
+    for name, values in model.named_parameters():
+        wanted = phase == "all" or (".recurrent." in name) == (phase == "recurrent")
+        assert (values.grad is not None and bool(values.grad.any())) == wanted, name
+
+
+def test_recurrence_travels_with_the_weights():
+    model, other = build(), build()
+    model.enter_phase("recurrent")
+    assert not other.use_recurrence
+    other.load_state_dict(model.state_dict())
+    assert other.use_recurrence
+
+
+def test_without_recurrence():
+    model = build(recurrent=False)
+    model.enter_phase("matching")
+    assert not [name for name, _ in model.named_parameters() if "recurrent" in name]
+    with pytest.raises(ValueError, match="recurrent = True"):
+        model.enter_phase("all")
+
+
+def test_one_image_and_one_word():
+    model = build()
+    model.enter_phase("all")
+    data = torch.rand(1, 1, 7), torch.rand(1, 1, 4), torch.tensor([1])
+    for scores, computed in model(*data, torch.tensor([[4]]), torch.tensor([1]), torch.zeros(1)):
+        assert torch.isfinite(scores).all()
+        assert computed.all()
+
+
+@pytest.mark.parametrize("setting", ["orientation", "matching", "order"])
+def test_unknown_names(setting):
+    with pytest.raises(ValueError, match=f"{setting} 'no': allowed are"):
+        build(**{setting: "no"})

@@ -1,0 +1,89 @@
+"""The recurrent visual embedding against nn.GRU one pair at a time, and the orders it reads in."""
+
+import pytest
+import torch
+
+from models.dp_rnn.recurrent import (
+    RecurrentVisualEmbedding,
+    attended_order,
+    content_codes,
+    random_order,
+)
+
+
+def one_by_one(module, objects, counts, images, order):
+    """Eq. 15 with nn.GRU over each pair's own objects."""
+    rows = []
+    for image, numbers in zip(images.tolist(), order, strict=True):
+        count = int(counts[image])
+        states, _ = module.gru(objects[image][numbers[:count]][None])
+        forwards, backwards = states[0].chunk(2, dim=1)
+        empty = objects.new_zeros(objects.shape[1] - count, objects.shape[2])
+        rows.append(torch.cat([(forwards + backwards) / 2, empty]))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("counts", [[5, 5, 5], [5, 2, 1]])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_equals_a_gru_per_pair(counts, dtype, tolerance):
+    torch.manual_seed(0)
+    module = RecurrentVisualEmbedding(6).to(dtype)
+    for values in module.parameters():
+        torch.nn.init.normal_(values)
+    counts = torch.tensor(counts)
+    objects = torch.randn(3, 5, 6, dtype=dtype, requires_grad=True)
+    images = torch.tensor([0, 1, 2, 1, 0])
+    order = attended_order(torch.randn(5, 5, 4), counts[images], torch.tensor([4, 3, 2, 1, 4]))
+    there = (torch.arange(5) < counts[images][:, None])[..., None]
+    results = module(objects, counts, images, order) * there
+    expected = one_by_one(module, objects, counts, images, order)
+    torch.testing.assert_close(results, expected, rtol=tolerance, atol=tolerance)
+    upstream = torch.randn_like(results)
+    leaves = [objects, *module.parameters()]
+    gradients = torch.autograd.grad((results * upstream).sum(), leaves)
+    wanted = torch.autograd.grad((expected * upstream).sum(), leaves)
+    for ours, slow in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(ours, slow, rtol=tolerance, atol=tolerance)
+
+
+def test_objects_follow_their_words_and_ties_keep_their_order():
+    relations = torch.tensor(
+        [
+            [0.1, 0.2, 0.9, 7.0],  # the third word: the fourth is padding
+            [0.5, 0.1, 0.1, 7.0],  # the first
+            [0.3, 0.3, 0.2, 7.0],  # a tie goes to the first
+            [-0.3, -0.1, -0.1, 7.0],  # the second, the largest of negative ones
+            [9.0, 0.0, 0.0, 7.0],  # does not exist
+        ]
+    )
+    order = attended_order(relations[None], torch.tensor([4]), torch.tensor([3]))
+    assert order.tolist() == [[1, 2, 3, 0, 4]]
+    even = attended_order(torch.ones(1, 5, 1), torch.tensor([5]), torch.tensor([1]))
+    assert even.tolist() == [[0, 1, 2, 3, 4]]
+
+
+def test_random_orders_depend_on_the_pair_alone():
+    generator = torch.Generator().manual_seed(0)
+    features = torch.rand(40, 6, 3, generator=generator)
+    counts = torch.randint(1, 7, (40,), generator=generator)
+    codes = content_codes(features, counts)
+    longer = torch.cat([features, torch.rand(40, 2, 3, generator=generator)], dim=1)
+    assert torch.equal(content_codes(longer, counts), codes)  # padding is not read
+    assert torch.equal(content_codes(features[7:9], counts[7:9]), codes[7:9])
+    assert len(codes.unique()) == 40
+    captions = content_codes(torch.arange(80).reshape(40, 2), torch.full((40,), 2))
+    order = random_order(codes, captions, counts, 6)
+    assert torch.equal(random_order(codes[3:5], captions[3:5], counts[3:5], 6), order[3:5])
+    assert torch.equal(order.sort(1).values, torch.arange(6).expand(40, 6))
+    for row, count in zip(order.tolist(), counts.tolist(), strict=True):
+        assert row[count:] == list(range(count, 6))
+    assert not torch.equal(random_order(codes, captions.roll(1), counts, 6), order)
+
+
+def test_random_orders_are_even():
+    """Each of the 6 orders of 3 objects should come up about 1,000 times in 6,000 pairs."""
+    images, captions = torch.arange(60).repeat_interleave(100), torch.arange(100).repeat(60)
+    order = random_order(images, captions, torch.full((6000,), 3), 3)
+    counts = (order * torch.tensor([9, 3, 1])).sum(1).unique(return_counts=True)[1]
+    assert len(counts) == 6
+    assert (counts - 1000).abs().max() < 150  # 5 standard deviations of 29

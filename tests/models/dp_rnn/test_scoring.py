@@ -1,0 +1,106 @@
+"""Evaluation with early selection against the model on single pairs."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import models.dp_rnn.scoring as scoring
+from models.dp_rnn.network import DPRNN
+from pipeline.inputs.batches import Split
+
+CPU = torch.device("cpu")
+
+
+class Regions(SimpleNamespace):
+    """What a split of regions yields (pipeline.inputs.regions.Regions)."""
+
+    def to(self, device):
+        return self
+
+
+def toy_split(images=7, captions=11):
+    generator = torch.Generator().manual_seed(0)
+    features, positions = (torch.rand(images, 4, n, generator=generator) for n in (5, 4))
+    counts = torch.randint(1, 5, (images,), generator=generator)
+    tokens = torch.randint(1, 9, (captions, 3), generator=generator)
+    lengths = torch.randint(1, 4, (captions,), generator=generator)
+    ids = [f"i{n}" for n in range(images)]
+    return Split(
+        image_ids=ids,
+        image_groups=ids,
+        caption_ids=[f"c{n}" for n in range(captions)],
+        described=np.arange(captions) % images,
+        images=lambda rows: Regions(
+            features=features[rows], positions=positions[rows], counts=counts[rows]
+        ),
+        captions=lambda rows: (tokens[rows], lengths[rows]),
+    )
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    model = DPRNN(5, 9, 4, 6)
+    model.enter_phase("all")
+    return model
+
+
+def slow_scores(model, split, shortlist):
+    """Image by image and caption by caption, none of them padded beside another."""
+    size, captions = len(split.image_ids), len(split.caption_ids)
+    early, plain, full = (np.empty((size, captions)) for _ in range(3))
+    for i in range(size):
+        for j in range(captions):
+            regions = split.images(np.array([i]))
+            image = model.embed_images(regions.features, regions.positions, regions.counts)
+            caption = model.embed_captions(*split.captions(np.array([j])))
+            vectors = model.image_vectors(image), model.caption_vectors(caption)
+            early[i, j] = (vectors[0] @ vectors[1].T).item()
+            plain[i, j] = model.score(image, caption).item()
+            full[i, j] = model.score_selected(image, caption, torch.zeros(1, 1).long()).item()
+    if not model.use_recurrence:
+        return plain
+    kept = early.argsort(0).argsort(0) >= size - shortlist
+    return np.where(kept, full, plain - 2)
+
+
+@pytest.mark.parametrize("shortlist", [1, 3, 7, 100])
+@pytest.mark.parametrize("sizes", [(64, 128, 2048), (3, 2, 5), (1, 1, 1)])
+def test_equals_single_pairs_in_any_blocks(model, monkeypatch, shortlist, sizes):
+    for name, size in zip(("CAPTIONS", "IMAGES", "PAIRS"), sizes, strict=True):
+        monkeypatch.setattr(scoring, name, size)
+    split = toy_split()
+    result = scoring.score_selecting(model, split, CPU, shortlist)
+    with torch.no_grad():
+        expected = slow_scores(model, split, shortlist)
+    np.testing.assert_allclose(result.scores, expected, rtol=0, atol=1e-5)
+    assert ((result.scores >= -1).sum(0) == min(shortlist, 7)).all()
+    np.testing.assert_allclose(np.linalg.norm(result.image_embeddings, axis=1), 1, atol=1e-5)
+
+
+def test_nothing_is_selected_without_recurrence(model):
+    model.enter_phase("matching")
+    result = scoring.score_selecting(model, toy_split(), CPU, 2)
+    with torch.no_grad():
+        expected = slow_scores(model, toy_split(), 2)
+    np.testing.assert_allclose(result.scores, expected, rtol=0, atol=1e-5)
+    assert scoring.selection_attributes(model, 2, 7) == {"recurrent_images": 0, "shifted_by": 0.0}
+
+
+def test_what_is_stated_beside_the_metrics(model):
+    assert scoring.selection_attributes(model, 2, 7) == {"recurrent_images": 2, "shifted_by": 2.0}
+    assert scoring.selection_attributes(model, 9, 7) == {"recurrent_images": 7, "shifted_by": 0.0}
+
+
+def test_empty_shortlist(model):
+    with pytest.raises(ValueError, match="shortlist 0: at least 1"):
+        scoring.score_selecting(model, toy_split(), CPU, 0)
+
+
+def test_scores_without_the_training_mode(model):
+    for mode in (True, False):
+        model.train(mode)
+        scoring.score_selecting(model, toy_split(), CPU, 2)
+        assert model.training == mode

@@ -1,0 +1,180 @@
+"""Pseudo classes: which class an image gets, and a file that gives back what was written."""
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from models.dual_path.classes import (
+    PseudoClasses,
+    by_group,
+    read_pseudo_classes,
+    write_pseudo_classes,
+)
+from models.dual_path.clusters import by_cluster
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.statistics.kmeans import kmeans
+from pipeline.storage.features import FeatureFile, write_features
+from pipeline.storage.groups import write_groups
+
+SETTINGS = {"initialisation": "kmeans++", "iterations": 20, "tolerance": 0.0, "seed": 0}
+CPU = torch.device("cpu")
+
+
+def images(groups):
+    names = [f"i{number}" for number in range(len(groups))]
+    return pd.DataFrame({"image_id": names, "group": groups})
+
+
+def features(folder, values, ids=None):
+    """A feature file with a row more than there are images, in another order."""
+    ids = [f"i{number}" for number in range(len(values))] if ids is None else ids
+    rows = np.concatenate([np.full_like(values[:1], 9), values[::-1]])
+    write_features(folder / "image.h5", ["other", *ids[::-1]], {"features": rows}, {"model": "m"})
+    return FeatureFile(folder / "image.h5")
+
+
+def cluster(folder, values, k, **changes):
+    file = features(folder, values)
+    return by_cluster(images(["g"] * len(values)), file, k, **SETTINGS | changes, device=CPU)
+
+
+def three_places(count=30):
+    places = np.array([[0, 0], [50, 1], [3, 70]], np.float16)
+    return places[np.arange(count) % 3]
+
+
+def test_a_class_per_group_in_the_order_of_the_table():
+    found = by_group(images(["b", "a", "b", "c", "a"]))
+    assert found.classes.tolist() == [0, 1, 0, 2, 1]
+    assert found.sizes.tolist() == [2, 2, 1]
+    assert len(found) == 3
+
+
+def test_a_class_per_cluster(tmp_path):
+    values = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float16)
+    found = cluster(tmp_path, values, 6, seed=5)
+    expected = kmeans(torch.from_numpy(values), 6, "kmeans++", 20, 0.0, 5)
+    assert found.classes.tolist() == expected.labels.tolist()
+    np.testing.assert_array_equal(found.centres, expected.centres)
+    assert found.inertia == expected.inertia
+    assert found.attributes["inertia"] == expected.inertia[-1]
+    assert found.attributes["clusters"] == 6
+
+
+def test_empty_clusters_are_no_classes(tmp_path):
+    found = cluster(tmp_path, three_places(), 5)
+    assert found.sizes.tolist() == [10, 10, 10]
+    assert found.centres.shape == (3, 2)
+    distances = np.abs(three_places()[:, None] - found.centres[None]).sum(2)
+    assert found.classes.tolist() == distances.argmin(1).tolist()
+    ended = found.attributes
+    assert (ended["clusters"], ended["empty"], ended["distinct_vectors"]) == (5, 2, 3)
+
+
+@pytest.mark.parametrize("kind", ["groups", "clusters"])
+def test_what_was_written_is_read(tmp_path, kind):
+    if kind == "groups":
+        found = by_group(images(["ä", "b", "ä"]))
+    else:
+        found = cluster(tmp_path, three_places(), 2)
+    write_pseudo_classes(tmp_path / "p.h5", found, {"params": "{}"})
+    again = read_pseudo_classes(tmp_path / "p.h5")
+    assert again.image_ids == found.image_ids
+    np.testing.assert_array_equal(again.classes, found.classes)
+    np.testing.assert_array_equal(again.sizes, found.sizes)
+    assert list(again.inertia) == list(found.inertia)
+    if kind == "clusters":
+        np.testing.assert_array_equal(again.centres, found.centres)
+    else:
+        assert again.centres is None
+    assert dict(again.attributes) == {**found.attributes, "params": "{}", "schema_version": 1}
+
+
+def test_the_same_bytes_again(tmp_path):
+    for name in ("a.h5", "b.h5"):
+        write_pseudo_classes(tmp_path / name, cluster(tmp_path, three_places(), 3), {})
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_classes_by_id():
+    found = by_group(images(["b", "a", "c"]))
+    assert found.of(["i2", "i0", "i2"]).tolist() == [2, 0, 2]
+    assert found.of([]).dtype == np.int64
+    with pytest.raises(WorkbenchError, match="no pseudo class for i9, x; there are 3 images"):
+        found.of(["i0", "i9", "x"])
+
+
+def test_more_clusters_than_images(tmp_path):
+    words = r"pseudo_classes.k = 31, but there are 30 training images\nset it to 30 or less"
+    with pytest.raises(WorkbenchError, match=words):
+        cluster(tmp_path, three_places(), 31)
+
+
+def test_images_without_features(tmp_path):
+    file = features(tmp_path, three_places(3))
+    with pytest.raises(WorkbenchError, match=r"image.h5: no row for i3; it has 4 ids"):
+        by_cluster(images(["g"] * 4), file, 2, **SETTINGS, device=CPU)
+
+
+def test_features_of_regions(tmp_path):
+    with pytest.raises(WorkbenchError, match=r"shape \(5, 2, 2\); K-means takes one vector per"):
+        cluster(tmp_path, np.ones((4, 2, 2), np.float16), 2)
+
+
+def test_flipped_features_are_noticed(tmp_path):
+    file = features(tmp_path, three_places())
+    place = file.layouts["features"].offset + 9
+    content = bytearray(file.path.read_bytes())
+    content[place] ^= 1
+    file.path.write_bytes(content)
+    with pytest.raises(WorkbenchError, match="'features' do not match their sha256"):
+        by_cluster(images(["g"] * 30), file, 2, **SETTINGS, device=CPU)
+
+
+def test_a_flipped_class_is_noticed(tmp_path):
+    write_pseudo_classes(tmp_path / "p.h5", by_group(images(list("abcd"))), {})
+    with h5py.File(tmp_path / "p.h5", "r+") as file:
+        file["images/classes"][0] = 2
+    with pytest.raises(WorkbenchError, match="do not match their sha256"):
+        read_pseudo_classes(tmp_path / "p.h5")
+
+
+def written(path, ids=("a", "b", "c"), classes=(0, 1, 0), sizes=(2, 1), **more):
+    rows = {"ids": list(ids), "classes": np.array(classes, np.int64)}
+    per_class = {"sizes": np.array(sizes, np.int64), **more}
+    groups = {"images": rows, "classes": per_class}
+    write_groups(path, groups | {"iterations": {"inertia": np.zeros(1)}}, {"source": "kmeans"})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"classes": (0, 1)}, "3 ids, classes of shape"),
+        ({"classes": (0.0, 1.0, 0.0), "sizes": (1, 2)}, "sizes that are not those"),
+        ({"classes": (0, 2, 0)}, "classes 0 to 2, sizes of 2"),
+        ({"classes": (0, -1, 0)}, "classes -1 to 0"),
+        ({"classes": (0, 1 << 60, 0)}, "classes 0 to 1152921504606846976"),
+        ({"sizes": (2, 1, 0)}, "sizes that are not those"),
+        ({"ids": ("a", "b", "a")}, "some ids occur more than once"),
+        ({"centres": np.zeros((3, 4), np.float32)}, r"centres of shape \(3, 4\) for 2 classes"),
+    ],
+)
+def test_files_that_contradict_themselves(tmp_path, change, words):
+    written(tmp_path / "p.h5", **change)
+    with pytest.raises(WorkbenchError, match=words):
+        read_pseudo_classes(tmp_path / "p.h5")
+
+
+def test_a_file_of_something_else(tmp_path):
+    write_groups(tmp_path / "p.h5", {"val": {"ids": ["a"]}}, {"model": "vse"})
+    with pytest.raises(WorkbenchError, match="no pseudo classes: it has no group classes, images"):
+        read_pseudo_classes(tmp_path / "p.h5")
+
+
+def test_a_consistent_file_made_elsewhere(tmp_path):
+    written(tmp_path / "p.h5", centres=np.zeros((2, 4), np.float32))
+    found = read_pseudo_classes(tmp_path / "p.h5")
+    assert isinstance(found, PseudoClasses)
+    assert found.of(["b"]).tolist() == [1]

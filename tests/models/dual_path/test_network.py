@@ -1,0 +1,191 @@
+"""The dual path: one vector from features and from pixels, and parts that stay as they are."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional
+
+from models.backbone.inference import accelerate
+from models.backbone.network import classifier, cut
+from models.backbone.preprocessing import preprocessing_of
+from models.dual_path.network import PARTS, DualPath
+from pipeline.storage.checkpoint import Description, read_checkpoint, write_checkpoint
+
+SIZES = {
+    "image_dim": 384,
+    "vocabulary_size": 11,
+    "word_dim": 6,
+    "text_cnn": "resnet18",
+    "text_width": 2,
+    "hidden": 10,
+    "dim": 8,
+}
+
+
+def image_cnn():
+    """ResNet-18 up to layer2, the maps of two layers pooled both ways."""
+    return cut(classifier("resnet18", 0), ["layer1", "layer2"], "mean_max", 32)[0]
+
+
+def network(seed=0, **options):
+    torch.manual_seed(seed)
+    return DualPath(**SIZES, image_cnn=image_cnn(), **options)
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    return (
+        torch.randint(0, 256, (6, 3, 32, 32), generator=generator, dtype=torch.uint8),
+        torch.randint(0, 11, (6, 8), generator=generator),
+    )
+
+
+def step(model, batch, lr=0.1):
+    """One step on all weights with momentum and decay, as training takes it."""
+    optimiser = torch.optim.SGD(model.parameters(), lr, momentum=0.9, weight_decay=0.1)
+    for _ in range(2):
+        optimiser.zero_grad()
+        images, captions = model(*batch)
+        (images * captions).sum().backward()
+        optimiser.step()
+
+
+def test_cached_features_and_pixels_give_the_same_embeddings(batch):
+    """Features as the extraction stage computes them, batch norms folded, normalised there."""
+    model = network(flip=False).eval()
+    model.standardise_images(torch.rand(384), torch.rand(384) + 0.5)
+    forward = accelerate(image_cnn(), torch.device("cpu"), "fp32", False, 6, 32)
+    view = next(preprocessing_of("resnet18", 32, "center").inputs(batch[0][:, None]))
+    cached = model.embed_images(forward(view).clone())
+    torch.testing.assert_close(model.embed_images(batch[0]), cached, rtol=0, atol=2e-6)
+
+
+def test_they_are_the_same_in_training_with_a_frozen_image_cnn(batch):
+    """Stage I on cached features is stage I on pixels; dropout draws the same."""
+    losses = []
+    for cached in (False, True):
+        model = network(dropout=0.5)
+        model.trainable(["text", "words", "image_head"])
+        images = model.image_features(batch[0]) if cached else batch[0]
+        torch.manual_seed(3)
+        step(model, (images, batch[1]))
+        losses.append(torch.cat([value.flatten() for value in model.state_dict().values()]))
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-5)
+
+
+def test_embeddings_are_unit_rows_of_the_vectors(batch):
+    model = network(flip=False).eval()
+    images, captions = model(*batch)
+    assert images.shape == captions.shape == (6, 8)
+    pairs = ((images, model.embed_images(batch[0])), (captions, model.embed_captions(batch[1])))
+    for vectors, embedded in pairs:
+        torch.testing.assert_close(embedded, functional.normalize(vectors), rtol=0, atol=1e-6)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model.embed_images(batch[0]).dtype == torch.float32
+
+
+def test_evaluation_averages_the_mirror_image_and_training_does_not(batch):
+    pixels = batch[0]
+    model = network(dropout=0.0)
+    plain, mirrored = (model.train().image_vectors(images) for images in (pixels, pixels.flip(-1)))
+    assert not torch.allclose(plain, mirrored, atol=1e-3)
+    model.flip = False
+    model.eval()
+    mean = (model.image_vectors(pixels) + model.image_vectors(pixels.flip(-1))) / 2
+    model.flip = True
+    torch.testing.assert_close(model.image_vectors(pixels), mean)
+    torch.testing.assert_close(model.image_vectors(pixels.flip(-1)), mean)
+
+
+def part_of(name):
+    if name.startswith("text.words"):
+        return "words"
+    return "text" if name.startswith("text") else name.split(".")[0]
+
+
+def test_every_weight_learns_from_pixels(batch):
+    model = network(dropout=0.0).train()
+    step(model, batch)
+    for name, value in model.named_parameters():
+        assert value.grad is not None, name
+        assert value.grad.any(), name
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_frozen_part_does_not_change(batch, part):
+    """Neither weights nor the statistics of batch norms, whatever train() is called."""
+    model = network()
+    model.trainable(set(PARTS) - {part})
+    model.train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    step(model, batch)
+    changed = {
+        part_of(name)
+        for name, value in model.state_dict().items()
+        if not torch.equal(value, before[name])
+    }
+    assert changed == set(PARTS) - {part}
+
+
+def test_freezing_may_be_undone(batch):
+    model = network().train()
+    model.trainable(["text"])
+    assert not model.image_cnn.training
+    assert model.text_head.training
+    model.trainable(PARTS)
+    assert model.image_cnn.training
+    assert all(value.requires_grad for value in model.parameters())
+    model.eval()
+    model.trainable(["text"])
+    assert not model.text.blocks.training
+
+
+def test_a_checkpoint_gives_the_same_network(batch, tmp_path):
+    model = network().eval()
+    numbers = {name: value for name, value in SIZES.items() if name != "text_cnn"}
+    description = Description(
+        model="dual_path", architecture=numbers, params={}, inputs={}, epoch=1, val_rsum=0.0
+    )
+    write_checkpoint(tmp_path / "dual.safetensors", model.state_dict(), description)
+    checkpoint = read_checkpoint(tmp_path / "dual.safetensors", "dual_path")
+
+    def kind(**sizes):
+        return DualPath(**sizes, text_cnn="resnet18", image_cnn=image_cnn())
+
+    rebuilt = checkpoint.build(kind)
+    torch.testing.assert_close(rebuilt.embed_images(batch[0]), model.embed_images(batch[0]))
+    torch.testing.assert_close(rebuilt.embed_captions(batch[1]), model.embed_captions(batch[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "width"),
+    [
+        ("resnet18", "pool5", 512),
+        ("resnet50", "pool5", 2048),
+        ("resnet152", "pool5", 2048),
+        ("vgg16", "fc7", 4096),
+        ("vgg19", "fc7", 4096),
+        ("vgg19", "pool5", 512),
+    ],
+)
+def test_the_image_networks_of_the_papers(name, layer, width):
+    """Their shapes, without memory, in training mode and with gradients for every weight."""
+    with torch.device("meta"):
+        backbone, found = cut(classifier(name, 0), [layer], "mean", 224)
+        make = partial(DualPath, found, 20, 300, "resnet50", 64, 2048, 2048, image_cnn=backbone)
+        model = make().train()
+        images = torch.zeros(2, 3, 224, 224, dtype=torch.uint8)
+        vectors = model(images, torch.zeros(2, 32, dtype=torch.int64))
+    assert (found, vectors[0].shape, vectors[1].shape) == (width, (2, 2048), (2, 2048))
+    (vectors[0] * vectors[1]).sum().backward()
+    assert all(value.grad is not None for value in model.parameters())
+
+
+def test_what_cannot_be_done_is_said(batch):
+    model = DualPath(**SIZES)
+    with pytest.raises(ValueError, match="no image CNN"):
+        model.embed_images(batch[0])
+    with pytest.raises(ValueError, match="part 'image': allowed are text, words"):
+        model.trainable(["image"])

@@ -1,0 +1,96 @@
+"""Captions in slots: what is dropped, clipped and shifted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from models.dual_path.slots import SlotRows, encode_slots
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.runtime.errors import WorkbenchError
+
+CAPTIONS = st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=9), min_size=1, max_size=12)
+
+
+@given(CAPTIONS, st.integers(1, 12), st.integers(0, 99))
+@settings(max_examples=100, deadline=None)
+def test_slots_hold_the_first_words_in_their_order(captions, slots, seed):
+    source = SlotRows(captions, slots)
+    rows = np.random.default_rng(seed).permutation(len(captions))
+    clipped = [captions[row][:slots] for row in rows]
+    (fixed,) = source(rows)
+    assert fixed.tolist() == [words + [0] * (slots - len(words)) for words in clipped]
+    (shifted,) = source.augmented(rows, np.random.default_rng(seed))
+    assert shifted.shape == fixed.shape
+    for words, row in zip(clipped, shifted.tolist(), strict=True):
+        start = next(slot for slot, word in enumerate(row) if word)
+        assert row == [0] * start + words + [0] * (slots - start - len(words))
+    assert source.clipped == sum(len(words) > slots for words in captions)
+
+
+def test_every_shift_is_equally_likely():
+    source = SlotRows([[7, 7, 7], [5]], 8)
+    rows = np.repeat([0, 1], 6000)
+    (shifted,) = source.augmented(rows, np.random.default_rng(0))
+    starts = (shifted != 0).int().argmax(1).numpy()
+    for row, possible in ((0, 6), (1, 8)):
+        counts = np.bincount(starts[rows == row], minlength=possible)
+        assert len(counts) == possible
+        assert chisquare(counts).pvalue > 0.01
+
+
+def test_left_alignment_draws_nothing():
+    source = SlotRows([[7, 8], [5]], 4, "left")
+    generator = np.random.default_rng(0)
+    (aligned,) = source.augmented(np.array([1, 0]), generator)
+    assert aligned.tolist() == [[5, 0, 0, 0], [7, 8, 0, 0]]
+    assert generator.random() == np.random.default_rng(0).random()
+
+
+def test_shifts_follow_from_the_generator_alone():
+    source = SlotRows([[1, 2, 3]] * 50, 32)
+    rows = np.arange(50)
+    shifts = []
+    for seed in (1, 1, 2):
+        np.random.seed(seed + len(shifts))  # noqa: NPY002
+        shifts.append(source.augmented(rows, np.random.default_rng(seed))[0].tolist())
+    assert shifts[0] == shifts[1]
+    assert shifts[0] != shifts[2]
+
+
+def vocabulary(markers=False):
+    first = ("<pad>", "<unk>", "<start>", "<end>")[: 4 if markers else 2]
+    return Vocabulary((*first, "red", "blue"), (0,) * (len(first) + 2), markers)
+
+
+def table(*captions):
+    names = [f"c{number}" for number in range(len(captions))]
+    return pd.DataFrame({"caption_id": names, "tokens": list(captions)})
+
+
+def test_unknown_words_are_dropped_before_clipping_and_counted():
+    captions = table(["odd", "red", "odd", "blue"], ["blue", "red", "red"], ["red"])
+    source = encode_slots(vocabulary(), captions, 2)
+    assert source(np.arange(3))[0].tolist() == [[2, 3], [3, 2], [2, 0]]
+    assert (source.clipped, source.dropped) == (1, 2)
+
+
+def test_sentence_markers_are_words_of_the_caption():
+    source = encode_slots(vocabulary(markers=True), table(["odd", "red"]), 5)
+    assert source(np.array([0]))[0].tolist() == [[2, 4, 3, 0, 0]]
+
+
+@pytest.mark.parametrize("markers", [False, True])
+def test_captions_of_which_nothing_is_left_are_named(markers):
+    captions = table(["red"], ["odd"], [], ["blue", "odd"])
+    with pytest.raises(WorkbenchError, match="2 captions have no word of the vocabulary: c1, c2"):
+        encode_slots(vocabulary(markers), captions, 4)
+
+
+def test_impossible_settings():
+    with pytest.raises(WorkbenchError, match="'right': allowed are shift, left"):
+        SlotRows([[1]], 4, "right")
+    with pytest.raises(WorkbenchError, match="0 slots: at least 1"):
+        SlotRows([[1]], 0)

@@ -1,0 +1,164 @@
+"""SCAN against its equations pair by pair, and against itself one pair at a time."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from models.losses.ranking import RankingLoss
+from models.scan.network import DIRECTIONS, POOLINGS, SCAN
+
+CASES = [(direction, pooling) for direction in DIRECTIONS for pooling in POOLINGS]
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    return (
+        torch.rand(6, 5, 9, generator=generator),
+        torch.rand(6, 5, 4, generator=generator),
+        torch.tensor([5, 1, 3, 2, 5, 4]),
+        torch.randint(1, 20, (6, 4), generator=generator),
+        torch.tensor([4, 1, 3, 2, 4, 4]),
+    )
+
+
+def build(direction="t2i", pooling="mean", **settings):
+    torch.manual_seed(0)
+    return SCAN(9, 20, 7, 8, direction, pooling, **settings)
+
+
+def literal_score(regions, words, direction, pooling, temperature, lse):
+    """Lee et al. 2018, eq. 1-10, of regions (R, K) and words (T, K), with attended vectors.
+
+    As in their code every region and word is brought to unit length first.
+    """
+    regions, words = functional.normalize(regions, dim=1), functional.normalize(words, dim=1)
+    queries, contexts = (words, regions) if direction == "t2i" else (regions, words)
+    cosines = functional.cosine_similarity(queries[:, None], contexts[None], dim=2).relu()
+    affinity = cosines / cosines.square().sum(0, keepdim=True).clamp_min(1e-16).sqrt()
+    attended = torch.softmax(temperature * affinity, 1) @ contexts
+    relevance = functional.cosine_similarity(queries, attended, dim=1)
+    if pooling == "mean":
+        return relevance.mean()
+    return (lse * relevance).exp().sum().log() / lse
+
+
+@pytest.mark.parametrize(("direction", "pooling"), CASES)
+def test_equals_the_equations(batch, direction, pooling):
+    model = build(direction, pooling, temperature=5.0, lse=3.0)
+    features, positions, counts, tokens, lengths = batch
+    found = model(*batch)
+    assert found.shape == (6, 6)
+    words, regions = model.text(tokens, lengths), model.regions(features, positions)
+    for image in range(6):
+        for caption in range(6):
+            expected = literal_score(
+                regions[image, : counts[image]],
+                words[caption, : lengths[caption]],
+                direction,
+                pooling,
+                5.0,
+                3.0,
+            )
+            torch.testing.assert_close(found[image, caption], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("direction", "pooling"), CASES)
+def test_a_pair_does_not_depend_on_the_others(batch, direction, pooling):
+    model = build(direction, pooling)
+    found = model(*batch)
+    for image in range(6):
+        for caption in range(6):
+            pair = [values[[image]] for values in batch[:3]]
+            one = model(*pair, *(values[[caption]] for values in batch[3:]))
+            torch.testing.assert_close(one[0, 0], found[image, caption], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("direction", "pooling"), CASES)
+def test_padding_is_never_read(batch, direction, pooling):
+    model = build(direction, pooling, position_gate=True)
+    features, positions, counts, tokens, lengths = batch
+    plain = model(*batch)
+    wide = functional.pad(features, (0, 0, 0, 2)), functional.pad(positions, (0, 0, 0, 2))
+    beyond = torch.arange(7) >= counts[:, None]
+    for values in wide:
+        values[beyond] = 1e4
+    found = model(*wide, counts, functional.pad(tokens, (0, 3), value=7), lengths)
+    torch.testing.assert_close(found, plain, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("direction", "pooling"), CASES)
+def test_every_weight_learns(batch, direction, pooling):
+    model = build(direction, pooling, position_gate=True)
+    RankingLoss("max_margin", 0.2)(model(*batch), torch.arange(6)).backward()
+    for name, value in model.named_parameters():
+        assert value.grad is not None, name
+        assert value.grad.isfinite().all(), name
+        assert value.grad.any(), name
+
+
+@pytest.mark.parametrize(("direction", "pooling"), CASES)
+def test_an_image_without_regions_is_similar_to_nothing(batch, direction, pooling):
+    model = build(direction, pooling)
+    features, positions, counts, tokens, lengths = batch
+    counts = counts.clone()
+    counts[2] = 0
+    scores = model(features, positions, counts, tokens, lengths)
+    if (direction, pooling) != ("t2i", "lse"):  # there each word adds exp(0)
+        assert not scores[2].any()
+    scores.sum().backward()
+    assert all(value.grad.isfinite().all() for value in model.parameters())
+
+
+def test_embeddings_are_unit_vectors_and_zeros(batch):
+    model = build()
+    features, positions, counts, tokens, lengths = batch
+    pairs = (
+        (model.embed_images(features, positions, counts), counts),
+        (model.embed_captions(tokens, lengths), lengths),
+    )
+    for vectors, sizes in pairs:
+        present = torch.arange(vectors.shape[1]) < sizes[:, None]
+        torch.testing.assert_close(vectors.norm(dim=2), present.float())
+
+
+def test_scores_are_float32_inside_autocast(batch):
+    model = build()
+    exact = model(*batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = model(*batch)
+    assert scores.dtype == torch.float32
+    torch.testing.assert_close(scores, exact, rtol=0, atol=0.03)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_attention_of_a_pair(batch, direction):
+    """Words before regions in either direction; what attends sums to 1 over what it attends to."""
+    model = build(direction)
+    features, positions, counts, tokens, lengths = batch
+    regions, words = (
+        model.embed_images(features, positions, counts),
+        model.embed_captions(tokens, lengths),
+    )
+    weights = model.attention(regions, counts, words, lengths)
+    assert weights.shape == (6, 6, 4, 5)
+    for image in range(6):
+        for caption in range(6):
+            pair = weights[image, caption, : lengths[caption], : counts[image]]
+            sums = pair.sum(1 if direction == "t2i" else 0)
+            torch.testing.assert_close(sums, torch.ones_like(sums))
+            torch.testing.assert_close(weights[image, caption].sum(), sums.sum())
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="direction 'up': allowed are t2i, i2t"):
+        build("up")
+    with pytest.raises(ValueError, match="pooling 'max': allowed are mean, lse"):
+        build("t2i", "max")
+
+
+def test_words_from_a_matrix():
+    model = build()
+    matrix = torch.rand(20, 7)
+    model.initialise_words(matrix)
+    assert torch.equal(model.text.words.weight[1:], matrix[1:])

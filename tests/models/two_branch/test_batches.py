@@ -1,0 +1,170 @@
+"""The sampler of the two-branch network against counting by hand."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.two_branch.batches import Members, NeighbourBatches
+from pipeline.inputs.batches import Split
+from pipeline.runtime.errors import WorkbenchError
+
+
+def numbered(described, groups):
+    """A split whose image i is the vector [i], and whose caption j is [j] with length 1."""
+    described = np.asarray(described)
+    return Split(
+        [f"i{i}" for i in range(len(groups))],
+        list(groups),
+        [f"c{j}" for j in range(len(described))],
+        described,
+        lambda rows: torch.from_numpy(rows)[:, None].float(),
+        lambda rows: (torch.from_numpy(rows)[:, None], torch.ones(len(rows), dtype=torch.int64)),
+    )
+
+
+def content(batch):
+    """Rows of the images and of the captions of a batch."""
+    return [int(i) for i in batch.images[:, 0]], batch.captions[0][:, 0].tolist()
+
+
+@st.composite
+def corpora(draw):
+    """Groups of images (some without captions) and which image each caption describes."""
+    groups = draw(st.lists(st.sampled_from("abcde"), min_size=2, max_size=8))
+    described = draw(st.lists(st.integers(0, len(groups) - 1), min_size=2, max_size=30))
+    if len({groups[image] for image in described}) < 2:
+        described[0], described[-1] = 0, 1
+        groups[0], groups[1] = "a", "b"
+    return described, groups
+
+
+@given(
+    corpus=corpora(),
+    size=st.integers(1, 9),
+    seed=st.integers(0, 99),
+    extra_captions=st.integers(0, 2),
+    extra_images=st.integers(0, 2),
+)
+@settings(max_examples=200, deadline=None)
+def test_batches_are_what_they_promise(corpus, size, seed, extra_captions, extra_images):
+    described, groups = corpus
+    group_of = [groups[image] for image in described]
+    batches = NeighbourBatches(numbered(*corpus), size, seed, extra_captions, extra_images)
+    seeds_seen, produced = [], list(batches.epoch(3))
+    for step, batch in enumerate(produced):
+        images, captions = content(batch)
+        assert len(batch) == len(captions) == len(set(captions))
+        assert len(images) == len(set(images))
+        seeds = captions[: min(size, len(described) - step * size)]
+        seeds_seen += seeds
+        if len({group_of[caption] for caption in seeds}) == 1:  # one of another group is added
+            seeds = captions[: len(seeds) + 1]
+        seed_images = {described[caption] for caption in seeds}
+        assert seed_images <= set(images)
+        assert len({groups[image] for image in seed_images}) >= 2
+        images_of = Counter(groups[image] for image in seed_images)
+        captions_of = Counter(group_of[caption] for caption in seeds)
+        assert Counter(groups[image] for image in images) == {
+            group: min(groups.count(group), count + extra_images)
+            for group, count in images_of.items()
+        }
+        assert Counter(group_of[caption] for caption in captions) == {
+            group: min(group_of.count(group), count + extra_captions * images_of[group])
+            for group, count in captions_of.items()
+        }
+        same = batch.image_groups[:, None] == batch.caption_groups[None]
+        assert same.tolist() == [[groups[i] == group_of[c] for c in captions] for i in images]
+    assert len(produced) == batches.steps
+    assert len(seeds_seen) == len(set(seeds_seen))
+    alone = size > 1 and len(described) % size == 1
+    assert len(seeds_seen) == len(described) - alone
+
+
+@given(corpus=corpora(), size=st.integers(1, 9), first=st.integers(0, 40))
+@settings(max_examples=50, deadline=None)
+def test_an_interrupted_epoch_continues_with_the_same_batches(corpus, size, first):
+    whole = NeighbourBatches(numbered(*corpus), size, 1).epoch(2)
+    rest = NeighbourBatches(numbered(*corpus), size, 1).epoch(2, first)
+    assert list(map(content, rest)) == list(map(content, whole))[first:]
+
+
+def test_draws_follow_from_seed_and_epoch_alone():
+    split = numbered(np.repeat(np.arange(20), 5), [f"g{i}" for i in range(20)])
+
+    def drawn(seed, epoch):
+        return list(map(content, NeighbourBatches(split, 7, seed).epoch(epoch)))
+
+    np.random.seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
+    first = drawn(1, 2)
+    np.random.seed(9)  # noqa: NPY002
+    torch.manual_seed(9)
+    assert drawn(1, 2) == first
+    assert drawn(1, 3) != first
+    assert drawn(2, 2) != first
+
+
+def test_images_with_a_single_caption_bring_none():
+    batches = NeighbourBatches(numbered(range(6), "abcdef"), 3, 0)
+    for batch in batches.epoch(0):
+        assert len(batch) == len(batch.images) == 3
+
+
+def test_a_batch_of_the_paper_has_one_more_caption_per_image():
+    """Section 2.2, five captions per image: each image has one more than was sampled, if it can."""
+    batches = NeighbourBatches(numbered(np.repeat(np.arange(40), 5), [*map(str, range(40))]), 20, 0)
+    for batch in batches.epoch(0):
+        images, captions = content(batch)
+        sampled = Counter(caption // 5 for caption in captions[:20])
+        present = Counter(caption // 5 for caption in captions)
+        assert sampled.keys() == set(images)
+        assert present == {image: min(count + 1, 5) for image, count in sampled.items()}
+
+
+def test_several_images_of_a_person_come_together():
+    """Groups of three images with two captions each, as in many-to-many data."""
+    groups = np.repeat(list("abcd"), 3)
+    split = numbered(np.repeat(np.arange(12), 2), groups.tolist())
+    for batch in NeighbourBatches(split, 2, 5).epoch(0):
+        images, _ = content(batch)
+        present = Counter(groups[images].tolist())
+        assert len(present) == 2
+        assert min(present.values()) >= 2
+
+
+def test_members_are_drawn_evenly_and_never_when_taken():
+    members = Members(np.array([0, 1, 0, 0, 1, 0, 2, 0]), 3)
+    rng = np.random.default_rng(0)
+    counts = Counter()
+    for _ in range(2000):
+        rows = members.draw(np.array([0, 2]), np.array([2, 1]), np.array([2, 6]), rng)
+        assert len(set(rows.tolist())) == 2
+        counts.update(rows.tolist())
+    assert counts.keys() == {0, 3, 5, 7}
+    assert all(abs(count - 1000) < 100 for count in counts.values())  # 4.5 standard deviations
+
+
+def test_only_what_the_model_computes_with_is_moved():
+    batch = next(NeighbourBatches(numbered([0, 0, 1], "ab"), 3, 0).epoch(0))
+    moved = batch.to(torch.device("meta"))
+    assert moved.images.is_meta
+    assert moved.image_groups.is_meta
+    assert moved.caption_groups.is_meta
+    assert [part.is_meta for part in moved.captions] == [True, False]
+    assert len(moved) == len(batch) == 3
+
+
+@pytest.mark.parametrize(
+    ("described", "groups", "message"),
+    [
+        ([0], "ab", "1 training captions: at least 2"),
+        ([0, 2, 0], "aba", r"all 3 training captions belong to one group \(a\)"),
+    ],
+)
+def test_nothing_to_tell_apart(described, groups, message):
+    with pytest.raises(WorkbenchError, match=message):
+        NeighbourBatches(numbered(described, groups), 4, 0)

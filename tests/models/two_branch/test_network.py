@@ -1,0 +1,190 @@
+"""The two-branch network against its layers written out, and what it does with odd rows."""
+
+import pytest
+import torch
+from sklearn.preprocessing import StandardScaler
+from torch.nn import functional
+
+from models.two_branch.loss import StructureLoss
+from models.two_branch.network import TwoBranch
+from pipeline.storage.checkpoint import Description, read_checkpoint, write_checkpoint
+
+LINEAR = {"hidden": 0}
+PLAIN = {"hidden": 12, "batch_norm": 0}
+FULL = {"hidden": 12}
+VARIANTS = pytest.mark.parametrize("sizes", [LINEAR, PLAIN, FULL], ids=["linear", "plain", "full"])
+
+
+def network(sizes, dropout=0.0):
+    torch.manual_seed(0)
+    return TwoBranch(9, 7, dim=5, dropout=dropout, **sizes)
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(6, 9, generator=generator), torch.randn(8, 7, generator=generator)
+
+
+def written_out(model, name, rows):
+    """Sections 2.1 and 3.1 in training mode, layer by layer."""
+    weights = {
+        key.removeprefix(f"{name}."): value
+        for key, value in model.state_dict().items()
+        if key.startswith(f"{name}.")
+    }
+    hidden = torch.relu(rows @ weights["0.weight"].T + weights["0.bias"])
+    last = hidden @ weights["3.weight"].T
+    centred = last - last.mean(0)
+    normal = centred / ((centred**2).mean(0) + 1e-5).sqrt()
+    scaled = normal * weights["4.weight"] + weights["4.bias"]
+    return scaled / scaled.norm(dim=1, keepdim=True)
+
+
+def test_equals_the_layers_written_out(batch):
+    model = network(FULL)
+    with torch.no_grad():  # so that no factor is 1 and no shift 0
+        for branch in (model.image_branch, model.sentence_branch):
+            branch[4].weight.uniform_(0.5, 2)
+            branch[4].bias.uniform_(-1, 1)
+    images, captions = model(*batch)
+    for name, found, rows in (
+        ("image_branch", images, batch[0]),
+        ("sentence_branch", captions, batch[1]),
+    ):
+        torch.testing.assert_close(found, written_out(model, name, rows), rtol=0, atol=1e-5)
+
+
+def test_linear_variant_is_one_layer_and_l2(batch):
+    """Section 3.2: only the first layers, immediately followed by L2 normalisation."""
+    model = network(LINEAR)
+    assert [type(layer).__name__ for layer in model.image_branch] == ["Linear"]
+    layer = model.sentence_branch[0]
+    expected = functional.normalize(batch[1] @ layer.weight.T + layer.bias, dim=1)
+    torch.testing.assert_close(model.embed_captions(batch[1]), expected)
+
+
+def test_sizes_of_the_paper():
+    """Section 3.1: 4096-d images and 6000-d Fisher vectors through [2048, 512]."""
+    with torch.device("meta"):
+        model = TwoBranch(4096, 6000, 2048, 512)
+    shapes = [tuple(p.shape) for p in model.parameters() if p.ndim == 2]
+    assert shapes == [(2048, 4096), (512, 2048), (2048, 6000), (512, 2048)]
+    assert [layer.p for layer in model.modules() if isinstance(layer, torch.nn.Dropout)] == [
+        0.5
+    ] * 2
+
+
+@VARIANTS
+def test_unit_rows_in_float32_also_inside_autocast(sizes, batch):
+    model = network(sizes)
+    exact = model(*batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        reduced = model(*batch)
+    for left, right in zip(exact, reduced, strict=True):
+        assert left.dtype == right.dtype == torch.float32
+        torch.testing.assert_close(left.norm(dim=1), torch.ones(len(left)))
+        torch.testing.assert_close(right.norm(dim=1), torch.ones(len(right)))
+        torch.testing.assert_close(left, right, rtol=0, atol=0.05)
+
+
+def test_dropout_acts_in_training_only(batch):
+    model = network(PLAIN, dropout=0.5)
+    assert not torch.equal(model.embed_images(batch[0]), model.embed_images(batch[0]))
+    model.eval()
+    assert torch.equal(model.embed_images(batch[0]), model.embed_images(batch[0]))
+
+
+@VARIANTS
+def test_embeddings_in_evaluation_do_not_depend_on_the_batch(sizes, batch):
+    model = network(sizes)
+    model(*batch)
+    model.eval()
+    alone = torch.cat([model.embed_images(row[None]) for row in batch[0]])
+    torch.testing.assert_close(model.embed_images(batch[0]), alone)
+
+
+def test_a_single_row_has_no_batch_norm_in_training(batch):
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        network(FULL)(batch[0][:1], batch[1])
+
+
+@VARIANTS
+def test_every_weight_learns(sizes, batch):
+    model = network(sizes)
+    loss = StructureLoss("sum_margin", 0.5, image_image=0.1)
+    loss(*model(*batch), torch.arange(6) % 3, torch.arange(8) % 3).backward()
+    for name, value in model.named_parameters():
+        assert value.grad is not None, name
+        assert value.grad.abs().max() > 1e-6, name
+
+
+@VARIANTS
+def test_a_sentence_without_known_words_still_has_a_direction(sizes, batch):
+    """Its vector is zero; an undefined direction would have a gradient of 1e12."""
+    model = network(sizes)
+    vectors = batch[1].clone()
+    vectors[3] = 0
+    images, captions = model(batch[0], vectors)
+    torch.testing.assert_close(captions[3].norm(), torch.ones(()))
+    StructureLoss("sum_margin", 0.5)(
+        images, captions, torch.arange(6) % 4, torch.arange(8) % 4
+    ).backward()
+    assert max(p.grad.abs().max() for p in model.parameters()) < 1e3
+
+
+def test_both_sides_can_be_standardised(batch):
+    """scikit-learn's StandardScaler before the same network."""
+    plain, scaled = network(PLAIN), network(PLAIN)
+    rows = [values * 30 + 4 for values in batch]
+    inputs = []
+    for values, fit in zip(
+        rows, (scaled.standardise_images, scaled.standardise_sentences), strict=True
+    ):
+        scaler = StandardScaler().fit(values.numpy())
+        fit(torch.from_numpy(scaler.mean_), torch.from_numpy(scaler.scale_))
+        inputs.append(torch.from_numpy(scaler.transform(values.numpy())))
+    for found, expected in zip(scaled(*rows), plain(*inputs), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+def test_the_first_layer_keeps_the_variance_through_the_relu():
+    torch.manual_seed(0)
+    model = TwoBranch(400, 300, 500, 8)
+    hidden = torch.relu(torch.randn(200, 400) @ model.image_branch[0].weight.T)
+    assert (hidden**2).mean().item() == pytest.approx(1, rel=0.1)
+
+
+@VARIANTS
+def test_rebuilt_from_a_checkpoint(sizes, batch, tmp_path):
+    model = network(sizes, dropout=0.3)
+    model.standardise_images(batch[0].mean(0), batch[0].std(0))
+    model(*batch)
+    model.eval()
+    architecture = {"image_dim": 9, "sentence_dim": 7, "dim": 5, **sizes}
+    description = Description(
+        model="two_branch", architecture=architecture, params={}, inputs={}, epoch=1, val_rsum=0.0
+    )
+    write_checkpoint(tmp_path / "weights", model.state_dict(), description)
+    again = read_checkpoint(tmp_path / "weights", "two_branch").build(TwoBranch)
+    for left, right in zip(model(*batch), again(*batch), strict=True):
+        assert torch.equal(left, right)
+
+
+@VARIANTS
+def test_learns_noisy_pairs(sizes):
+    """Captions are a linear view of their images; images 0 to 5 must find their own two."""
+    generator = torch.Generator().manual_seed(2)
+    images = torch.randn(6, 9, generator=generator)
+    captions = images.repeat(2, 1) @ torch.randn(9, 7, generator=generator)
+    captions += 0.1 * torch.randn(captions.shape, generator=generator)
+    image_groups, caption_groups = torch.arange(6), torch.arange(12) % 6
+    model, loss = network(sizes), StructureLoss("knn_margin", 0.1, k=3, reduction="mean")
+    optimiser = torch.optim.SGD(model.parameters(), 0.03, momentum=0.9)
+    for _ in range(150):
+        optimiser.zero_grad()
+        loss(*model(images, captions), image_groups, caption_groups).backward()
+        optimiser.step()
+    model.eval()
+    left, right = model(images, captions)
+    assert torch.equal((right @ left.T).argmax(1), caption_groups)

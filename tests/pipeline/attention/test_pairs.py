@@ -1,0 +1,209 @@
+"""Attention as plain numbers: the right pair, words and boxes; the file; which pairs are chosen."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.attention.pairs import (
+    EXAMPLES,
+    FAILURES,
+    PairAttention,
+    RankedPair,
+    choose_pairs,
+    read_attention,
+    record_attention,
+    write_attention,
+)
+from pipeline.attention.reader import AttentionReader, shown_words
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.batches import Split
+from pipeline.inputs.regions import RegionRows, open_regions
+from pipeline.inputs.sources import TokenRows
+from pipeline.regions.file import ImageRegions, packed
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.file import SplitScores
+from pipeline.storage.features import write_features
+from pipeline.storage.groups import write_groups
+
+COUNTS = [2, 4, 1]
+
+
+def region_split(folder):
+    """Three images of 40 x 20 with 2, 4 and 1 regions; four captions of 2, 1, 3 and 2 words."""
+    rng = np.random.default_rng(0)
+    found = []
+    for count in COUNTS:
+        corners = np.sort(rng.uniform(size=(count, 2, 2)), 1) * [40, 20]
+        boxes = corners.reshape(count, 4).astype(np.float32)
+        found.append(ImageRegions((40, 20), boxes, rng.normal(size=(count, 3)).astype(np.float32)))
+    write_features(folder / "r.h5", ["a", "b", "c"], packed(found, 4, 3), {"has_boxes": 1})
+    ids = ["c", "a", "b"]  # not in the order of the file
+    split = Split(
+        image_ids=ids,
+        image_groups=ids,
+        caption_ids=["x", "y", "z", "w"],
+        described=np.array([2, 0, 1, 2]),
+        images=RegionRows(open_regions(folder / "r.h5"), ids),
+        captions=TokenRows([[2, 3], [4], [2, 3, 4], [1, 2]]),
+    )
+    return split, dict(zip("abc", found, strict=True))
+
+
+def seen(features, positions, counts, tokens, lengths):
+    """A stand-in for a model's view: numbers that tell which inputs it was given."""
+    words, regions = int(lengths[0]), int(counts[0])
+    assert features.shape[0] == positions.shape[0] == tokens.shape[0] == 1
+    weights = tokens[0, :words, None] * features[0, :regions, 0]
+    return SimpleNamespace(
+        score=float(positions.sum()), weights=weights, word_weights=None, order=None
+    )
+
+
+def test_a_reader_gives_the_numbers_of_the_pair_that_is_asked_for(tmp_path):
+    split, regions = region_split(tmp_path)
+    words = [["red", "cat"], ["dog"], ["a", "b", "c"], ["(odd)", "red"]]
+    read = AttentionReader(seen, split, words, torch.device("cpu"))
+    found = read("b", "z")
+    assert (found.image_id, found.caption_id, found.words) == ("b", "z", ["a", "b", "c"])
+    assert found.size == (40, 20)
+    assert np.array_equal(found.boxes, regions["b"].boxes)
+    first = regions["b"].features[:, 0]
+    assert np.allclose(found.weights, np.outer([2, 3, 4], first))
+    assert read("c", "y").weights.shape == (1, 1)
+    assert [read.image_of(caption) for caption in "xyzw"] == ["b", "c", "a", "b"]
+    for call in (lambda: read("nobody", "z"), lambda: read("b", "nobody")):
+        with pytest.raises(WorkbenchError, match="'nobody': not in the split"):
+            call()
+
+
+@pytest.mark.parametrize("markers", [False, True])
+def test_words_are_shown_for_every_id_the_model_reads(markers):
+    tokens = ("<pad>", "<unk>", *(("<start>", "<end>") if markers else ()), "red", "cat")
+    vocabulary = Vocabulary(tokens, (0,) * len(tokens), markers)
+    said = ["red", "zebra", "cat", "<unk>"]
+    shown = shown_words(said, vocabulary)
+    assert len(shown) == len(vocabulary.encode(said))
+    inner = ["red", "(zebra)", "cat", "(<unk>)"]
+    assert shown == (["<start>", *inner, "<end>"] if markers else inner)
+
+
+def made_scores(images=8, captions=24, groups=None, signal=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    owners = np.arange(captions) % images
+    scores = rng.uniform(size=(images, captions)).astype(np.float32)
+    scores[owners, np.arange(captions)] += signal
+    ids = [f"i{n}" for n in range(images)]
+    return SplitScores(
+        scores, ids, [f"c{n}" for n in range(captions)], [ids[n] for n in owners], groups or ids
+    )
+
+
+def test_chosen_pairs_are_true_ones_and_the_hardest_wrong_ones():
+    scores = made_scores()
+    chosen = choose_pairs(scores, seed=5)
+    assert chosen == choose_pairs(scores, seed=5)
+    assert [c.caption_id for c in chosen] != [c.caption_id for c in choose_pairs(scores, seed=6)]
+    assert len(chosen) == 2 * (EXAMPLES + FAILURES)
+    assert len({c.caption_id for c in chosen}) == EXAMPLES + FAILURES
+    for true, wrong in zip(chosen[::2], chosen[1::2], strict=True):
+        column = scores.caption_ids.index(true.caption_id)
+        own = scores.scores[:, column]
+        row, other = (scores.image_ids.index(c.image_id) for c in (true, wrong))
+        assert scores.caption_image_ids[column] == true.image_id
+        assert (true.is_true, wrong.is_true) == (True, False)
+        assert true.place == 1 + (own > own[row]).sum()
+        assert wrong.place == 1 + (own > own[other]).sum()
+        assert own[other] == max(own[n] for n in range(len(own)) if n != row)
+    assert [c.place for c in chosen[-1:]] == [1]
+
+
+def test_a_wrong_image_is_of_another_group_and_there_may_be_no_failure():
+    groups = ["p", "q"] * 4
+    chosen = choose_pairs(made_scores(groups=groups), seed=0)
+    group = dict(zip([f"i{n}" for n in range(8)], groups, strict=True))
+    for true, wrong in zip(chosen[::2], chosen[1::2], strict=True):
+        assert group[true.image_id] != group[wrong.image_id]
+    assert len(choose_pairs(made_scores(signal=2), seed=0)) == 2 * EXAMPLES
+    assert len(choose_pairs(made_scores(images=1, captions=2), seed=0)) == 2
+    tied = made_scores()
+    tied.scores[:] = 0.5  # ties count against the model, as in the ranks
+    assert {(c.place, c.is_true) for c in choose_pairs(tied, 0)} == {(1, False), (8, True)}
+
+
+def made_pair(ordered=True, words=("red", "cat", "red"), regions=2, **changes):
+    rng = np.random.default_rng(1)
+    values = {
+        "image_id": "a",
+        "caption_id": "x",
+        "words": list(words),
+        "score": 0.25,
+        "weights": rng.uniform(size=(len(words), regions)).astype(np.float32),
+        "boxes": np.tile(np.array([4, 2, 20, 10], np.float32), (regions, 1)),
+        "size": (40, 20),
+        "word_weights": np.full(len(words), 0.25, np.float32) if ordered else None,
+        "order": np.arange(regions)[::-1].copy() if ordered else None,
+    }
+    return PairAttention(**(values | changes))
+
+
+@pytest.mark.parametrize("order", [False, True])
+@pytest.mark.parametrize("regions", [2, 0])
+def test_a_file_gives_back_what_was_written(tmp_path, order, regions):
+    pairs = [
+        RankedPair(made_pair(order, regions=regions), 3, False),
+        *[RankedPair(made_pair(order, ("a",)), n, True) for n in range(1, 12)],
+    ]
+    for name in ("one.h5", "two.h5"):
+        write_attention(tmp_path / name, pairs, {"model": "scan"})
+    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
+    found = read_attention(tmp_path / "one.h5")
+    assert [(p.place, p.is_true) for p in found] == [(p.place, p.is_true) for p in pairs]
+    for new, old in zip(found, pairs, strict=True):
+        for name, value in vars(old.attention).items():
+            again = getattr(new.attention, name)
+            assert np.array_equal(again, value) if value is not None else again is None, name
+
+
+def test_a_model_without_attention_has_a_file_without_pairs(tmp_path):
+    record_attention(tmp_path / "a.h5", None, made_scores(), 0, {"model": "vse"})
+    assert read_attention(tmp_path / "a.h5") == []
+    asked = []
+
+    def read(image, caption):
+        asked.append((image, caption))
+        return made_pair(image_id=image, caption_id=caption)
+
+    record_attention(tmp_path / "b.h5", read, made_scores(), 0, {"model": "scan"})
+    found = read_attention(tmp_path / "b.h5")
+    chosen = choose_pairs(made_scores(), 0)
+    assert asked == [(c.image_id, c.caption_id) for c in chosen]
+    assert [(p.place, p.is_true) for p in found] == [(c.place, c.is_true) for c in chosen]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"weights": np.zeros((3, 5), np.float32)}, r"weights of shape \(3, 5\)"),
+        ({"weights": np.full((3, 2), np.nan, np.float32)}, "weights are not finite"),
+        ({"boxes": np.zeros((2, 3), np.float32)}, "boxes of shape"),
+        ({"word_weights": np.zeros(2, np.float32)}, "word_weights of shape"),
+        ({"order": np.array([0, 0])}, "does not name every region once"),
+        ({"order": np.array([1, 2])}, "does not name every region once"),
+        ({"size": (0, 20)}, "an image of"),
+    ],
+)
+def test_files_whose_parts_do_not_fit_are_refused(tmp_path, changes, words):
+    pair = RankedPair(made_pair(**changes), 1, True)
+    write_attention(tmp_path / "a.h5", [pair], {"model": "scan"})
+    with pytest.raises(WorkbenchError, match=words):
+        read_attention(tmp_path / "a.h5")
+
+
+def test_files_of_another_kind_are_refused(tmp_path):
+    with pytest.raises(WorkbenchError, match="no such file"):
+        read_attention(tmp_path / "none.h5")
+    write_groups(tmp_path / "s.h5", {"test": {"scores": np.zeros((2, 2), np.float32)}}, {})
+    with pytest.raises(WorkbenchError, match="no dataset test/ids"):
+        read_attention(tmp_path / "s.h5")

@@ -1,0 +1,96 @@
+"""Tables of many runs: which rows count, and means and deviations against plain arithmetic."""
+
+import statistics
+
+import pytest
+
+from pipeline.comparison.ablation import FIGURES, read_experiments, tabulate
+from pipeline.runtime.errors import WorkbenchError
+
+HEAD = ["Experiment", "rev", "typ", "Created", "parent", "State", "Executor"]
+COLUMNS = [*HEAD, *(f"metrics/vse.json:naive.{name}" for name in FIGURES), "seed", "vse.dim"]
+
+
+def line(name, seed, dim, rsum, kind="branch_commit", state="Success"):
+    figures = [rsum / 10 + i for i in range(6)]
+    values = [name, "abc", kind, "2026-01-01", "", state, "", *figures, rsum, seed, dim]
+    return ",".join(map(str, values))
+
+
+def csv(*lines):
+    return "\n".join([",".join(COLUMNS), *lines]) + "\n"
+
+
+BASE = line("", 0, 8, 1.0, kind="baseline", state="")
+RUNS = [
+    line("a", 0, 8, 300.0, kind="branch_base"),
+    line("b", 1, 8, 320.0),
+    line("c", 0, 16, 310.0),
+    line("d", 1, 16, 334.0),
+    line("e", 2, 16, 328.0),
+]
+
+
+def test_mean_and_deviation_of_each_setting():
+    head, *rows = tabulate(read_experiments(csv(BASE, *RUNS)), "vse", "naive", ["vse.dim"])
+    assert head[:3] == ["dim", "runs", "i2t R@1"]
+    assert [row[:2] for row in rows] == [["16", "3"], ["8", "2"]]  # sorted as text
+    for row, rsums in zip(rows, ([310, 334, 328], [300, 320]), strict=True):
+        for cell, figures in (
+            (row[2], [rsum / 10 for rsum in rsums]),
+            (row[7], [rsum / 10 + 5 for rsum in rsums]),
+            (row[8], rsums),
+        ):
+            mean, deviation = statistics.mean(figures), statistics.stdev(figures)
+            assert cell == f"{mean:.1f} ± {deviation:.1f}"
+
+
+def test_differences_are_taken_seed_by_seed():
+    _, first, second = tabulate(read_experiments(csv(*RUNS)), "vse", "naive", ["vse.dim"])
+    assert first[-1] == "0.0 ± 0.0"
+    differences = [300 - 310, 320 - 334]  # of seeds 0 and 1, the ones that both have
+    assert second[-1] == f"{statistics.mean(differences):.1f} ± {statistics.stdev(differences):.1f}"
+
+
+def test_a_single_run_has_no_deviation():
+    rows = tabulate(read_experiments(csv(RUNS[0])), "vse", "naive", ["vse.dim"])
+    assert rows[1] == ["8", "1", "30.0", "31.0", "32.0", "33.0", "34.0", "35.0", "300.0", "0.0"]
+
+
+def test_unfinished_and_failed_experiments_are_left_out():
+    text = csv(
+        BASE,
+        RUNS[0],
+        line("f", 3, 8, 0.0, state="Failed"),
+        line("r", 4, 8, 0.0, state="Running"),
+        line("q", 5, 8, 0.0, state="Queued"),
+    )
+    assert read_experiments(text)["Experiment"].tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not a list of experiments"),
+        ("a,b\n1,2\n", "not a list of experiments"),
+        ('a,b\n"1,2\n1,2,3\n', "not a list of experiments"),
+        (csv(BASE), "none of 1 rows is a finished experiment"),
+    ],
+)
+def test_other_text_is_refused(text, words):
+    with pytest.raises(WorkbenchError, match=words):
+        read_experiments(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "model", "by", "words"),
+    [
+        (RUNS, "vsr", ["vse.dim"], "no column vsr.json:naive.i2t.r1"),
+        (RUNS, "vse", ["vse.width"], "no column vse.width"),
+        ([*RUNS, line("g", 0, 8, 1.0)], "vse", ["vse.dim"], "a, g have the same seed"),
+        ([line("h", 0, 8, 1.0).replace("1.1,", ",")], "vse", ["vse.dim"], "without figures .*: h"),
+    ],
+)
+def test_errors_name_what_is_wrong(lines, model, by, words):
+    with pytest.raises(WorkbenchError, match=words):
+        tabulate(read_experiments(csv(*lines)), model, "naive", by)

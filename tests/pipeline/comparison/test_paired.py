@@ -1,0 +1,217 @@
+"""Differences of two runs against copying the drawn queries, one draw after the other."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pipeline.comparison.paired import FIGURES, Difference, conclusion, paired_differences, table
+from pipeline.evaluation.file import Queries, QueryRanks
+from pipeline.evaluation.metrics import Ranks, summarise
+from pipeline.runtime.errors import WorkbenchError
+
+GROUPS = 30
+OWNER = np.repeat(np.arange(GROUPS), np.resize((2, 1, 3), GROUPS))
+
+
+def a_run(seed, chance=0.2, protocol="full"):
+    """Ranks by chance: an image a group, two more of groups 0 and 4, 2, 1, 3, 2, ... captions."""
+    random = np.random.default_rng(seed)
+    images = (
+        np.concatenate([np.arange(GROUPS), [0, 4]]) if protocol == "full" else np.arange(GROUPS)
+    )
+    return QueryRanks(
+        protocol,
+        Queries([f"{n}.jpg" for n in range(len(images))], [f"g{g}" for g in images],
+                random.geometric(chance, len(images))),
+        Queries([f"c{n}" for n in range(len(OWNER))], [f"g{g}" for g in OWNER],
+                random.geometric(chance / 2, len(OWNER))),
+    )  # fmt: skip
+
+
+def flat(summary):
+    return [*summary["i2t"].values(), *summary["t2i"].values(), summary["rsum"]]
+
+
+def figures_by_drawing(run, groups, chosen):
+    """The queries of every drawn group, as often as it was drawn, summarised."""
+    ways = []
+    for queries in (run.i2t, run.t2i):
+        drawn = []
+        for group in chosen:
+            for name, rank in zip(queries.groups, queries.ranks, strict=True):
+                if name == groups[group]:
+                    drawn.append(rank)
+        ways.append(np.array(drawn))
+    return np.array(flat(summarise(Ranks(*ways))))
+
+
+def differences_by_drawing(a, b, folds, resamples, seed):
+    """(resamples, figures): b - a, each draw once for both runs, means over the folds."""
+    random = np.random.default_rng(seed)
+    total = np.zeros((resamples, len(FIGURES)))
+    for groups in folds:
+        for draw in range(resamples):
+            chosen = random.integers(len(groups), size=len(groups))
+            total[draw] += figures_by_drawing(b, groups, chosen)
+            total[draw] -= figures_by_drawing(a, groups, chosen)
+    return total / len(folds)
+
+
+@pytest.mark.parametrize("folds", [1, 3])
+def test_intervals_equal_copying_the_drawn_queries(folds):
+    protocol = "full" if folds == 1 else "10_x3"
+    a, b = a_run(1, protocol=protocol), a_run(2, chance=0.25, protocol=protocol)
+    names = np.array([f"g{n}" for n in range(GROUPS)]).reshape(folds, -1)
+    drawn = differences_by_drawing(a, b, names, 60, seed=7)
+    found = paired_differences(a, b, 60, 0.9, seed=7)
+    assert [each.figure for each in found] == list(FIGURES)
+    low, high = np.percentile(drawn, [5, 95], axis=0)
+    assert [each.low for each in found] == pytest.approx(low, abs=1e-8)
+    assert [each.high for each in found] == pytest.approx(high, abs=1e-8)
+    for run, side in ((a, "a"), (b, "b")):
+        expected = np.mean([figures_by_drawing(run, fold, range(len(fold))) for fold in names], 0)
+        assert [getattr(each, side) for each in found] == pytest.approx(expected)
+
+
+def test_figures_are_those_of_a_summary():
+    assert FIGURES[:2] == ("i2t R@1", "i2t R@5")
+    assert FIGURES[8:] == ("t2i Med r", "t2i Mean r", "rsum")
+
+
+def test_the_seed_decides():
+    a, b = a_run(1), a_run(2)
+    assert paired_differences(a, b, 50, 0.95, 0) == paired_differences(a, b, 50, 0.95, 0)
+    assert paired_differences(a, b, 50, 0.95, 0) != paired_differences(a, b, 50, 0.95, 1)
+
+
+def test_exchanged_runs_have_the_opposite_differences():
+    a, b = a_run(1), a_run(2)
+    forth, back = paired_differences(a, b, 101, 0.95, 0), paired_differences(b, a, 101, 0.95, 0)
+    for one, other in zip(forth, back, strict=True):
+        assert (one.a, one.low) == pytest.approx((other.b, -other.high))
+
+
+def test_runs_of_equal_quality_are_within_noise_about_as_often_as_promised():
+    """Intervals of runs drawn with the same chances hold zero in some 90 % of cases."""
+    inside = {figure: 0 for figure in ("i2t R@1", "t2i R@1", "rsum")}
+    for seed in range(100):
+        a, b = a_run(2 * seed), a_run(2 * seed + 1)
+        for each in paired_differences(a, b, 200, 0.9, seed):
+            if each.figure in inside:
+                inside[each.figure] += not each.better
+    assert all(80 <= count <= 99 for count in inside.values()), inside
+
+
+def test_a_gain_on_the_same_queries_is_clear_though_single_intervals_overlap():
+    from pipeline.comparison.paired import ranked_folds
+    from pipeline.evaluation.bootstrap import bootstrap_intervals
+
+    a = a_run(1)
+    better = np.maximum(1, a.t2i.ranks - 1)
+    b = dataclasses.replace(a, t2i=dataclasses.replace(a.t2i, ranks=better))
+    found = {each.figure: each for each in paired_differences(a, b, 200, 0.95, 0)}
+    apart = [bootstrap_intervals(ranked_folds(run), 200, 0.95, 0)["t2i"]["r5"] for run in (a, b)]
+    assert apart[1][0] < apart[0][1]
+    assert found["t2i R@5"].low > 0
+    assert found["t2i R@5"].better == found["t2i Mean r"].better == found["rsum"].better == "B"
+    assert found["i2t R@5"].better == ""
+    assert found["i2t R@5"].low == found["i2t R@5"].high == 0
+
+
+def test_rounding_of_sums_is_not_a_difference():
+    """R@1 gained in one direction and lost in the other, in equal parts, whoever is drawn."""
+    names = [f"g{n}" for n in range(7)]
+
+    def a_direction(first, rest):
+        return Queries(names, names, np.where(np.isin(np.arange(7), first), 1, rest))
+
+    near, far = np.full(7, 3), np.array([3, 3, 3, 3, 3, 7, 7])
+    one = QueryRanks("full", a_direction([0, 1], near), a_direction([2], far))
+    other = QueryRanks("full", a_direction([2], near), a_direction([0, 1], far))
+    rsum = paired_differences(one, other, 50, 0.95, 0)[-1]
+    assert (rsum.low, rsum.high, rsum.better) == (0, 0, "")
+
+
+def with_better(*sides):
+    """Differences of every figure, in favour of "A", "B" or neither ("")."""
+    found = []
+    for figure, side in zip(FIGURES, sides, strict=True):
+        sign = {"A": -1, "B": 1, "": 0}[side] * (-1 if figure.endswith(" r") else 1)
+        found.append(Difference(figure, 50, 50 + 2 * sign, 2.0 * sign - 1, 2.0 * sign + 1))
+    return found
+
+
+def test_better_is_larger_for_recalls_and_smaller_for_ranks():
+    for side in ("A", "B", ""):
+        assert {each.better for each in with_better(*[side] * 11)} == {side}
+    assert Difference("rsum", 1, 2, 0.0, 2.0).better == ""
+    assert Difference("rsum", 1, 2, 0.1, 2.0).better == "B"
+    assert Difference("i2t Med r", 1, 2, 0.1, 2.0).better == "A"
+
+
+def test_the_conclusion_names_what_is_clear():
+    a, b = a_run(1), a_run(2)
+    only_rsum = conclusion(a, b, with_better(*[""] * 10, "B"))
+    assert only_rsum == (
+        "B is better in rsum by 2.0 [1.0, 3.0]; the other differences are within noise."
+    )
+    both = conclusion(a, b, with_better("A", *[""] * 7, "A", "B", "B"))
+    assert both == (
+        "B is better in rsum by 2.0 [1.0, 3.0], also in t2i Mean r; "
+        "A is better in t2i Med r by 2.0 [1.0, 3.0], also in i2t R@1; "
+        "the other differences are within noise."
+    )
+    assert conclusion(a, b, with_better(*[""] * 11)) == "All differences are within noise."
+    assert "within noise" not in conclusion(a, b, with_better(*["A"] * 11))
+
+
+def test_the_same_ranks_twice_are_all_zero_and_said_to_be():
+    a = a_run(1)
+    found = paired_differences(a, a_run(1), 50, 0.95, 0)
+    assert all(each.low == each.high == each.b - each.a == 0 for each in found)
+    assert conclusion(a, a_run(1), found) == (
+        "A and B rank every query alike: all differences are zero."
+    )
+
+
+def test_the_table_is_aligned_and_has_a_sign_for_every_difference():
+    lines = table(with_better("B", *[""] * 7, "A", "A", "A"), 0.95)
+    assert len({len(line) for line in lines}) == 1
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert rows[0] == ["", "A", "B", "B - A", "95 %", ""]
+    assert rows[2] == ["i2t R@1", "50.0", "52.0", "+2.0", "+1.0 to +3.0", "B is better"]
+    assert rows[3] == ["i2t R@5", "50.0", "50.0", "+0.0", "-1.0 to +1.0", "within noise"]
+    assert rows[-1] == ["rsum", "50.0", "48.0", "-2.0", "-3.0 to -1.0", "A is better"]
+
+
+def changed(run, way, **changes):
+    return dataclasses.replace(run, **{way: dataclasses.replace(getattr(run, way), **changes)})
+
+
+def test_runs_of_different_queries_are_refused_with_the_first_that_differ():
+    a = a_run(1)
+    ids = [*a.t2i.ids]
+    ids[3:5] = ["x", "y"]
+    with pytest.raises(
+        WorkbenchError, match=r"different captions, 60 .*number 4 is 'c3' .* 'x' in B"
+    ):
+        paired_differences(a, changed(a, "t2i", ids=ids), 50, 0.95, 0)
+    shorter = changed(a, "i2t", ids=a.i2t.ids[:-1])
+    with pytest.raises(
+        WorkbenchError, match=r"32 and 31 .* number 32 is '31\.jpg' in A and none in B"
+    ):
+        paired_differences(a, shorter, 50, 0.95, 0)
+    groups = ["g1", *a.i2t.groups[1:]]
+    with pytest.raises(WorkbenchError, match=r"groups of images, .*number 1 is 'g0' .* 'g1' in B"):
+        paired_differences(a, changed(a, "i2t", groups=groups), 50, 0.95, 0)
+
+
+def test_protocols_must_agree_and_be_known():
+    a = a_run(1)
+    with pytest.raises(WorkbenchError, match="differ in protocol: full and 1k_x5"):
+        paired_differences(a, dataclasses.replace(a, protocol="1k_x5"), 50, 0.95, 0)
+    for protocol in ("", "10_x0", "10_x", "fold", "1k_x9999999"):
+        odd = dataclasses.replace(a, protocol=protocol)
+        with pytest.raises(WorkbenchError, match="unknown protocol"):
+            paired_differences(odd, odd, 50, 0.95, 0)

@@ -1,0 +1,160 @@
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.corpus.tables import (
+    Corpus,
+    images_digest,
+    in_split,
+    load_boxes,
+    load_captions,
+    load_images,
+)
+from pipeline.runtime.errors import WorkbenchError
+
+
+@pytest.fixture
+def corpus():
+    splits = ["train", "train", "val", "test"]
+    ids = [f"{n}.jpg" for n in range(4)]
+    return Corpus(
+        images=pd.DataFrame(
+            {
+                "image_id": ids,
+                "path": [f"raw/{name}" for name in ids],
+                "split": splits,
+                "group": ids,
+                "width": [3, 4, 5, 6],
+                "height": 7,
+                "sha256": [f"{n:064x}" for n in range(4)],
+            }
+        ),
+        captions=pd.DataFrame(
+            {
+                "caption_id": [f"{name}#0" for name in ids],
+                "image_id": ids,
+                "split": splits,
+                "text": ["A dog.", "Ein Hündchen", 'two "cats"', "x,\ty"],
+                "tokens": [["a", "dog"], ["ein", "hündchen"], ["two", "cats"], ["x", "y"]],
+            }
+        ),
+        boxes=pd.DataFrame(
+            {
+                "image_id": ["0.jpg"],
+                **{side: [0.1] for side in ("x1", "y1", "x2", "y2")},
+                "object": ["dog"],
+                "attributes": [["brown", "small"]],
+            }
+        ),
+        rejects=pd.DataFrame({"file": ["9.jpg"], "reason": ["empty file"]}),
+    )
+
+
+def test_tables_come_back_as_they_were(corpus, tmp_path):
+    corpus.write(tmp_path)
+    images, captions = (
+        load_images(tmp_path / "images.parquet"),
+        load_captions(tmp_path / "captions.parquet"),
+    )
+    boxes = load_boxes(tmp_path / "boxes.parquet")
+    for table, back in [
+        (corpus.images, images),
+        (corpus.captions, captions),
+        (corpus.boxes, boxes),
+    ]:
+        pd.testing.assert_frame_equal(table, back, check_dtype=False, rtol=1e-6)
+    assert [images[name].dtype for name in ("width", "height")] == [np.int32, np.int32]
+    assert boxes["x1"].dtype == np.float32
+    assert type(captions["tokens"][0]) is list
+    assert (tmp_path / "rejects.tsv").read_text() == "file\treason\n9.jpg\tempty file\n"
+
+
+def test_a_corpus_without_boxes_and_rejects_has_empty_tables(corpus, tmp_path):
+    dataclasses.replace(corpus, boxes=corpus.boxes[:0], rejects=corpus.rejects[:0]).write(tmp_path)
+    assert len(load_boxes(tmp_path / "boxes.parquet")) == 0
+    assert (tmp_path / "rejects.tsv").read_text() == "file\treason\n"
+
+
+def test_same_tables_same_bytes(corpus, tmp_path):
+    corpus.write(tmp_path / "a")
+    corpus.write(tmp_path / "b")
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == ["boxes.parquet", "captions.parquet", "images.parquet", "rejects.tsv"]
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_flipped_bit_is_never_read_as_other_data(corpus, tmp_path):
+    corpus.write(tmp_path)
+    path = tmp_path / "captions.parquet"
+    good, content = load_captions(path), path.read_bytes()
+    refused = 0
+    for place in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << (place % 8)
+        path.write_bytes(damaged)
+        try:
+            pd.testing.assert_frame_equal(load_captions(path), good)
+        except WorkbenchError:
+            refused += 1
+    assert refused > len(content) / 7 / 4
+
+
+def test_a_file_cut_short_is_refused(corpus, tmp_path):
+    corpus.write(tmp_path)
+    path = tmp_path / "images.parquet"
+    content = path.read_bytes()
+    for length in (0, 3, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(WorkbenchError, match="damaged or not a parquet file"):
+            load_images(path)
+
+
+def test_a_missing_file_says_how_to_make_it(tmp_path):
+    with pytest.raises(WorkbenchError, match=r"no such file\ndvc repro|no such file\nbuild it"):
+        load_images(tmp_path / "images.parquet")
+
+
+def test_other_columns_missing_values_and_unknown_splits_are_refused(corpus, tmp_path):
+    corpus.write(tmp_path)
+    path = tmp_path / "captions.parquet"
+    with pytest.raises(WorkbenchError, match=r"columns are .* expected image_id"):
+        load_images(path)
+    table = pq.read_table(path)
+    tokens = pa.array([["a"], [None], ["b"], ["c"]])
+    for column, values, message in [
+        ("text", pa.array(["a", None, "b", "c"]), "missing values in text"),
+        ("tokens", tokens, "missing values in tokens"),
+        ("split", pa.array(["train", "dev", "val", "test"]), "unknown splits dev"),
+        ("caption_id", pa.array(["1", "2", "1", "3"]), "caption_id more than once: 1"),
+    ]:
+        place = table.column_names.index(column)
+        pq.write_table(table.set_column(place, table.schema.field(column), values), path)
+        with pytest.raises(WorkbenchError, match=message):
+            load_captions(path)
+
+
+def test_in_split_numbers_rows_from_zero(corpus):
+    assert in_split(corpus.images, "test").index.tolist() == [0]
+    assert in_split(corpus.captions, "train")["image_id"].tolist() == ["0.jpg", "1.jpg"]
+    with pytest.raises(WorkbenchError, match="'dev': allowed are train, val, test"):
+        in_split(corpus.images, "dev")
+    with pytest.raises(WorkbenchError, match="'val' of the corpus is empty"):
+        in_split(corpus.images[:2], "val")
+
+
+def test_digest_depends_on_ids_contents_and_order(corpus):
+    images = corpus.images
+    digest = images_digest(images)
+    assert digest == images_digest(images.assign(path="elsewhere", split="train"))
+    others = [
+        images[::-1],
+        images[:3],
+        images.assign(image_id=images["image_id"] + "x"),
+        images.assign(sha256=images["sha256"][::-1].tolist()),
+    ]
+    assert len({digest, *map(images_digest, others)}) == 5

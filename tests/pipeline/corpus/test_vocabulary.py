@@ -1,0 +1,313 @@
+import json
+import pickle
+import string
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.corpus.vocabulary import (
+    RESERVED,
+    Vocabulary,
+    load_background,
+    load_known_vectors,
+    load_word_vectors,
+)
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile, write_features
+from pipeline.words.matrix import build_vocabulary, count_words, frequent_words
+from pipeline.words.sample import Background
+from pipeline.words.vectors import WordVectors
+
+SENTENCES = [["a", "dog", "and", "a", "cat"], ["a", "dog"], ["a", "zebra"]]
+# By count, then alphabet: a 4, dog 2, and 1, cat 1, zebra 1.
+VECTORS = WordVectors(
+    3, {word: np.full(3, value, np.float32) for word, value in {"dog": 2, "cat": -4}.items()}
+)
+
+
+def built(sentences=SENTENCES, vectors=VECTORS, **changes):
+    options = {"min_count": 1, "known_words_only": False, "sentence_markers": False, "seed": 0}
+    counts = count_words(sentences)
+    return build_vocabulary(counts, len(sentences), vectors, **(options | changes))
+
+
+def test_words_are_sorted_by_count_then_alphabet():
+    vocabulary = built().vocabulary
+    assert vocabulary.tokens == ("<pad>", "<unk>", "a", "dog", "and", "cat", "zebra")
+    assert vocabulary.counts == (0, 0, 4, 2, 1, 1, 1)
+    assert len(vocabulary) == 7
+    assert built(SENTENCES[::-1]).vocabulary == vocabulary
+
+
+def test_min_count_and_known_words_count_what_they_leave_out():
+    vocabulary = built(min_count=2).vocabulary
+    assert vocabulary.tokens == ("<pad>", "<unk>", "a", "dog")
+    assert vocabulary.counts == (0, 3, 4, 2)
+    vocabulary = built(known_words_only=True).vocabulary
+    assert vocabulary.tokens == ("<pad>", "<unk>", "dog", "cat")
+    assert vocabulary.counts == (0, 6, 2, 1)
+
+
+def test_sentence_markers_come_after_unk_and_around_captions():
+    vocabulary = built(sentence_markers=True).vocabulary
+    assert vocabulary.tokens[:5] == ("<pad>", "<unk>", "<start>", "<end>", "a")
+    assert vocabulary.counts[:5] == (0, 0, 3, 3, 4)
+    assert vocabulary.encode(["dog", "unseen"]) == [2, 5, 1, 3]
+    assert vocabulary.encode([]) == [2, 3]
+
+
+@pytest.mark.parametrize("sentence_markers", [True, False])
+def test_words_spelt_like_reserved_tokens_are_unknown_words(sentence_markers):
+    sentences = [*SENTENCES, ["<pad>", "<unk>", "<start>", "<end>", "dog"]]
+    vocabulary = built(sentences, sentence_markers=sentence_markers).vocabulary
+    assert len(set(vocabulary.tokens)) == len(vocabulary.tokens)
+    assert vocabulary.counts[Vocabulary.UNK] == 4
+    ids = vocabulary.encode(RESERVED)
+    assert (ids[1:-1] if sentence_markers else ids) == [Vocabulary.UNK] * 4
+
+
+@given(
+    st.lists(st.lists(st.text(max_size=3), max_size=6), min_size=1, max_size=8),
+    st.integers(1, 3),
+    st.booleans(),
+)
+def test_decode_undoes_encode_but_for_unknown_words(sentences, min_count, markers):
+    counts = count_words(sentences)
+    assert sum(counts.values()) == sum(map(len, sentences))
+    try:
+        words = frequent_words(counts, min_count)
+    except WorkbenchError:
+        return
+    vocabulary = Vocabulary(
+        RESERVED[: 4 if markers else 2] + tuple(words),
+        (0,) * (len(words) + 2 + 2 * markers),
+        markers,
+    )
+    assert len(set(words)) == len(words)
+    for sentence in sentences:
+        decoded = vocabulary.decode(vocabulary.encode(sentence))
+        expected = [word if word in words else "<unk>" for word in sentence]
+        assert decoded == (["<start>", *expected, "<end>"] if markers else expected)
+
+
+def test_decode_leaves_padding_out_and_refuses_other_numbers():
+    vocabulary = built().vocabulary
+    assert vocabulary.decode(np.array([2, 1, 3, 0, 0])) == ["a", "<unk>", "dog"]
+    for wrong in (7, -1):
+        with pytest.raises(WorkbenchError, match=f"token id {wrong}: allowed are 0 to 6"):
+            vocabulary.decode([wrong])
+
+
+def test_digest_is_of_tokens_and_markers_only():
+    vocabulary = built().vocabulary
+    digest = vocabulary.sha256
+    assert digest == replace(vocabulary, counts=(0,) * 7).sha256
+    others = [built(min_count=2), built(sentence_markers=True), built([["a", "b"], ["dog"]])]
+    assert len({digest, *(other.vocabulary.sha256 for other in others)}) == 4
+
+
+def test_matrix_has_zero_padding_known_rows_and_random_rows_of_their_scale():
+    generator = np.random.default_rng(1)
+    known = {f"known{i}": generator.normal(0, 0.3, 50).astype(np.float32) for i in range(100)}
+    sentences = [[*known, *(f"missing{i}" for i in range(100))]]
+    result = built(sentences, WordVectors(50, known), sentence_markers=True)
+    matrix, tokens = result.matrix, result.vocabulary.tokens
+    assert matrix.dtype == np.float32
+    assert matrix.shape == (204, 50)
+    assert not matrix[Vocabulary.PAD].any()
+    for row, token in zip(matrix[1:], tokens[1:], strict=True):
+        if token in known:
+            np.testing.assert_array_equal(row, known[token])
+    drawn = matrix[[i for i, token in enumerate(tokens) if i and token not in known]]
+    assert len(drawn) == 103
+    assert len(np.unique(drawn, axis=0)) == 103
+    assert drawn.std() == pytest.approx(0.3, rel=0.05)
+    assert drawn.mean() == pytest.approx(0, abs=0.02)
+
+
+def test_matrix_repeats_with_the_seed_only():
+    np.testing.assert_array_equal(built().matrix, built().matrix)
+    different = built(seed=1).matrix != built().matrix
+    assert different.any(axis=1).tolist() == [False, True, True, False, True, False, True]
+
+
+def test_coverage_counts_words_and_occurrences():
+    coverage = built().coverage
+    assert (coverage.words, coverage.words_with_vector) == (5, 2)
+    assert (coverage.occurrences, coverage.occurrences_with_vector) == (9, 3)
+    assert list(coverage.missing.items()) == [("a", 4), ("and", 1), ("zebra", 1)]
+    assert str(coverage) == (
+        "40.0 % of the words and 33.3 % of their occurrences have a vector; "
+        "most frequent without: a (4), and (1), zebra (1)"
+    )
+    assert built(known_words_only=True).coverage == coverage
+    whole = WordVectors(3, dict.fromkeys(["a", "dog"], np.ones(3, np.float32)))
+    assert str(built(vectors=whole, min_count=2).coverage) == (
+        "100.0 % of the words and 100.0 % of their occurrences have a vector"
+    )
+
+
+def test_coverage_says_how_many_words_took_another_spelling():
+    rows = VECTORS.rows | {"unseen": np.ones(3, np.float32)}
+    vectors = WordVectors(3, rows, respelt={"cat": "Cat", "unseen": "UNSEEN"})
+    coverage = built(vectors=vectors).coverage
+    assert (coverage.words_with_vector, coverage.words_from_other_spelling) == (2, 1)
+    assert str(coverage) == (
+        "40.0 % of the words and 33.3 % of their occurrences have a vector "
+        "(under another spelling: 1); most frequent without: a (4), and (1), zebra (1)"
+    )
+
+
+def test_no_words_and_no_vectors_are_plain_errors():
+    with pytest.raises(WorkbenchError, match=r"min_count = 5: .* 9 words, 5 different ones"):
+        built(min_count=5)
+    with pytest.raises(WorkbenchError, match="min_count = 1: no word"):
+        built([[], ["<unk>"]])
+    with pytest.raises(WorkbenchError, match=r"none of the 5 words .* among them a, dog, and"):
+        built(vectors=WordVectors(3, {}))
+
+
+MADE_FROM = {"source": "train", "seed": 0}
+
+
+def test_written_folder_is_readable_and_read_back(tmp_path):
+    result = built([*SENTENCES, ["naïve", "日本"]], sentence_markers=True)
+    result.write(tmp_path, MADE_FROM)
+    vocabulary = Vocabulary.load(tmp_path)
+    assert vocabulary == result.vocabulary
+    assert vocabulary.sha256 == result.vocabulary.sha256
+    np.testing.assert_array_equal(load_word_vectors(tmp_path), result.matrix)
+    assert load_word_vectors(tmp_path, dim=3).dtype == np.float32
+    file = FeatureFile(tmp_path / "vectors.h5")
+    assert file.ids == list(vocabulary.tokens)
+    assert file.attributes["vocabulary_sha256"] == vocabulary.sha256
+    values = json.loads((tmp_path / "vocabulary.json").read_text(encoding="utf-8"))
+    assert values["made_from"] == MADE_FROM
+    assert values["coverage"]["missing"] == {"a": 4, "and": 1, "naïve": 1, "zebra": 1, "日本": 1}
+    assert '    "naïve": 1,\n' in (tmp_path / "vocabulary.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("sentence_markers", [True, False])
+@pytest.mark.parametrize("known_words_only", [True, False])
+def test_known_vectors_are_those_of_words_with_a_vector(
+    tmp_path, sentence_markers, known_words_only
+):
+    vectors = WordVectors(3, VECTORS.rows | {"<unk>": np.ones(3, np.float32)})
+    options = {"sentence_markers": sentence_markers, "known_words_only": known_words_only}
+    result = built(vectors=vectors, **options)
+    result.write(tmp_path, MADE_FROM)
+    words, matrix = load_known_vectors(tmp_path)
+    assert words == ["dog", "cat"]
+    assert matrix.dtype == np.float32
+    np.testing.assert_array_equal(matrix, [[2, 2, 2], [-4, -4, -4]])
+    known = FeatureFile(tmp_path / "vectors.h5").load("known")
+    assert known.dtype == np.uint8
+    assert known.tolist() == [token in vectors.rows for token in result.vocabulary.tokens]
+
+
+def test_a_matrix_that_does_not_say_or_has_no_own_vectors_is_refused(tmp_path):
+    result = built()
+    result.write(tmp_path, MADE_FROM)
+    tokens, path = result.vocabulary.tokens, tmp_path / "vectors.h5"
+    arrays = {"features": result.matrix}
+    wrong = [
+        (arrays, "does not say which words"),
+        (arrays | {"known": result.matrix}, "does not say which words"),
+        (arrays | {"known": np.array([1, 1, 0, 0, 0, 0, 0], np.uint8)}, "no word has its own"),
+    ]
+    for stored, match in wrong:
+        write_features(path, tokens, stored, {})
+        load_word_vectors(tmp_path)
+        with pytest.raises(WorkbenchError, match=match):
+            load_known_vectors(tmp_path)
+
+
+def with_background(**changes):
+    others = Background(["Dog", "#3"], np.array([[1, 2, 3], [4, 5, 6]], np.float32))
+    return built(vectors=replace(VECTORS, background=others), **changes)
+
+
+def test_the_background_is_kept_beside_the_vectors_and_not_longer_than_they(tmp_path):
+    with_background().write(tmp_path, MADE_FROM)
+    vectors = load_background(tmp_path)
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, [[1, 2, 3], [4, 5, 6]])
+    assert FeatureFile(tmp_path / "background.h5").ids == ["Dog", "#3"]
+    for without in (built(), built(vectors=replace(VECTORS, background=Background([], vectors)))):
+        with_background().write(tmp_path, MADE_FROM)
+        without.write(tmp_path, MADE_FROM)
+        assert load_background(tmp_path) is None
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "vectors.h5",
+            "vocabulary.json",
+        ]
+
+
+def test_the_background_of_another_vocabulary_is_refused(tmp_path):
+    for name, changes in {"a": {}, "b": {"min_count": 2}}.items():
+        with_background(**changes).write(tmp_path / name, MADE_FROM)
+    (tmp_path / "b" / "background.h5").replace(tmp_path / "a" / "background.h5")
+    with pytest.raises(WorkbenchError, match=r"background\.h5: does not belong to .*vectors\.h5"):
+        load_background(tmp_path / "a")
+
+
+def test_writing_repeats_byte_for_byte(tmp_path):
+    for folder in ("one", "two"):
+        built().write(tmp_path / folder, MADE_FROM)
+    for name in ("vocabulary.json", "vectors.h5"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_vocabulary_can_be_sent_to_another_process():
+    vocabulary = built().vocabulary
+    vocabulary.encode(["a"])
+    assert pickle.loads(pickle.dumps(vocabulary)).encode(["dog"]) == [3]
+
+
+def test_vectors_of_another_width_or_vocabulary_are_refused(tmp_path):
+    built().write(tmp_path / "a", MADE_FROM)
+    with pytest.raises(WorkbenchError, match="have 3 dimensions, but 300 are asked for"):
+        load_word_vectors(tmp_path / "a", dim=300)
+    built(min_count=2).write(tmp_path / "b", MADE_FROM)
+    (tmp_path / "a" / "vectors.h5").write_bytes((tmp_path / "b" / "vectors.h5").read_bytes())
+    with pytest.raises(WorkbenchError, match="does not belong to"):
+        load_word_vectors(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "",
+        lambda text: text[:100],
+        lambda text: "[]",
+        lambda text: "[" * 100_000,
+        lambda text: text.replace('"schema_version": 1', '"schema_version": 2'),
+        lambda text: text.replace('"sentence_markers": false', '"sentence_markers": true'),
+        lambda text: text.replace('"sentence_markers": false', '"sentence_markers": 0'),
+        lambda text: text.replace('"<pad>": 0', '"<pat>": 0'),
+        lambda text: text.replace('"dog": 2', '"a": 2'),
+        lambda text: text.replace('"dog": 2', '"<end>": 2'),
+        lambda text: text.replace('"dog": 2', '"dog": "2"'),
+        lambda text: text.replace('"dog": 2', '"dog": -2'),
+        lambda text: text.replace('"dog"', '"d\x00g"'),
+    ],
+)
+def test_a_damaged_vocabulary_is_a_plain_error(tmp_path, change):
+    built().write(tmp_path, MADE_FROM)
+    path = tmp_path / "vocabulary.json"
+    original = path.read_text(encoding="utf-8")
+    assert change(original) != original
+    path.write_text(change(original), encoding="utf-8")
+    with pytest.raises(WorkbenchError, match=r"vocabulary\.json: .*(damaged|must)"):
+        Vocabulary.load(tmp_path)
+
+
+def test_bytes_that_are_not_text_and_no_file_are_plain_errors(tmp_path):
+    with pytest.raises(WorkbenchError, match=r"vocabulary\.json: no such file"):
+        Vocabulary.load(tmp_path)
+    (tmp_path / "vocabulary.json").write_bytes(b"\xff\xfe" + string.printable.encode())
+    with pytest.raises(WorkbenchError, match=r"vocabulary\.json: damaged"):
+        Vocabulary.load(tmp_path)

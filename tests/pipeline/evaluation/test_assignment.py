@@ -1,0 +1,149 @@
+"""Assignments against all permutations, plans against their marginals and a literal form."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pipeline.evaluation import assignment as module
+from pipeline.evaluation.assignment import assigned_scores, assignment, transport_plan
+from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.metrics import chance_level, retrieval_ranks
+from pipeline.runtime.errors import WorkbenchError
+
+SMALL = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.75]) | st.floats(-1, 1, width=32)
+
+
+@st.composite
+def matrices(draw, images=4, captions=6):
+    shape = draw(st.tuples(st.integers(1, images), st.integers(1, captions)))
+    return draw(hnp.arrays(np.float32, shape, elements=SMALL))
+
+
+def best_total(scores):
+    """The largest total of all ways to give every caption an image, none more than its share."""
+    if len(scores) > len(scores[0]):
+        scores = scores.T
+    images, captions = scores.shape
+    slots = np.repeat(np.arange(images), -(-captions // images))
+    choices = set(itertools.permutations(slots, captions))
+    return max(
+        sum(float(scores[image, caption]) for caption, image in enumerate(choice))
+        for choice in choices
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(matrices())
+def test_assignment_is_the_best_of_all(scores):
+    image, caption = assignment(scores)
+    images, captions = scores.shape
+    assert len(image) == max(images, captions)
+    assert np.bincount(image).max() <= -(-captions // images)
+    assert np.bincount(caption).max() <= -(-images // captions)
+    assert len(set(zip(image.tolist(), caption.tolist(), strict=True))) == len(image)
+    assert float(scores[image, caption].astype(float).sum()) == pytest.approx(
+        best_total(scores), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("queries", [0, 1])
+@settings(max_examples=60, deadline=None)
+@given(scores=matrices(7, 9))
+def test_assigned_items_come_first_in_the_order_of_scores(queries, scores):
+    image, caption = assignment(scores)
+    assigned = np.zeros(scores.shape, bool)
+    assigned[image, caption] = True
+    found = assigned_scores(scores, queries)
+    if queries == 1:
+        scores, assigned, found = scores.T, assigned.T, found.T
+    for line, chosen, ranked in zip(scores, assigned, found, strict=True):
+        first = np.array([score in line[chosen] for score in line])
+        for a, b in itertools.product(range(len(line)), repeat=2):
+            before = (first[a], line[a]) > (first[b], line[b])
+            assert (ranked[a] > ranked[b]) == before
+
+
+def test_order_survives_where_adding_a_constant_would_round_it_away():
+    close_by = np.nextafter(np.float32(0.5), np.float32(1))
+    scores = np.array([[0.5, close_by, 0.9, 0.8], [0.1, 0.2, 0.9, 0.9]], np.float32)
+    found = assigned_scores(scores, queries=0)
+    assert found[0, 1] > found[0, 0] > found[0, 2] > found[0, 3]
+    assert len(np.unique(assigned_scores(scores * np.float32(1e30), queries=0)[0])) == 4
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_branch_that_collapsed_is_given_no_true_pairs(axis):
+    """All assignments are equally good then; choosing by place would find the truth."""
+    size = np.array([40, 200])
+    shape = np.where(np.arange(2) == axis, 1, size)
+    values = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    scores = np.broadcast_to(values, size)
+    groups = np.arange(40), np.repeat(np.arange(40), 5)
+    chance = chance_level(*groups)
+    for queries, direction in enumerate(("i2t", "t2i")):
+        found = retrieval_ranks(assigned_scores(scores, queries), *groups)
+        hits = 100 * (getattr(found, direction) == 1).mean()
+        assert hits <= chance[direction]["r1"] + 10  # 100 when chosen by place
+
+
+def test_more_pairs_than_can_be_assigned_are_refused(monkeypatch):
+    scores = np.zeros((4, 10), np.float32)
+    monkeypatch.setattr(module, "PAIR_LIMIT", 120)
+    make_criterion("hungarian").rescored(scores, "i2t")
+    monkeypatch.setattr(module, "PAIR_LIMIT", 119)
+    with pytest.raises(WorkbenchError, match=r"4 images x 10 captions with 3 each are 120 pairs"):
+        make_criterion("hungarian").rescored(scores, "i2t")
+
+
+def test_five_thousand_by_twenty_five_thousand_are_refused():
+    scores = np.broadcast_to(np.float32(0), (5000, 25000))
+    with pytest.raises(WorkbenchError, match=r"evaluation\.folds"):
+        assigned_scores(scores, 0)
+
+
+def literal_plan(scores, beta, iterations):
+    """Scaling of the kernel, in float64 and not in the log domain."""
+    kernel = np.exp(beta * scores.astype(float))
+    images, captions = kernel.shape
+    a, b = np.ones(images), np.ones(captions)
+    for _ in range(iterations):
+        for image in range(images):
+            a[image] = 1 / images / sum(kernel[image, t] * b[t] for t in range(captions))
+        for caption in range(captions):
+            b[caption] = 1 / captions / sum(kernel[i, caption] * a[i] for i in range(images))
+    return np.log(a[:, None] * kernel * b)
+
+
+@settings(max_examples=30, deadline=None)
+@given(matrices(), st.sampled_from([1.0, 30.0]), st.integers(1, 6))
+def test_plan_is_the_scaled_kernel(scores, beta, iterations):
+    found = transport_plan(torch.from_numpy(scores), beta, iterations)
+    expected = literal_plan(scores, beta, iterations)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * beta)
+
+
+@settings(max_examples=30, deadline=None)
+@given(matrices(6, 20), st.integers(1, 300))
+def test_plan_has_its_marginals(scores, iterations):
+    images, captions = scores.shape
+    plan = np.exp(transport_plan(torch.from_numpy(scores), 3.0, iterations).astype(float))
+    np.testing.assert_allclose(plan.sum(0), 1 / captions, rtol=1e-4)
+    np.testing.assert_allclose(plan.sum(), 1, rtol=1e-4)
+    if iterations > 200:
+        np.testing.assert_allclose(plan.sum(1), 1 / images, rtol=1e-3)
+
+
+def test_a_sharp_plan_reaches_the_total_of_the_assignment():
+    """What a plan loses is at most its entropy, log(N M) at most, over beta."""
+    scores = np.random.default_rng(2).uniform(0, 1, (4, 20)).astype(np.float32)
+    image, caption = assignment(scores)
+    best = scores[image, caption].mean()
+    for beta in (100.0, 1000.0):
+        plan = np.exp(transport_plan(torch.from_numpy(scores), beta, 2000).astype(float))
+        np.testing.assert_allclose(plan.sum(1), 1 / 4, rtol=1e-3)
+        assert best - np.log(80) / beta <= (plan * scores).sum() <= best + 1e-3

@@ -1,0 +1,326 @@
+"""Criteria against literal loops in float64, invariances, and models that must not look good."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pipeline.evaluation import reductions
+from pipeline.evaluation.criteria import NAMES, make_criterion
+from pipeline.evaluation.metrics import chance_level, retrieval_ranks, summarise
+from pipeline.runtime.errors import WorkbenchError
+
+DIRECTIONS = ["i2t", "t2i"]
+TRANSDUCTIVE = [name for name in NAMES if name != "naive"]
+SOFT = [name for name in TRANSDUCTIVE if name != "hungarian"]
+TIED = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.25, 3.0])
+COSINES = st.floats(-1, 1, width=32)
+
+
+@st.composite
+def matrices(draw, values=TIED | COSINES):
+    shape = draw(st.tuples(st.integers(1, 7), st.integers(1, 9)))
+    return draw(hnp.arrays(np.float32, shape, elements=values))
+
+
+def rescored(scores, name, direction, bank=None, **values):
+    k = min(10, *scores.shape)
+    return make_criterion(name, **{"k": k, **values}).rescored(scores, direction, bank)
+
+
+def ranks(scores, name, groups, **values):
+    """Ranks of both directions, each of the scores made for it."""
+    by_direction = [
+        retrieval_ranks(rescored(scores, name, direction, **values), *groups)
+        for direction in DIRECTIONS
+    ]
+    return by_direction[0].i2t, by_direction[1].t2i
+
+
+# The literal forms below rank images (rows) for the queries in columns, or the other way round by
+# turning the matrix: `form(rows as queries)` in plain floats.
+
+
+def log_softmax_over_queries(s, beta):
+    queries, items = len(s), len(s[0])
+    out = np.empty((queries, items))
+    for item in range(items):
+        largest = max(s[query][item] for query in range(queries))
+        total = sum(math.exp(beta * (s[query][item] - largest)) for query in range(queries))
+        for query in range(queries):
+            out[query, item] = beta * (s[query][item] - largest) - math.log(total)
+    return out
+
+
+def literal_csls(s, k):
+    queries, items = len(s), len(s[0])
+    out = np.empty((queries, items))
+    for query in range(queries):
+        for item in range(items):
+            of_item = sorted((row[item] for row in s), reverse=True)[:k]
+            of_query = sorted(s[query], reverse=True)[:k]
+            out[query, item] = 2 * s[query][item] - sum(of_item) / k - sum(of_query) / k
+    return out
+
+
+def literal_dual_softmax(s, beta):
+    turned = [list(column) for column in zip(*s, strict=True)]
+    return log_softmax_over_queries(s, beta) + log_softmax_over_queries(turned, beta).T
+
+
+def nearest(row):
+    return {item for item, score in enumerate(row) if score == max(row)}
+
+
+def literal_querybank(s, beta, banks):
+    """banks: the bank (rows of scores) that decides whether each query is normalised."""
+    normalised = log_softmax_over_queries(s, beta)
+    out = np.empty_like(normalised)
+    for query, row in enumerate(s):
+        hubs = set().union(*map(nearest, banks[query]))
+        out[query] = normalised[query] if nearest(row) & hubs else np.multiply(beta, row)
+    return out
+
+
+def in_direction(form, scores, direction):
+    if direction == "i2t":
+        return form(scores.astype(float).tolist())
+    return form(scores.T.astype(float).tolist()).T
+
+
+def close(found, expected, scale=1.0):
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@settings(max_examples=40, deadline=None)
+@given(scores=matrices(), beta=st.sampled_from([1.0, 30.0, 100.0]))
+def test_inverted_softmax_is_equation_5(direction, scores, beta):
+    found = rescored(scores, "inverted_softmax", direction, beta=beta)
+    close(found, in_direction(lambda s: log_softmax_over_queries(s, beta), scores, direction), beta)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@settings(max_examples=40, deadline=None)
+@given(scores=matrices(), data=st.data())
+def test_csls_is_equation_6(direction, scores, data):
+    k = data.draw(st.integers(1, min(scores.shape)))
+    found = rescored(scores, "csls", direction, k=k)
+    close(found, in_direction(lambda s: literal_csls(s, k), scores, direction))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@settings(max_examples=40, deadline=None)
+@given(scores=matrices(), beta=st.sampled_from([1.0, 30.0]))
+def test_dual_softmax_is_the_product_of_both(direction, scores, beta):
+    found = rescored(scores, "dual_softmax", direction, beta=beta)
+    close(found, in_direction(lambda s: literal_dual_softmax(s, beta), scores, direction), beta)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@settings(max_examples=60, deadline=None)
+@given(scores=matrices())
+def test_querybank_takes_the_other_queries_as_the_bank(direction, scores):
+    def literal(s):
+        return literal_querybank(s, 30.0, [s[:query] + s[query + 1 :] for query in range(len(s))])
+
+    found = rescored(scores, "querybank", direction)
+    close(found, in_direction(literal, scores, direction), 30)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@settings(max_examples=60, deadline=None)
+@given(scores=matrices(), data=st.data())
+def test_querybank_takes_a_bank_of_other_queries(direction, scores, data):
+    axis = 0 if direction == "i2t" else 1
+    shape = list(scores.shape)
+    shape[axis] = data.draw(st.integers(1, 4))
+    bank = data.draw(hnp.arrays(np.float32, shape, elements=TIED))
+    s, b = (part if axis == 0 else part.T for part in (scores.astype(float), bank.astype(float)))
+    hubs = set().union(*map(nearest, b.tolist()))
+    expected = np.empty_like(s)
+    for query, row in enumerate(s):
+        total = np.logaddexp.reduce(30 * b, axis=0) if nearest(row.tolist()) & hubs else 0.0
+        expected[query] = 30 * row - total
+    found = rescored(scores, "querybank", direction, bank)
+    close(found, expected if axis == 0 else expected.T, 30)
+
+
+def test_leaving_the_query_out_of_the_sum_changes_no_rank():
+    """Equation 5 sums over the other queries; the softmax of Smith et al. over all."""
+    scores = np.random.default_rng(1).uniform(-1, 1, (9, 13))
+    weights = np.exp(30 * scores)
+    literal = weights / (weights.sum(0) - weights)
+    found = rescored(scores.astype(np.float32), "inverted_softmax", "i2t")
+    np.testing.assert_array_equal(found.argsort(1), literal.argsort(1))
+
+
+@settings(max_examples=10, deadline=None)
+@given(scores=matrices())
+def test_naive_is_the_same_array(scores):
+    criterion = make_criterion("naive", k=100)
+    assert all(criterion.rescored(scores, direction) is scores for direction in DIRECTIONS)
+    assert not criterion.transductive
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_many_blocks_give_what_one_gives(name, direction, monkeypatch):
+    scores = np.random.default_rng(3).standard_normal((17, 40)).astype(np.float32)
+    whole = rescored(scores, name, direction)
+    for block in (1, 90, 200):
+        monkeypatch.setattr(reductions, "BLOCK", block)
+        close(rescored(scores, name, direction), whole, 30)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("name", TRANSDUCTIVE)
+def test_transductive_ones_leave_their_input_alone(name, direction):
+    scores = np.random.default_rng(4).uniform(-1, 1, (12, 30)).astype(np.float32)
+    before = scores.copy()
+    found = rescored(scores, name, direction)
+    np.testing.assert_array_equal(scores, before)
+    assert make_criterion(name).transductive
+    assert not np.shares_memory(found, scores)
+    assert found.flags.c_contiguous
+    assert found.shape == scores.shape
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_read_only_and_turned_matrices_are_taken(name):
+    scores = np.random.default_rng(5).uniform(-1, 1, (12, 30)).astype(np.float32)
+    expected = rescored(scores, name, "i2t")
+    turned = np.asfortranarray(scores)
+    turned.flags.writeable = False
+    np.testing.assert_array_equal(rescored(turned, name, "i2t"), expected)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_order_does_not_matter(name, direction):
+    random = np.random.default_rng(6)
+    scores = random.uniform(-1, 1, (14, 37)).astype(np.float32)
+    rows, columns = random.permutation(14), random.permutation(37)
+    found = rescored(scores[np.ix_(rows, columns)], name, direction)
+    close(found, rescored(scores, name, direction)[np.ix_(rows, columns)], 30)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_turning_the_matrix_swaps_the_directions(name):
+    scores = np.random.default_rng(7).uniform(-1, 1, (14, 14)).astype(np.float32)
+    found = rescored(scores.T.copy(), name, "i2t", iterations=200).T
+    close(found, rescored(scores, name, "t2i", iterations=200), 30)
+
+
+def no_better(found, chance):
+    for direction, ranked in zip(DIRECTIONS, (found.i2t, found.t2i), strict=True):
+        figures = summarise(type(found)(ranked, ranked))["i2t"]
+        for measure in ("r1", "r5", "r10"):
+            assert figures[measure] <= chance[direction][measure] + 1e-9
+
+
+def collapsed(name, scores, groups):
+    i2t, t2i = ranks(scores, name, groups)
+    plain = retrieval_ranks(scores, *groups)
+    no_better(type(plain)(i2t, t2i), chance_level(*groups))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25, deadline=None)
+@given(
+    counts=st.lists(st.integers(1, 6), min_size=1, max_size=30),
+    value=st.sampled_from([-1e30, -1.0, -0.0, 0.1, 0.99999994, 2.0, 1e30]),
+)
+def test_constant_scores_never_beat_chance(name, counts, value):
+    groups = np.arange(len(counts)), np.repeat(np.arange(len(counts)), counts)
+    collapsed(name, np.full((len(groups[0]), len(groups[1])), value, np.float32), groups)
+
+
+@pytest.mark.parametrize("name", SOFT)
+@pytest.mark.parametrize("shape", [(3, 7), (37, 101), (64, 517), (200, 1000), (613, 1025)])
+def test_ties_between_equal_items_are_kept(name, shape):
+    """One branch collapsed: all captions alike, or all images; rounding must not order them."""
+    random = np.random.default_rng(8)
+    per_image = random.uniform(-1, 1, (shape[0], 1)).astype(np.float32)
+    found = rescored(np.repeat(per_image, shape[1], axis=1), name, "i2t")
+    assert (found == found[:, :1]).all()
+    per_caption = random.uniform(-1, 1, (1, shape[1])).astype(np.float32)
+    found = rescored(np.repeat(per_caption, shape[0], axis=0), name, "t2i")
+    assert (found == found[:1]).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_query_alone_or_an_item_alone_gives_no_more_than_it_can(name):
+    row = np.array([[0.3, -0.2, 0.9]], np.float32)
+    assert np.isfinite(rescored(row, name, "i2t")).all()
+    assert np.isfinite(rescored(row.T.copy(), name, "i2t")).all()
+    alone = retrieval_ranks(rescored(row, name, "t2i"), np.zeros(1, int), np.zeros(3, int))
+    np.testing.assert_array_equal(alone.t2i, [1, 1, 1])
+
+
+@pytest.mark.parametrize("name", ["inverted_softmax", "csls", "dual_softmax", "sinkhorn"])
+def test_a_hub_is_brought_down(name):
+    """Item 0 is everyone's nearest; below it every query ranks its own item first."""
+    scores = np.full((6, 6), -0.2, np.float32)
+    np.fill_diagonal(scores, 0.5)
+    scores[:, 0] += 0.8
+    groups = np.arange(6), np.arange(6)
+    assert summarise(retrieval_ranks(scores, *groups))["i2t"]["r1"] == pytest.approx(100 / 6)
+    assert (ranks(scores, name, groups)[0] == 1).all()
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_finite_is_an_error(name, value, direction):
+    scores = np.zeros((12, 30), np.float32)
+    scores[3, 4] = value
+    with pytest.raises(WorkbenchError, match="of image 3 and caption 4"):
+        make_criterion(name).rescored(scores, direction)
+
+
+def test_a_bank_is_checked_too():
+    criterion, scores = make_criterion("querybank"), np.zeros((3, 4), np.float32)
+    with pytest.raises(WorkbenchError, match=r"\(3, 5\).*axis 1, the gallery"):
+        criterion.rescored(scores, "i2t", np.zeros((3, 5), np.float32))
+    with pytest.raises(WorkbenchError, match="nan of image 0 and caption 2"):
+        criterion.rescored(scores, "i2t", np.array([[0, 0, np.nan, 0]], np.float32))
+    with pytest.raises(WorkbenchError, match="csls: only querybank takes a bank"):
+        make_criterion("csls", k=1).rescored(scores, "i2t", scores)
+
+
+@pytest.mark.parametrize("name", TRANSDUCTIVE)
+def test_scores_beyond_the_range_on_the_way_are_an_error(name):
+    scores = np.full((3, 4), 2e38, np.float32)
+    with pytest.raises(WorkbenchError, match=r"2e\+38 with inference.beta = 30"):
+        rescored(scores, name, "i2t")
+    large = np.array([[1e36, -1e36, 0.0], [-1e36, 3.0, 1e36]], np.float32)
+    assert np.isfinite(rescored(large, name, "i2t")).all()
+
+
+@pytest.mark.parametrize(("shape", "k", "allowed"), [((3, 8), 4, 3), ((8, 3), 10, 3)])
+def test_k_larger_than_the_set_is_an_error(shape, k, allowed):
+    with pytest.raises(WorkbenchError, match=rf"inference.k = {k}: .*allowed are 1 to {allowed}"):
+        make_criterion("csls", k=k).rescored(np.zeros(shape, np.float32), "i2t")
+
+
+def test_wrong_settings_are_named_together():
+    with pytest.raises(WorkbenchError) as error:
+        make_criterion("csl", beta=0, k=0, iterations=0)
+    for part in (
+        "inference.criterion = csl: must be one of naive",
+        "beta = 0",
+        "k = 0",
+        "ions = 0",
+    ):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (4,)])
+def test_what_is_no_matrix_is_an_error(shape):
+    with pytest.raises(WorkbenchError, match="at least one of each"):
+        make_criterion("csls").rescored(np.zeros(shape, np.float32), "i2t")

@@ -1,0 +1,252 @@
+"""Protocols, folds and intervals against plain loops."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pipeline.evaluation.bootstrap import RankedFold, bootstrap_intervals
+from pipeline.evaluation.criteria import NAMES, make_criterion
+from pipeline.evaluation.file import read_ranks, write_ranks
+from pipeline.evaluation.folds import cut_folds, evaluate, protocol_name
+from pipeline.evaluation.metrics import Ranks, retrieval_ranks, summarise
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.file import SplitScores
+from pipeline.storage.groups import GroupFile
+
+
+def a_split(images=12, captions=(2, 1, 3), signal=1.0, seed=0):
+    """Scores of `images` images with 2, 1, 3, 2, 1, 3 ... captions, true pairs lifted by signal."""
+    random = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(images), np.resize(captions, images))
+    scores = random.standard_normal((images, len(owner)))
+    scores += signal * np.equal.outer(np.arange(images), owner)
+    ids = [f"{n}.jpg" for n in range(images)]
+    return SplitScores(
+        scores=scores.astype(np.float32),
+        image_ids=ids,
+        caption_ids=[f"c{n}" for n in range(len(owner))],
+        caption_image_ids=[ids[n] for n in owner],
+        image_groups=ids,
+    )
+
+
+def run(split, folds=1, resamples=0):
+    return evaluate(split, folds, resamples, confidence=0.95, seed=0)
+
+
+def test_full_protocol_is_the_summary_of_all_ranks():
+    split = a_split()
+    evaluation = run(split)
+    ranks = retrieval_ranks(split.scores, split.image_groups, split.caption_groups)
+    assert list(evaluation.summary()) == ["naive", "protocol"]
+    assert evaluation.protocol == "full"
+    assert evaluation.intervals == {}
+    np.testing.assert_array_equal(evaluation.ranks["naive"].t2i, ranks.t2i)
+    expected = summarise(ranks)
+    for way in ("i2t", "t2i"):
+        assert evaluation.metrics["naive"][way] == pytest.approx(expected[way], abs=1e-4)
+    assert evaluation.metrics["naive"]["rsum"] == pytest.approx(expected["rsum"], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "naive"])
+def test_a_criterion_rescores_every_fold_by_itself_and_is_labelled(name):
+    split = a_split(images=12)
+    criterion = make_criterion(name, beta=5.0, k=2, iterations=10)
+    evaluation = evaluate(split, 3, 0, 0.95, 0, (make_criterion("naive"), criterion))
+    assert list(evaluation.summary()) == ["naive", name, "protocol"]
+    assert evaluation.metrics["naive"] == run(split, folds=3).metrics["naive"]
+    assert evaluation.metrics[name]["transductive"] is True
+    owner = np.repeat(np.arange(12), np.resize((2, 1, 3), 12))
+    for start in (0, 4, 8):
+        rows, columns = np.arange(start, start + 4), np.isin(owner, range(start, start + 4))
+        inside, groups = split.scores[rows][:, columns], (rows, owner[columns])
+        i2t = retrieval_ranks(criterion.rescored(inside, "i2t"), *groups).i2t
+        t2i = retrieval_ranks(criterion.rescored(inside, "t2i"), *groups).t2i
+        np.testing.assert_array_equal(evaluation.ranks[name].i2t[rows], i2t)
+        np.testing.assert_array_equal(evaluation.ranks[name].t2i[columns], t2i)
+
+
+def test_metrics_file_survives_json_and_has_short_numbers():
+    summary = run(a_split(images=7)).summary()
+    assert json.loads(json.dumps(summary)) == summary
+    assert all(round(value, 4) == value for value in summary["naive"]["t2i"].values())
+
+
+def test_folds_are_evaluated_apart_and_averaged():
+    split = a_split(images=12)
+    evaluation = run(split, folds=3)
+    groups, caption_groups = np.arange(12), np.repeat(np.arange(12), np.resize((2, 1, 3), 12))
+    summaries, t2i = [], np.zeros(len(caption_groups))
+    for start in (0, 4, 8):
+        inside = np.isin(caption_groups, range(start, start + 4))
+        ranks = retrieval_ranks(
+            split.scores[start : start + 4, inside],
+            groups[start : start + 4],
+            caption_groups[inside],
+        )
+        summaries.append(summarise(ranks))
+        t2i[inside] = ranks.t2i
+    assert evaluation.protocol == "4_x3"
+    np.testing.assert_array_equal(evaluation.ranks["naive"].t2i, t2i)
+    for measure in ("r1", "r5", "medr", "meanr"):
+        mean = np.mean([summary["i2t"][measure] for summary in summaries])
+        assert evaluation.metrics["naive"]["i2t"][measure] == pytest.approx(mean, abs=1e-4)
+    assert evaluation.metrics["naive"]["rsum"] == pytest.approx(
+        np.mean([summary["rsum"] for summary in summaries]), abs=1e-4
+    )
+    assert evaluation.chance["t2i"]["r1"] == 25.0
+
+
+def test_captions_in_any_order_fall_into_the_fold_of_their_image():
+    split = a_split(images=6)
+    order = np.random.default_rng(1).permutation(len(split.caption_ids))
+    shuffled = SplitScores(
+        scores=split.scores[:, order],
+        image_ids=split.image_ids,
+        caption_ids=[split.caption_ids[n] for n in order],
+        caption_image_ids=[split.caption_image_ids[n] for n in order],
+        image_groups=split.image_groups,
+    )
+    first, second = run(split, folds=2), run(shuffled, folds=2)
+    assert first.metrics == second.metrics
+    np.testing.assert_array_equal(first.ranks["naive"].t2i[order], second.ranks["naive"].t2i)
+
+
+@pytest.mark.parametrize(
+    ("images", "folds", "name"),
+    [(5000, 1, "full"), (5000, 5, "1k_x5"), (1000, 5, "200_x5"), (6000, 3, "2k_x3")],
+)
+def test_protocol_names(images, folds, name):
+    assert protocol_name(images, folds) == name
+
+
+def test_folds_that_do_not_divide_the_images_name_those_that_do():
+    with pytest.raises(WorkbenchError, match=r"folds = 5: .* 12 test .* 1, 2, 3, 4, 6, 12"):
+        run(a_split(), folds=5)
+    with pytest.raises(WorkbenchError, match="folds = 13"):
+        run(a_split(), folds=13)
+
+
+def test_folds_must_not_divide_a_person():
+    people = np.array([0, 0, 1, 1, 1, 2])
+    assert [len(fold.images) for fold in cut_folds(people, np.array([0, 1, 2]), 1)] == [6]
+    with pytest.raises(WorkbenchError, match="divide 1 persons"):
+        cut_folds(people, np.array([0, 1, 2]), 2)
+    with pytest.raises(WorkbenchError, match="divide 2 persons"):
+        cut_folds(np.array([0, 1, 0, 1]), np.array([0, 1]), 2)
+
+
+def test_nan_constant_and_one_image():
+    split = a_split(images=1)
+    assert run(split, resamples=20).metrics["naive"]["rsum"] == 600.0
+    split = a_split(images=40)
+    split.scores[:] = 0.5
+    evaluation = run(split, resamples=20)
+    assert evaluation.metrics["naive"]["rsum"] == 0
+    assert evaluation.metrics["naive"]["t2i"]["medr"] == 40
+    assert evaluation.intervals["naive"]["rsum"] == [0, 0]
+    split.scores[3, 4] = np.nan
+    with pytest.raises(WorkbenchError, match="image 3 and caption 4"):
+        run(split)
+
+
+def intervals_by_drawing(fold, resamples, random):
+    """Slowest form: copy the queries of every drawn group, summarise each draw."""
+    groups = fold.images.max() + 1
+    drawn = []
+    for _ in range(resamples):
+        chosen = random.integers(groups, size=groups)
+        drawn.append(
+            summarise(
+                Ranks(
+                    np.concatenate([fold.ranks.i2t[fold.images == g] for g in chosen]),
+                    np.concatenate([fold.ranks.t2i[fold.captions == g] for g in chosen]),
+                )
+            )
+        )
+    return drawn
+
+
+def a_fold(groups=30):
+    random = np.random.default_rng(5)
+    captions = np.repeat(np.arange(groups), np.resize((2, 1, 3), groups))
+    images = np.concatenate([np.arange(groups), [0, 0, 4]])
+    ranks = Ranks(random.geometric(0.2, len(images)), random.geometric(0.1, len(captions)))
+    return RankedFold(ranks, images, captions)
+
+
+def test_intervals_equal_copying_the_drawn_queries():
+    fold = a_fold()
+    intervals = bootstrap_intervals([fold], 200, 0.9, seed=7)
+    drawn = intervals_by_drawing(fold, 200, np.random.default_rng(7))
+    for way in ("i2t", "t2i"):
+        for measure in ("r1", "r5", "r10", "medr", "meanr"):
+            expected = np.percentile([draw[way][measure] for draw in drawn], [5, 95])
+            assert intervals[way][measure] == pytest.approx(expected), (way, measure)
+    assert intervals["rsum"] == pytest.approx(
+        np.percentile([draw["rsum"] for draw in drawn], [5, 95])
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_single_draw_is_its_own_interval(seed):
+    """Seeds enough for medians that lie between two ranks."""
+    fold = a_fold(groups=6)
+    intervals = bootstrap_intervals([fold], 1, 0.9, seed)
+    (draw,) = intervals_by_drawing(fold, 1, np.random.default_rng(seed))
+    for way in ("i2t", "t2i"):
+        for measure, value in draw[way].items():
+            assert intervals[way][measure] == pytest.approx([value, value]), (way, measure)
+
+
+def test_intervals_are_the_same_in_blocks(monkeypatch):
+    whole = bootstrap_intervals([a_fold()], 50, 0.95, seed=1)
+    monkeypatch.setattr("pipeline.evaluation.bootstrap.CELLS", 100)
+    assert bootstrap_intervals([a_fold()], 50, 0.95, seed=1) == whole
+    assert bootstrap_intervals([a_fold()], 50, 0.95, seed=2) != whole
+
+
+def test_intervals_of_folds_are_of_the_mean_over_folds():
+    fold = a_fold()
+    random = np.random.default_rng(3)
+    drawn = [intervals_by_drawing(fold, 60, random) for _ in range(2)]
+    means = [np.mean([a["rsum"], b["rsum"]]) for a, b in zip(*drawn, strict=True)]
+    intervals = bootstrap_intervals([fold, fold], 60, 0.95, seed=3)
+    assert intervals["rsum"] == pytest.approx(np.percentile(means, [2.5, 97.5]))
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
+    """Ranks of an image's captions equal: single captions drawn would make intervals too narrow."""
+    random = np.random.default_rng(11)
+    codes, covered = np.repeat(np.arange(60), 5), 0
+    for seed in range(120):
+        hits = np.where(random.random(60) < 0.4, 1, 50)
+        fold = RankedFold(Ranks(hits, np.repeat(hits, 5)), np.arange(60), codes)
+        low, high = bootstrap_intervals([fold], 200, 0.95, seed)["t2i"]["r1"]
+        covered += low <= 40 <= high
+    assert 0.85 <= covered / 120 <= 1
+
+
+def test_rank_file_round_trip_and_bytes(tmp_path):
+    split = a_split()
+    evaluation = run(split, folds=2, resamples=10)
+    for name in ("1.h5", "2.h5"):
+        write_ranks(tmp_path / name, split, evaluation, 0.95)
+    assert (tmp_path / "1.h5").read_bytes() == (tmp_path / "2.h5").read_bytes()
+    record, file = read_ranks(tmp_path / "1.h5"), GroupFile(tmp_path / "1.h5")
+    assert (record.protocol, record.confidence) == ("6_x2", 0.95)
+    assert record.intervals == evaluation.intervals
+    assert record.chance == evaluation.chance
+    assert record.caption_ids == split.caption_ids
+    assert file.texts("i2t", "ids") == split.image_ids
+    np.testing.assert_array_equal(file.array("i2t", "naive"), evaluation.ranks["naive"].i2t)
+    np.testing.assert_array_equal(file.array("t2i", "naive"), evaluation.ranks["naive"].t2i)
+
+
+def test_a_file_of_other_content_is_no_rank_file(tmp_path):
+    from pipeline.scores.file import write_scores
+
+    write_scores(tmp_path / "s.h5", {"test": a_split()}, {})
+    with pytest.raises(WorkbenchError, match=r"s\.h5: not a rank file: .*protocol"):
+        read_ranks(tmp_path / "s.h5")

@@ -1,0 +1,202 @@
+"""Pairs, padding and the order of training."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.corpus.tables import Corpus
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.batches import PairBatches, Split, read_split
+from pipeline.inputs.sources import (
+    FeatureRows,
+    TokenRows,
+    encode_captions,
+    feature_moments,
+    open_vectors,
+)
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile, write_features
+
+CAPTIONS = st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=9), min_size=1, max_size=12)
+
+
+def numbered(described, groups):
+    """A split whose image i is the vector [i] and whose caption j is the word j + 1."""
+    described = np.asarray(described)
+    return Split(
+        [f"i{i}" for i in range(len(groups))],
+        groups,
+        [f"c{j}" for j in range(len(described))],
+        described,
+        lambda rows: torch.from_numpy(rows)[:, None].float(),
+        TokenRows([[j + 1] for j in range(len(described))]),
+    )
+
+
+@given(CAPTIONS, st.data())
+@settings(max_examples=100, deadline=None)
+def test_padding_equals_the_loop(captions, data):
+    rows = data.draw(st.lists(st.integers(0, len(captions) - 1), min_size=1, max_size=8))
+    tokens, lengths = TokenRows(captions)(np.array(rows))
+    width = max(len(captions[row]) for row in rows)
+    expected = [captions[row] + [0] * (width - len(captions[row])) for row in rows]
+    assert tokens.tolist() == expected
+    assert lengths.tolist() == [len(captions[row]) for row in rows]
+
+
+def test_one_endless_caption_costs_its_own_length_only():
+    source = TokenRows([[1, 2]] * 1000 + [[3] * 100_000])
+    assert source.tokens.size == 102_000
+    assert source(np.array([0, 5]))[0].shape == (2, 2)
+    assert source(np.array([1000]))[0].shape == (1, 100_000)
+
+
+@given(
+    described=st.lists(st.integers(0, 4), min_size=2, max_size=40),
+    size=st.integers(2, 9),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_an_epoch_holds_every_pair_once(described, size, seed):
+    groups = ["a", "b", "a", "c", "d"]
+    batches = PairBatches(numbered(described, groups), size, seed)
+    seen = []
+    for batch in batches.epoch(0):
+        assert 2 <= len(batch) <= size
+        for image, word, group in zip(batch.images, batch.captions, batch.groups, strict=True):
+            caption = int(word[0]) - 1
+            assert described[caption] == int(image[0])
+            same = [groups[int(i[0])] == groups[int(image[0])] for i in batch.images]
+            assert (batch.groups == group).tolist() == same
+            seen.append(caption)
+    assert len(seen) == len(set(seen))
+    left_out = len(described) - len(seen)
+    assert left_out == (1 if len(described) % size == 1 else 0)
+    assert len(list(batches.epoch(0))) == batches.steps
+
+
+def test_order_follows_from_seed_and_epoch_alone():
+    split = numbered(range(20), [f"g{i}" for i in range(20)])
+
+    def order(seed, epoch, first=0):
+        batches = PairBatches(split, 3, seed).epoch(epoch, first)
+        return [batch.captions.flatten().tolist() for batch in batches]
+
+    np.random.seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
+    first = order(1, 2)
+    np.random.seed(9)  # noqa: NPY002
+    torch.manual_seed(9)
+    assert order(1, 2) == first
+    assert order(1, 2, first=4) == first[4:]
+    assert order(1, 3) != first
+    assert order(2, 2) != first
+
+
+def test_a_single_pair_cannot_be_trained_on():
+    with pytest.raises(WorkbenchError, match="1 training captions"):
+        PairBatches(numbered([0], ["g"]), 4, 0)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Two training images, the second with two captions, and one validation image."""
+    images = [(name, f"{name}.jpg", split, name, 8, 8, "0" * 64)
+              for name, split in (("a", "train"), ("b", "train"), ("v", "val"))]  # fmt: skip
+    captions = [
+        ("a0", "a", "train", "x", ["red", "square"]),
+        ("b0", "b", "train", "x", ["red"]),
+        ("b1", "b", "train", "x", ["blue", "odd", "red"]),
+        ("v0", "v", "val", "x", ["red"]),
+    ]
+    write_tables(tmp_path, images, captions)
+    return tmp_path
+
+
+def write_tables(folder, images, captions):
+    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
+    Corpus(
+        pd.DataFrame(images, columns=columns),
+        pd.DataFrame(captions, columns=["caption_id", "image_id", "split", "text", "tokens"]),
+        pd.DataFrame(columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]),
+        pd.DataFrame(columns=["file", "reason"]),
+    ).write(folder)
+
+
+def read(folder, name):
+    vocabulary = Vocabulary(("<pad>", "<unk>", "red", "blue", "square"), (0, 1, 4, 1, 1), False)
+    features = open_vectors(folder / "image.h5")
+    return read_split(
+        name,
+        folder / "images.parquet",
+        folder / "captions.parquet",
+        lambda ids: FeatureRows(features, ids),
+        lambda captions: encode_captions(vocabulary, captions),
+    )
+
+
+def write_vectors(folder, ids):
+    values = np.arange(len(ids) * 3, dtype=np.float16).reshape(len(ids), 3)
+    write_features(folder / "image.h5", ids, {"features": values}, {"model": "toy"})
+    return dict(zip(ids, values.tolist(), strict=True))
+
+
+def test_pairs_come_from_tables_and_features(tables):
+    values = write_vectors(tables, ["v", "b", "a"])
+    split = read(tables, "train")
+    assert (split.image_ids, split.caption_ids) == (["a", "b"], ["a0", "b0", "b1"])
+    batch = PairBatches(split, 4, 0).batch(np.array([2, 0]))
+    assert batch.images.tolist() == [values["b"], values["a"]]
+    assert batch.images.dtype == torch.float32
+    assert batch.captions.tolist() == [[3, 1, 2], [2, 4, 0]]
+    assert batch.lengths.tolist() == [3, 2]
+    assert batch.groups.tolist() == [1, 0]
+
+
+def test_features_over_the_budget_are_read_from_the_file(tables):
+    write_vectors(tables, ["a", "b", "v"])
+    lazy = FeatureRows(FeatureFile(tables / "image.h5"), ["b", "a"])
+    held = FeatureRows(open_vectors(tables / "image.h5"), ["b", "a"])
+    rows = np.array([1, 0, 1])
+    assert torch.equal(lazy(rows), held(rows))
+
+
+def test_moments_are_those_of_the_chosen_images(tmp_path):
+    """numpy over all rows at once; large means would cost a one-pass form its digits."""
+    values = np.random.default_rng(0).normal(3000, 0.5, (50, 4)).astype(np.float32)
+    ids = [f"i{n}" for n in range(50)]
+    write_features(tmp_path / "image.h5", ids, {"features": values}, {"model": "toy"})
+    chosen = [3, 7, 8, 20, 21, 49, 0]
+    source = FeatureRows(open_vectors(tmp_path / "image.h5"), [ids[n] for n in chosen])
+    exact = values[chosen].astype(np.float64)
+    for block in (2, 3, 100):
+        mean, deviation = feature_moments(source, block)
+        np.testing.assert_allclose(mean, exact.mean(0), rtol=1e-6)
+        np.testing.assert_allclose(deviation, exact.std(0), rtol=1e-5)
+
+
+def test_image_without_features_is_named(tables):
+    write_vectors(tables, ["v", "a"])
+    with pytest.raises(WorkbenchError, match=r"image\.h5: no row for b"):
+        read(tables, "train")
+
+
+def test_caption_of_an_image_in_another_split(tables):
+    write_vectors(tables, ["v", "a", "b"])
+    images = [(name, f"{name}.jpg", split, name, 8, 8, "0" * 64)
+              for name, split in (("a", "train"), ("v", "val"))]  # fmt: skip
+    captions = [(f"{name}0", name, "train", "x", ["red"]) for name in ("a", "v")]
+    write_tables(tables, images, captions)
+    with pytest.raises(WorkbenchError, match=r"1 captions of split 'train' .* not in .*: v0"):
+        read(tables, "train")
+
+
+def test_caption_without_words_is_named(tables):
+    write_vectors(tables, ["v", "a", "b"])
+    captions = [("a0", "a", "train", "!", []), ("a1", "a", "train", "x", ["red"])]
+    write_tables(tables, [("a", "a.jpg", "train", "a", 8, 8, "0" * 64)], captions)
+    with pytest.raises(WorkbenchError, match="1 captions have no words: a0"):
+        read(tables, "train")

@@ -1,0 +1,104 @@
+"""Regions as models get them: positions as shares, counts, moments without padding."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from region_cases import WIDTH, sample, world
+
+from pipeline.inputs.regions import (
+    RegionRows,
+    has_boxes,
+    names_of,
+    open_regions,
+    region_moments,
+    require_boxes,
+)
+from pipeline.regions.file import packed
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile, write_features
+
+
+def write(path: Path, folder: Path, change=lambda arrays: None, **attributes):
+    """A file of regions of the tiny world; change: spoils its arrays."""
+    images = world(folder)
+    regions = sample(images)
+    arrays = packed(regions, 4, WIDTH)
+    arrays["features"] = arrays["features"].astype(np.float16)
+    change(arrays)
+    write_features(path, images["image_id"].tolist(), arrays, {"model": "m"} | attributes)
+    return images, regions
+
+
+def test_positions_and_counts_follow_from_boxes_in_pixels(tmp_path: Path) -> None:
+    images, regions = write(tmp_path / "r.h5", tmp_path / "images")
+    ids = images["image_id"].tolist()
+    source = RegionRows(open_regions(tmp_path / "r.h5"), ids[::-1])
+    batch = source(np.array([2, 0, 2]))
+    assert len(batch) == 3
+    assert batch.features.dtype == batch.positions.dtype == torch.float32
+    for place, row in enumerate([-3, -1, -3]):
+        one, count = regions[row], len(regions[row].features)
+        assert batch.counts[place] == count
+        np.testing.assert_array_equal(batch.features[place, :count], one.features)
+        assert not batch.features[place, count:].any()
+        assert not batch.positions[place, count:].any()
+        width, height = one.size
+        for region, (x1, y1, x2, y2) in enumerate(one.boxes.tolist()):
+            expected = [(x2 - x1) / width, (y2 - y1) / height]
+            expected += [(x1 + x2) / 2 / width, (y1 + y2) / 2 / height]
+            np.testing.assert_allclose(batch.positions[place, region], expected, rtol=1e-5)
+
+
+def test_moments_are_those_of_all_real_regions(tmp_path: Path) -> None:
+    images, regions = write(tmp_path / "r.h5", tmp_path / "images")
+    source = RegionRows(open_regions(tmp_path / "r.h5"), images["image_id"].tolist())
+    every = np.concatenate([one.features for one in regions]).astype(np.float64)
+    for block in (3, 100):
+        mean, deviation = region_moments(source, block)
+        np.testing.assert_allclose(mean, every.mean(0), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(deviation, every.std(0), rtol=1e-5)
+
+
+def test_moving_keeps_the_counts_on_the_cpu(tmp_path: Path) -> None:
+    images, _ = write(tmp_path / "r.h5", tmp_path / "images")
+    batch = RegionRows(FeatureFile(tmp_path / "r.h5"), images["image_id"].tolist())(np.arange(2))
+    moved = batch.to(torch.device("meta"))
+    assert moved.features.device.type == moved.positions.device.type == "meta"
+    assert moved.counts.device.type == "cpu"
+
+
+def test_a_file_without_boxes_is_known_by_it(tmp_path: Path) -> None:
+    write(tmp_path / "with.h5", tmp_path / "images", has_boxes=1)
+    write(tmp_path / "without.h5", tmp_path / "images", has_boxes=0)
+    require_boxes(open_regions(tmp_path / "with.h5"), "scan.position_gate")
+    file = open_regions(tmp_path / "without.h5")
+    assert not has_boxes(file)
+    with pytest.raises(WorkbenchError, match=r"scan\.position_gate needs the boxes.*without\.h5"):
+        require_boxes(file, "scan.position_gate")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda arrays: arrays.pop("sizes"), "no sizes"),
+        (lambda arrays: arrays["counts"].__setitem__(3, 5), "train3.png"),
+        (lambda arrays: arrays["sizes"].__setitem__((1, 0), 0), "train1.png"),
+        (lambda arrays: arrays.update(boxes=arrays["boxes"][:, :3]), "do not fit"),
+        (lambda arrays: arrays.update(features=arrays["features"][:, 0]), "do not fit"),
+    ],
+)
+def test_what_is_no_file_of_regions_is_refused(tmp_path: Path, change, words: str) -> None:
+    write(tmp_path / "r.h5", tmp_path / "images", change)
+    with pytest.raises(WorkbenchError, match=words):
+        open_regions(tmp_path / "r.h5")
+
+
+def test_names_must_be_a_list_of_texts(tmp_path: Path) -> None:
+    names = {"object_names": '["cat", "dog"]', "attribute_names": '{"a": 1}'}
+    write(tmp_path / "r.h5", tmp_path / "images", **names)
+    file = open_regions(tmp_path / "r.h5")
+    assert names_of(file, "object_names") == ["cat", "dog"]
+    with pytest.raises(WorkbenchError, match="attribute_names"):
+        names_of(file, "attribute_names")

@@ -1,0 +1,177 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reader_cases import options, read_all, save_images
+
+from pipeline.readers import captions_csv, karpathy_json
+from pipeline.runtime.errors import WorkbenchError
+
+MINI = Path(__file__).resolve().parents[4] / "shared" / "flickr8k-mini"
+COMMA = """image,caption
+a.jpg,A dog runs .
+a.jpg,"A dog , a cat and a ""bird"" ."
+b.jpg,A dog , unquoted , with commas .
+b.jpg,"Hello" says the "sign"
+c.jpg,One
+"d,e.jpg","Two, three"
+"""
+BAR = """image_name| comment_number| comment
+a.jpg| 0| Two young , White males | outside .
+a.jpg| 4   A dog runs across the grass .
+b.jpg| 0| One, two
+c.jpg| 0| "Quoted"
+"""
+
+
+@pytest.fixture
+def raw(tmp_path):
+    raw = tmp_path / "raw"
+    save_images(raw / "Images", "a.jpg", "b.jpg", "c.jpg", "d,e.jpg")
+    return raw
+
+
+def texts(raw, **changed):
+    captions = captions_csv.read(raw, raw, options(**changed)).captions
+    return dict(zip(captions["caption_id"], captions["text"], strict=True))
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_flickr8k_with_commas_quoted_and_not(raw, ending, mark):
+    content = (mark + COMMA).replace("\n", ending)
+    (raw / "captions.txt").write_bytes(content.encode())
+    assert texts(raw) == {
+        "a.jpg#0": "A dog runs .",
+        "a.jpg#1": 'A dog , a cat and a "bird" .',
+        "b.jpg#0": "A dog , unquoted , with commas .",
+        "b.jpg#1": '"Hello" says the "sign"',
+        "c.jpg#0": "One",
+        "d,e.jpg#0": "Two, three",
+    }
+
+
+def test_flickr30k_with_its_broken_line(raw):
+    (raw / "results.csv").write_text(BAR)
+    assert texts(raw) == {
+        "a.jpg#0": "Two young , White males | outside .",
+        "a.jpg#4": "A dog runs across the grass .",
+        "b.jpg#0": "One, two",
+        "c.jpg#0": "Quoted",
+    }
+
+
+def test_lines_that_cannot_be_read_are_named_together(raw):
+    (raw / "captions.txt").write_text(COMMA + "no comma here\n\na.jpg,fine\n,no image\n")
+    with pytest.raises(
+        WorkbenchError, match=r"lines not of the form 'image,caption', numbers \(2\): 8, 11"
+    ):
+        texts(raw)
+    (raw / "captions.txt").write_text("a.jpg,A caption without header\n")
+    with pytest.raises(
+        WorkbenchError, match=r"line 1: header 'a\.jpg,a caption without header'; all"
+    ):
+        texts(raw)
+    (raw / "captions.txt").write_bytes(COMMA.encode() + b"a.jpg,caf\xe9\n")
+    with pytest.raises(WorkbenchError, match="line 8: not UTF-8"):
+        texts(raw)
+
+
+def test_both_files_are_one_too_many(raw):
+    (raw / "captions.txt").write_text(COMMA)
+    (raw / "results.csv").write_text(BAR)
+    with pytest.raises(WorkbenchError, match=r"several annotation files: captions\.txt, results"):
+        texts(raw)
+    assert len(texts(raw, annotations="results.csv")) == 4
+
+
+def test_seeded_split_by_image(raw):
+    (raw / "captions.txt").write_text(COMMA)
+    first = read_all("captions_csv", raw).images
+    assert sorted(first["split"]) == ["test", "train", "train", "val"]
+    assert first.equals(read_all("captions_csv", raw).images)
+    splits = {tuple(read_all("captions_csv", raw, seed=n).images["image_id"]) for n in range(8)}
+    assert len(splits) > 1
+    header, *lines = COMMA.splitlines()
+    (raw / "captions.txt").write_text("\n".join([header, *reversed(lines)]))
+    again = read_all("captions_csv", raw).images
+    assert dict(zip(first["image_id"], first["split"], strict=True)) == dict(
+        zip(again["image_id"], again["split"], strict=True)
+    )
+
+
+def test_a_split_larger_than_the_corpus_is_refused(raw):
+    (raw / "captions.txt").write_text(COMMA)
+    assert len(read_all("captions_csv", raw, val_images=2).images) == 4
+    with pytest.raises(WorkbenchError, match=r"val_images = 3 and .* the corpus has 4 images"):
+        read_all("captions_csv", raw, val_images=3)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.txt", "val.txt", "test.txt"),
+        ("Flickr_8k.trainImages.txt", "Flickr_8k.devImages.txt", "Flickr_8k.testImages.txt"),
+    ],
+)
+def test_split_lists(raw, names, capsys):
+    (raw / "captions.txt").write_text(COMMA)
+    lists = raw / "lists"
+    lists.mkdir()
+    for name, entry in zip(names, ("b.jpg\r\n", "a\n", "c.jpg"), strict=True):
+        (lists / name).write_text(entry)
+    images = read_all("captions_csv", raw, split_files="lists").images
+    assert images["image_id"].tolist() == ["b.jpg", "a.jpg", "c.jpg"]
+    assert "left out: 1 images in no split list" in capsys.readouterr().err
+
+
+def test_split_lists_that_are_missing_overlap_or_name_the_unknown(raw):
+    (raw / "captions.txt").write_text(COMMA)
+    lists = raw / "lists"
+    with pytest.raises(WorkbenchError, match="split_files = 'lists': no such folder"):
+        read_all("captions_csv", raw, split_files="lists")
+    lists.mkdir()
+    for name, entries in [
+        ("train.txt", "a.jpg\nb.jpg"),
+        ("test.txt", "c.jpg"),
+        ("val.txt", "b.jpg"),
+    ]:
+        (lists / name).write_text(entries)
+    with pytest.raises(WorkbenchError, match=r"images in more than one list \(1\): b\.jpg"):
+        read_all("captions_csv", raw, split_files="lists")
+    (lists / "val.txt").write_text("z.jpg")
+    with pytest.raises(WorkbenchError, match=r"z\.jpg \(no such file\)"):
+        read_all("captions_csv", raw, split_files="lists")
+    (lists / "valid.txt").write_text("c.jpg")
+    with pytest.raises(WorkbenchError, match=r"one list of val images.*found val\.txt, valid\.txt"):
+        read_all("captions_csv", raw, split_files="lists")
+    (lists / "test.txt").unlink()
+    (lists / "val.txt").unlink()
+    with pytest.raises(WorkbenchError, match=r"one list of test images.*found none"):
+        read_all("captions_csv", raw, split_files="lists")
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(["image,caption\n", "image_name| comment_number| comment\n", ""]),
+    st.text(st.characters(codec="utf-8") | st.sampled_from('",|\n .0a'), max_size=60),
+)
+def test_any_text_is_read_or_refused(tmp_path_factory, header, text):
+    raw = tmp_path_factory.getbasetemp()
+    (raw / "captions.txt").write_text(header + text, encoding="utf-8")
+    try:
+        captions = list(captions_csv.read_captions(raw / "captions.txt"))
+    except WorkbenchError:
+        return
+    lines = [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+    assert len(captions) == len(lines)
+
+
+@pytest.mark.skipif(not MINI.is_dir(), reason="no real photographs beside the repository")
+def test_reads_the_same_captions_as_the_json_of_the_same_images():
+    by_comma = captions_csv.read(MINI, MINI, options()).captions
+    by_json = karpathy_json.read(MINI, MINI, options()).captions
+    lines = [sorted(zip(t["image_id"], t["text"], strict=True)) for t in (by_comma, by_json)]
+    assert lines[0] == lines[1]
+    assert by_comma["caption_id"].is_unique

@@ -1,0 +1,358 @@
+import re
+from itertools import combinations, permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from reader_cases import options, read_all
+from ruamel.yaml import YAML
+
+from pipeline.readers import shapes
+from pipeline.readers.shapes.drawing import background, box, draw, thing_mask
+from pipeline.readers.shapes.scenes import ATTRIBUTES, make_scenes
+from pipeline.readers.shapes.world import load_world
+from pipeline.runtime.errors import WorkbenchError
+
+RAW = Path(__file__).resolve().parents[3] / "data" / "raw" / "shapes"
+TEXT = (RAW / "world.yaml").read_text()
+PLAIN = YAML(typ="safe", pure=True).load(TEXT)
+WORLD = load_world(RAW / "world.yaml")
+SIDE = 128
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    chosen = options(train=60, val=20, test=20, image_size=SIDE, captions_per_image=6)
+    return shapes.read(RAW, out, chosen)
+
+
+# A second reading of the grammar, from the words of world.yaml alone.
+
+MEANING = {
+    word: (kind, name)
+    for kind, table in [
+        ("object", PLAIN["shapes"]),
+        ("colour", PLAIN["colours"]),
+        ("size", PLAIN["sizes"]),
+        ("texture", PLAIN["textures"]),
+    ]
+    for name, entry in table.items()
+    for words in [entry["words"]]
+    for word in [*words, *(words.values() if isinstance(words, dict) else [])]
+}
+NUMBERS = {"a": None, "an": None} | {word: n for n, word in enumerate(PLAIN["counts"], 2)}
+RELATIONS = {
+    phrase: entry["direction"] for entry in PLAIN["relations"].values() for phrase in entry["words"]
+}
+ANYTHING = {*PLAIN["anything"], *PLAIN["anything"].values()}
+
+
+def parse(text):
+    """Phrases (number or None, {kind: name}) and the direction between the first two, or None."""
+    assert text[0].isupper()
+    assert text.endswith(".")
+    words = text[:-1].lower()
+    for frame in ("a picture of ", "an image with ", "we see "):
+        words = words.removeprefix(frame)
+    direction = None
+    for phrase in sorted(RELATIONS, key=len, reverse=True):
+        if f" {phrase} " in words:
+            direction = RELATIONS[phrase]
+            words = words.replace(f" {phrase} ", " and ")
+            break
+    phrases = []
+    for part in re.split(r", and | and |, ", words):
+        number, *rest = part.split()
+        facts = dict(MEANING[word] for word in rest if word not in ANYTHING)
+        phrases.append((NUMBERS[number], facts))
+    return phrases, direction
+
+
+def fits(thing, facts):
+    return all(thing[kind] == name for kind, name in facts.items())
+
+
+def lies(direction, first, second):
+    dx = (first["x1"] + first["x2"] - second["x1"] - second["x2"]) / 2
+    dy = (first["y1"] + first["y2"] - second["y1"] - second["y2"]) / 2
+    along, across = {"left": (-dx, dy), "right": (dx, dy), "up": (-dy, dx), "down": (dy, dx)}[
+        direction
+    ]
+    return along > 5 and along >= abs(across) - 1e-6
+
+
+def is_true(text, things):
+    """Whether distinct objects of the scene are what the caption says."""
+    phrases, direction = parse(text)
+    single = [facts for number, facts in phrases if number is None]
+    rest = things
+    for number, facts in phrases:
+        if number is not None:
+            if sum(fits(thing, facts) for thing in things) != number:
+                return False
+            rest = [thing for thing in things if not fits(thing, facts)]
+    return any(
+        all(fits(thing, facts) for thing, facts in zip(chosen, single, strict=True))
+        and (direction is None or lies(direction, chosen[0], chosen[1]))
+        for chosen in permutations(rest, len(single))
+    )
+
+
+def scene_things(source):
+    columns = ["colour", "size", "texture"]
+    table = source.boxes.assign(
+        **{name: source.boxes["attributes"].str[n] for n, name in enumerate(columns)}
+    )
+    return {image: rows.to_dict("records") for image, rows in table.groupby("image_id")}
+
+
+def test_every_caption_is_true_of_its_scene(source):
+    things = scene_things(source)
+    for row in source.captions.itertuples():
+        assert is_true(row.text, things[row.image_id]), f"{row.image_id}: {row.text}"
+
+
+def test_captions_tell_scenes_apart(source):
+    """Most captions are true of few scenes, and none says all there is."""
+    things = scene_things(source)
+    shares = [
+        np.mean([is_true(text, t) for t in things.values()]) for text in source.captions["text"]
+    ]
+    assert np.median(shares) <= 0.03
+    assert np.mean(shares) > 0.01
+    for row in source.captions.itertuples():
+        phrases, _ = parse(row.text)
+        spoken = sum(len(facts) for _, facts in phrases)
+        assert spoken < 4 * len(things[row.image_id])
+
+
+def test_captions_use_all_of_the_grammar(source):
+    parsed = [parse(text) for text in source.captions["text"]]
+    assert {direction for _, direction in parsed} == {None, "left", "right", "up", "down"}
+    assert {number for phrases, _ in parsed for number, _ in phrases} >= {None, 2, 3}
+    assert {len(phrases) for phrases, _ in parsed} == {2, 3}
+    assert source.captions.groupby("image_id")["text"].nunique().min() == 6
+
+
+def test_sizes_come_from_the_options(source):
+    assert source.images["split"].value_counts().to_dict() == {"train": 60, "val": 20, "test": 20}
+    assert source.images["image_id"].tolist()[:2] == ["train_00000.jpg", "train_00001.jpg"]
+    assert source.images["image_id"].tolist()[-1] == "test_00019.jpg"
+    assert source.captions["caption_id"].tolist()[6] == "train_00001.jpg#0"
+    assert source.boxes.groupby("image_id").size().between(2, 5).all()
+    with Image.open(source.root / "val_00003.jpg") as image:
+        assert (image.format, image.size) == ("JPEG", (SIDE, SIDE))
+
+
+def test_every_value_of_every_attribute_appears(source):
+    values = {value for attributes in source.boxes["attributes"] for value in attributes}
+    assert values == {*PLAIN["colours"], *PLAIN["sizes"], *PLAIN["textures"]}
+    assert set(source.boxes["object"]) == set(PLAIN["shapes"])
+
+
+def test_boxes_are_tight_around_what_is_drawn():
+    """The pixels that an object changes, against its box."""
+    for scene in make_scenes(WORLD, 40, 0.0, [5]):
+        empty = np.asarray(draw(type(scene)((), scene.background), WORLD, SIDE)).astype(int)
+        for thing in scene.things:
+            alone = np.asarray(draw(type(scene)((thing,), scene.background), WORLD, SIDE))
+            changed = np.abs(alone.astype(int) - empty).max(axis=2) > 8
+            rows, columns = np.flatnonzero(changed.any(axis=1)), np.flatnonzero(changed.any(axis=0))
+            drawn = (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1)
+            tip = 3 if thing.shape in ("star", "triangle") else 1.5  # thin tips cover little
+            np.testing.assert_allclose(drawn, box(thing, WORLD, SIDE), atol=tip)
+
+
+def test_masks_cover_the_area_of_the_outline():
+    for thing in (thing for scene in make_scenes(WORLD, 40, 0.0, [6]) for thing in scene.things):
+        mask, _ = thing_mask(thing, WORLD, SIDE)
+        x, y = WORLD.shapes[thing.shape].points().T * thing.radius * SIDE
+        area = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
+        assert mask.sum() == pytest.approx(area, rel=0.12)
+
+
+def test_objects_do_not_overlap_and_stay_inside():
+    for scene in make_scenes(WORLD, 100, 1.0, [7]):
+        for one, other in combinations(scene.things, 2):
+            distance = np.hypot(one.x - other.x, one.y - other.y)
+            assert distance >= one.radius + other.radius
+        total = np.zeros((SIDE, SIDE))
+        for thing in scene.things:
+            mask, (left, top) = thing_mask(thing, WORLD, SIDE)
+            height, width = mask.shape
+            assert min(left, top) >= 0
+            total[top : top + height, left : left + width] += mask
+        assert total.max() <= 1.001
+
+
+@pytest.mark.parametrize(("share", "pairs"), [(0.0, 0), (0.25, 5), (1.0, 20)])
+def test_near_duplicates_differ_in_one_attribute_of_one_object(share, pairs):
+    scenes = make_scenes(WORLD, 40, share, [8])
+    found = [
+        (a, b)
+        for n, a in enumerate(scenes)
+        for b in scenes[n + 1 :]
+        if a.background == b.background
+    ]
+    assert len(found) == pairs
+    for a, b in found:
+        changes = [
+            (n, name)
+            for n, (one, other) in enumerate(zip(a.things, b.things, strict=True))
+            for name in ATTRIBUTES
+            if getattr(one, name) != getattr(other, name)
+        ]
+        assert changes == [a.focus] == [b.focus]
+        places = [[(thing.x, thing.y, thing.turn) for thing in scene.things] for scene in (a, b)]
+        assert places[0] == places[1]
+
+
+def test_most_captions_of_a_pair_tell_it_apart_and_some_do_not():
+    scenes = make_scenes(WORLD, 200, 1.0, [9])
+    told = []
+    for scene in scenes:
+        twin = next(s for s in scenes if s.background == scene.background and s is not scene)
+        boxes = [box(thing, WORLD, SIDE) for thing in scene.things]
+        speaker = shapes.Speaker(WORLD, SIDE, np.random.default_rng([1, scene.background]))
+        told += [not is_true(text, facts(twin)) for text in speaker.captions(scene, boxes, 3)]
+    assert 0.5 < np.mean(told) < 0.95
+
+
+def facts(scene):
+    return [
+        {"object": t.shape, "colour": t.colour, "size": t.size, "texture": t.texture}
+        | dict(zip(("x1", "y1", "x2", "y2"), box(t, WORLD, SIDE), strict=True))
+        for t in scene.things
+    ]
+
+
+def test_same_seed_same_bytes_whatever_the_processes(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.readers.processes.WORTH_IT", 1)
+    sources = [
+        shapes.read(RAW, tmp_path / name, options(seed, workers))
+        for name, seed, workers in [("a", 3, 1), ("b", 3, 2), ("c", 4, 1)]
+    ]
+    contents = [
+        {path.name: path.read_bytes() for path in sorted(source.root.iterdir())}
+        for source in sources
+    ]
+    assert len(contents[0]) == 12
+    assert contents[0] == contents[1]
+    assert sources[0].captions.equals(sources[1].captions)
+    assert sources[0].boxes.equals(sources[1].boxes)
+    assert not set(contents[0].values()) & set(contents[2].values())
+
+
+def test_larger_splits_keep_the_scenes_of_smaller_ones():
+    assert make_scenes(WORLD, 5, 0.0, [1, 2]) == make_scenes(WORLD, 9, 0.0, [1, 2])[:5]
+
+
+def test_backgrounds_vary_and_are_muted():
+    pixels = np.stack([background(seed, 32) for seed in range(40)])
+    assert pixels.mean(axis=(1, 2, 3)).std() > 10
+    saturation = pixels.mean(axis=(1, 2)).max(axis=1) - pixels.mean(axis=(1, 2)).min(axis=1)
+    assert saturation.max() < 40  # the least saturated object has over 100
+
+
+def test_the_whole_reader_gives_a_checked_corpus(tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "world.yaml").write_text(TEXT)
+    corpus = read_all("shapes", tmp_path / "raw")
+    assert corpus.images["path"].tolist()[0].endswith("out/images/train_00000.jpg")
+    assert set(corpus.images["width"]) == set(corpus.images["height"]) == {64}
+    assert corpus.images["sha256"].is_unique
+    assert corpus.boxes["image_id"].drop_duplicates().tolist() == corpus.images["image_id"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("objects: [2, 5]", "objects: [3, 2]", "objects must be fewest, then most"),
+        ("objects: [2, 5]", "objects: [2, 7]", "counts must have the words from two to 7"),
+        ("objects: [2, 5]", "objects: [2, 5000]", r"objects\.1 = 5000: must be less than"),
+        ("rotation: 15", "rotation: .nan", "rotation = nan: must be"),
+        ("rotation: 15", "turn: 15", "rotation: Field required"),
+        ("outline: circle\n", "outline: blob\n", r"shapes\.circle\.outline"),
+        ("[0, -1], [0.866, 0.5], [-0.866", "[0, -1], [0, 0.5], [0", "too thin to be seen"),
+        ("[0.7, 0.7]", "[0.9, 0.9]", r"shapes\.square: outline leaves the unit circle"),
+        ("words: [green]", "words: [red]", "words with more than one meaning: red"),
+        ("words: [green]", "words: [Grün]", r"colours\.green\.words\.0 = 'Grün'"),
+        ("  green:", "  large:", "names of more than one attribute: large"),
+        ("[40, 160, 60]", "[40, 160, 256]", r"colours\.green\.rgb\.2 = 256"),
+        ("[0.075, 0.1]", "[0.1, 0.075]", "radius must be least, then most"),
+        ("pattern: dots", "pattern: fur", r"textures\.dotted\.pattern = 'fur'"),
+        ('"we see {}"', '"we see {} and {}"', r"frames\.5"),
+        ("objects: [2, 5]", "objects: [2, 5", "not valid YAML"),
+        ("rotation: 15", "rotation: 15\nrotation: 15", "duplicate key"),
+    ],
+)
+def test_a_broken_world_says_where(tmp_path, old, new, message):
+    assert TEXT.count(old) == 1
+    (tmp_path / "world.yaml").write_text(TEXT.replace(old, new))
+    with pytest.raises(WorkbenchError, match=message) as caught:
+        shapes.read(tmp_path, tmp_path, options())
+    assert caught.value.hint == "mend the file or restore it with git checkout"
+    assert len(caught.value.message) < 1000
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "expected a mapping"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"x" * 200_000, "more than 100,000 bytes"),
+        (b"1: 2\n", "unknown|Extra|required"),
+        (
+            b"a: &a [x, x, x, x, x, x, x, x, x]\n"
+            + b"".join(
+                b"%c: &%c [%s]\n" % (n, n, b",".join([b"*%c" % (n - 1)] * 9))
+                for n in range(98, 110)
+            ),
+            "Extra",
+        ),
+    ],
+    ids=["empty", "bytes", "long", "number", "many laughs"],
+)
+def test_a_hostile_world_is_refused(tmp_path, content, message):
+    (tmp_path / "world.yaml").write_bytes(content)
+    with pytest.raises(WorkbenchError, match=message) as caught:
+        shapes.read(tmp_path, tmp_path, options())
+    assert len(caught.value.message) < 4000
+
+
+def test_no_world_is_an_error(tmp_path):
+    with pytest.raises(WorkbenchError, match=r"world\.yaml: no such file"):
+        shapes.read(tmp_path / "none", tmp_path, options())
+
+
+def test_a_world_without_room_is_an_error(tmp_path):
+    crowded = TEXT.replace("[2, 5]", "[8, 8]").replace("[0.075, 0.1]", "[0.22, 0.22]")
+    crowded = crowded.replace("[0.135, 0.175]", "[0.22, 0.22]")
+    crowded = crowded.replace("four, five]", "four, five, six, seven, eight]")
+    (tmp_path / "world.yaml").write_text(crowded)
+    with pytest.raises(WorkbenchError, match="no room for 8 objects"):
+        shapes.read(tmp_path, tmp_path, options(train=1, val=1, test=1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(PLAIN)),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+        max_leaves=6,
+    ),
+)
+def test_any_value_is_taken_or_refused(tmp_path_factory, key, value):
+    folder = tmp_path_factory.getbasetemp()
+    with open(folder / "world.yaml", "w", encoding="utf-8") as handle:
+        YAML(typ="safe", pure=True).dump(PLAIN | {key: value}, handle)
+    try:
+        world = load_world(folder / "world.yaml")
+    except WorkbenchError:
+        return
+    assert set(world.model_dump()) == set(PLAIN)

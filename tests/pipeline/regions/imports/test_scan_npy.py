@@ -1,0 +1,217 @@
+"""SCAN's arrays: rows found by id or by order, repeated or not; nothing is taken on trust."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from region_cases import WIDTH, captions_of, sample, world
+
+from pipeline.regions.file import packed
+from pipeline.regions.imports import Corpus, open_source
+from pipeline.regions.imports.export import export_scan, export_tsv
+from pipeline.regions.imports.scan_npy import mapped_npy
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile, write_features
+
+SLOTS = 4
+
+
+@pytest.fixture
+def case(tmp_path: Path):
+    """Images table, regions and the file that holds them."""
+    images = world(tmp_path / "images")
+    regions = sample(images)
+    arrays = packed(regions, SLOTS, WIDTH)
+    arrays["features"] = arrays["features"].astype(np.float16)
+    write_features(tmp_path / "r.h5", images["image_id"].tolist(), arrays, {"has_boxes": 1})
+    return images, regions, FeatureFile(tmp_path / "r.h5")
+
+
+def exported(case, folder: Path, per_image: int | None = 5):
+    images, _, file = case
+    captions = captions_of(images, per_image)
+    export_scan(file, images, captions, folder)
+    return captions
+
+
+def check(images, regions, folder: Path, captions=None) -> None:
+    source = open_source("scan_npy", str(folder), Corpus(images, captions))
+    assert (source.most, source.width, source.has_boxes) == (SLOTS, WIDTH, False)
+    for row, one in enumerate(regions):
+        found = source.read(row)
+        assert found.size == one.size
+        assert found.features.tobytes() == one.features.tobytes()
+        assert not found.boxes.any()
+
+
+@pytest.mark.parametrize("per_image", [5, 2, None])
+def test_what_is_exported_is_imported_bit_for_bit(tmp_path: Path, case, per_image) -> None:
+    images, regions, _ = case
+    captions = exported(case, tmp_path / "scan", per_image)
+    for prefix, split in (("train", "train"), ("dev", "val"), ("test", "test")):
+        lines = (tmp_path / f"scan/{prefix}_caps.txt").read_text().splitlines()
+        words = captions[captions["split"] == split]["tokens"]
+        assert lines == [" ".join(tokens) for tokens in words]
+        array = np.load(tmp_path / f"scan/{prefix}_ims.npy", allow_pickle=False)
+        assert array.dtype == np.float32
+        # SCAN: image = caption // 5 when the counts differ, else row = caption
+        assert len(array) == (len(lines) // 5 if per_image == 5 else len(lines))
+    check(images, regions, tmp_path / "scan")
+
+
+@pytest.mark.parametrize("per_image", [5, 2])
+def test_without_ids_the_captions_say_which_image_it_is(tmp_path: Path, case, per_image) -> None:
+    images, regions, _ = case
+    captions = exported(case, tmp_path / "scan", per_image)
+    for path in (tmp_path / "scan").glob("*_ids.txt"):
+        path.unlink()
+    check(images, regions, tmp_path / "scan", captions)
+    with pytest.raises(WorkbenchError, match="--captions"):
+        open_source("scan_npy", str(tmp_path / "scan"), Corpus(images))
+    lines = (tmp_path / "scan/dev_caps.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "scan/dev_caps.txt").write_text("".join([lines[-1], *lines[1:-1], lines[0]]))
+    with pytest.raises(WorkbenchError, match=r"dev_caps\.txt, line 1: not caption 1 of val0\.png"):
+        open_source("scan_npy", str(tmp_path / "scan"), Corpus(images, captions))
+
+
+def test_ids_may_be_given_for_each_caption(tmp_path: Path, case) -> None:
+    images, regions, _ = case
+    exported(case, tmp_path / "scan")
+    for path in (tmp_path / "scan").glob("*_ids.txt"):
+        path.write_text("".join(line * 5 for line in path.read_text().splitlines(keepends=True)))
+    check(images, regions, tmp_path / "scan")
+    lines = (tmp_path / "scan/test_ids.txt").read_text().splitlines(keepends=True)
+    lines[2] = "test1.png\n"
+    (tmp_path / "scan/test_ids.txt").write_text("".join(lines))
+    with pytest.raises(WorkbenchError, match=r"test_ids\.txt: 20 ids for 4 rows"):
+        open_source("scan_npy", str(tmp_path / "scan"), Corpus(images))
+
+
+def test_rows_of_one_image_must_be_equal(tmp_path: Path, case) -> None:
+    images, _, _ = case
+    exported(case, tmp_path / "scan", 2)
+    array = np.load(tmp_path / "scan/dev_ims.npy")
+    array[3, 0, 0] += 1
+    np.save(tmp_path / "scan/dev_ims.npy", array)
+    source = open_source("scan_npy", str(tmp_path / "scan"), Corpus(images))
+    with pytest.raises(WorkbenchError, match=r"dev_ims\.npy: rows 2 and 3 differ.*val1\.png"):
+        source.read(images["image_id"].tolist().index("val1.png"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("val1.png", "val0.png", r"without an id there \(1\): val1"),
+        ("val2.png", "val0.png", "ids more than once: val0.png"),
+        ("val1.png", "who.png", r"not in the corpus \(1\): who.png"),
+        ("val1.png\n", "", "2 ids for 3 rows"),
+    ],
+)
+def test_faulty_ids_are_named(tmp_path: Path, case, old: str, new: str, words: str) -> None:
+    exported(case, tmp_path / "scan")
+    path = tmp_path / "scan/dev_ids.txt"
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(WorkbenchError, match=words) as error:
+        open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+    assert str(path) in error.value.message
+
+
+def test_captions_must_be_a_multiple_of_the_rows(tmp_path: Path, case) -> None:
+    exported(case, tmp_path / "scan")
+    path = tmp_path / "scan/dev_caps.txt"
+    path.write_text(path.read_text() + "one more\n")
+    with pytest.raises(WorkbenchError, match="16 captions for 3 rows"):
+        open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+
+
+def test_nan_names_array_and_row(tmp_path: Path, case) -> None:
+    exported(case, tmp_path / "scan")
+    array = np.load(tmp_path / "scan/test_ims.npy")
+    array[2, 1] = np.nan
+    np.save(tmp_path / "scan/test_ims.npy", array)
+    source = open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+    with pytest.raises(WorkbenchError, match=r"test_ims\.npy, row 2: NaN.*region 1"):
+        source.read(10)
+
+
+def test_splits_of_other_widths_and_missing_splits(tmp_path: Path, case) -> None:
+    exported(case, tmp_path / "scan")
+    array = np.load(tmp_path / "scan/test_ims.npy")
+    np.save(tmp_path / "scan/test_ims.npy", array[..., :2])
+    with pytest.raises(WorkbenchError, match=r"test_ims\.npy: features of width 2"):
+        open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+    (tmp_path / "scan/dev_ims.npy").unlink()
+    with pytest.raises(WorkbenchError, match=r"no dev_ims\.npy"):
+        open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+
+
+class Trap:
+    """An object that would run code when unpickled."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path("trapped"),))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("objects", "pickled objects"),
+        ("integers", "values of type int64"),
+        ("flat", "expected are 3 dimensions"),
+        ("fortran", "Fortran order"),
+        ("cut", "promises shape"),
+        ("longer", "promises shape"),
+        ("lie", "promises shape"),
+        ("text", "not a .npy file"),
+        ("empty", "not a .npy file"),
+        ("version", "not a .npy file"),
+        ("header", "not a .npy file"),
+    ],
+)
+def test_other_arrays_are_refused_unread(tmp_path, monkeypatch, kind: str, words: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, values = Path("a.npy"), np.ones((2, 3, 4), np.float32)
+    made = {
+        "objects": np.array([[[Trap()]]], dtype=object),
+        "integers": values.astype(np.int64),
+        "flat": values[0],
+        "fortran": np.asfortranarray(values),
+    }
+    np.save(path, made.get(kind, values), allow_pickle=True)
+    data = path.read_bytes()
+    spoilt = {
+        "cut": data[:-1],
+        "longer": data + b"0",
+        "lie": data.replace(b"(2, 3, 4)", b"(99, 3,4)"),
+        "text": b"hello",
+        "empty": b"",
+        "version": data[:6] + b"\x07" + data[7:],
+        "header": data.replace(b"descr", b"desks"),
+    }
+    path.write_bytes(spoilt.get(kind, data))
+    with pytest.raises(WorkbenchError, match=words):
+        mapped_npy(path, 3)
+    assert not Path("trapped").exists()
+
+
+def test_images_without_captions_and_files_without_boxes(tmp_path: Path, case) -> None:
+    images, regions, file = case
+    captions = captions_of(images)
+    silent = captions[captions["image_id"] != "val1.png"]
+    with pytest.raises(WorkbenchError, match=r"without a caption.*val1\.png"):
+        export_scan(file, images, silent, tmp_path / "scan")
+    arrays = packed(regions, SLOTS, WIDTH)
+    write_features(tmp_path / "b.h5", images["image_id"].tolist(), arrays, {"has_boxes": 0})
+    with pytest.raises(WorkbenchError, match="no boxes"):
+        export_tsv(FeatureFile(tmp_path / "b.h5"), tmp_path)
+
+
+def test_the_tsv_comes_back_bit_for_bit(tmp_path: Path, case) -> None:
+    images, regions, file = case
+    path = export_tsv(file, tmp_path / "tsv")
+    source = open_source("tsv", str(path), Corpus(images))
+    for row, one in enumerate(regions):
+        found = source.read(row)
+        assert found.size == one.size
+        assert found.features.tobytes() == one.features.tobytes()
+        assert found.boxes.tobytes() == one.boxes.tobytes()

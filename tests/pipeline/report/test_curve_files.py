@@ -1,0 +1,102 @@
+"""What the report reads beside scores and tables: curves, images, parameters."""
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from report_world import made_scores, put_corpus, put_model
+
+from pipeline.report.curve_files import read_curve
+from pipeline.report.provenance import attributes, parameters
+from pipeline.report.thumbnails import SIDE, thumbnail
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.training.curve import curve_tsv
+
+
+def test_a_curve_as_training_writes_it(tmp_path):
+    rows = [{"epoch": n, "phase": "x", "loss": 10.0 / n, "val_rsum": r, "lr": 0.1}
+            for n, r in ((1, 100.0), (2, 300.0), (3, 300.0))]  # fmt: skip
+    (tmp_path / "vse.tsv").write_text(curve_tsv(rows))
+    curve = read_curve(tmp_path / "vse.tsv")
+    assert curve.epochs == [1, 2, 3]
+    assert curve.loss == pytest.approx([10, 5, 10 / 3], rel=1e-5)
+    assert curve.rsum == [100, 300, 300]
+    assert curve.best == (2, 300)  # the first of equal ones, whose weights were kept
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no epoch in it"),
+        (b"epoch\tloss\tval_rsum\n", "no epoch in it"),
+        (b"epoch\tvalue\n1\t2\n", "no column loss, val_rsum"),
+        (b"epoch\tloss\tval_rsum\n1\t2\t3\n2\tx\t3\n", "line 3: loss = 'x' is not a finite number"),
+        (b"epoch\tloss\tval_rsum\n1\tnan\t3\n", "line 2: loss = 'nan'"),
+        (b"epoch\tloss\tval_rsum\n1\t2\n", "line 2: val_rsum = None"),
+        (b"\xff\xfe\x00", "not a tab-separated table"),
+        (b'epoch\tloss\tval_rsum\n1\t"2\t3\n', "not a tab-separated table"),
+    ],
+)
+def test_other_curves_are_refused(tmp_path, content, message):
+    path = tmp_path / "vse.tsv"
+    path.write_bytes(content)
+    with pytest.raises(WorkbenchError, match=rf"vse\.tsv.*{message}"):
+        read_curve(path)
+
+
+def test_a_huge_curve_is_refused(tmp_path):
+    path = tmp_path / "vse.tsv"
+    with open(path, "wb") as handle:
+        handle.truncate((1 << 24) + 1)
+    with pytest.raises(WorkbenchError, match="too large"):
+        read_curve(path)
+
+
+@pytest.mark.parametrize(("size", "shown"), [((640, 320), (160, 80)), ((24, 16), (24, 16))])
+def test_thumbnails_keep_their_shape_and_are_never_enlarged(tmp_path, size, shown):
+    Image.new("RGB", size, (200, 40, 90)).save(tmp_path / "a.png")
+    uri = thumbnail(tmp_path / "a.png")
+    head, data = uri.split(",")
+    assert head == "data:image/jpeg;base64"
+    image = Image.open(io.BytesIO(base64.b64decode(data)))
+    assert image.format == "JPEG"
+    assert image.size == shown
+    assert max(image.size) <= SIDE
+    assert np.abs(np.asarray(image).astype(int) - (200, 40, 90)).max() < 8
+    assert uri == thumbnail(tmp_path / "a.png")
+
+
+def test_what_is_no_image_is_named(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"no image")
+    for name, reason in (("a.jpg", "not an image"), ("b.jpg", "no such file")):
+        with pytest.raises(WorkbenchError, match=rf"{name}: {reason}"):
+            thumbnail(tmp_path / name)
+
+
+def test_parameters_are_flat_and_hold_neither_the_place_of_a_run_nor_paths():
+    found = parameters(
+        {
+            "raw": str(Path("/home/someone/flickr30k")),
+            "runtime": {"device": "cuda", "threads": 8},
+            "vse": {"dim": 256, "training": {"lr": 0.001, "clip": None}, "on": True},
+            "image_features": {"layers": ["layer1", "layer2"], "weights": "a/b.pth"},
+        }
+    )
+    assert found == {
+        "raw": "flickr30k",
+        "vse.dim": "256",
+        "vse.training.lr": "0.001",
+        "vse.training.clip": "null",
+        "vse.on": "true",
+        "image_features.layers": "[layer1, layer2]",
+        "image_features.weights": "a/b.pth",
+    }
+
+
+def test_attributes_are_those_of_the_score_file(tmp_path):
+    put_corpus(tmp_path)
+    put_model(tmp_path, "vse", made_scores(0.3))
+    assert attributes(tmp_path / "scores/vse.h5") == {"model": "vse", "checkpoint_sha256": "ab12"}

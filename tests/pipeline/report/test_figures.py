@@ -1,0 +1,117 @@
+"""Figures as parts of the page: their data, their colours, their bytes."""
+
+import re
+
+import numpy as np
+import pytest
+from report_world import made_scores, taken_apart
+
+from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.separation import separation
+from pipeline.report.curve_files import Curve
+from pipeline.report.drawing import COLOURS, DASHES, as_svg, colour, css, dashes, figure
+from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
+from pipeline.report.hubs import hubs_of
+
+CURVES = {
+    "vse": Curve([1.0, 2.0, 3.0, 4.0], [9.0, 5.0, 4.0, 3.5], [100.0, 250.0, 300.0, 280.0]),
+    "scan": Curve([1.0, 2.0], [900.0, 100.0], [150.0, 350.5]),
+}
+
+
+def lines(svg, variable):
+    """Vertices of the lines drawn in a CSS colour, (x, y) with y downwards."""
+    style = rf'style="fill: none; [^"]*stroke: {re.escape(variable)};'
+    found = re.findall(rf'<path d="([^"]*)"[^>]*{style}', svg)
+    return [np.array(re.findall(r"[ML] (\S+) (\S+)", path), float) for path in found]
+
+
+def test_the_picture_holds_every_curve_on_one_scale():
+    svg = rsum_figure(CURVES, {"vse": 0, "scan": 2})
+    drawn = [lines(svg, "var(--series-0)")[0], lines(svg, "var(--series-2)")[0]]
+    values = np.concatenate([curve.rsum for curve in CURVES.values()])
+    epochs = np.concatenate([curve.epochs for curve in CURVES.values()])
+    points = np.concatenate(drawn)
+    for data, place in ((epochs, points[:, 0]), (values, -points[:, 1])):
+        slope, start = np.polyfit(data, place, 1)
+        assert slope > 0
+        np.testing.assert_allclose(slope * data + start, place, atol=0.01)
+    label = next(taken_apart(svg).find("svg")).attributes["aria-label"]
+    assert "vse 300.0 at epoch 3, scan 350.5 at epoch 2" in label
+
+
+def test_losses_are_drawn_logarithmically_unless_one_is_not_positive():
+    path = lines(loss_figure(CURVES["vse"], "vse", 1), "var(--series-1)")[0]
+    fitted = np.polyfit(np.log(CURVES["vse"].loss), path[:, 1], 1, full=True)
+    assert fitted[1][0] < 1e-4
+    negative = Curve([1.0, 2.0, 3.0], [4.0, 1.0, -2.0], [1.0, 1.0, 1.0])
+    path = lines(loss_figure(negative, "cca", 1), "var(--series-1)")[0]
+    assert np.diff(path[:, 1])[0] == pytest.approx(np.diff(path[:, 1])[1], rel=1e-4)
+
+
+def test_both_distributions_are_drawn_in_their_colours():
+    split = made_scores(0.4)
+    found = separation(split.scores, split.image_groups, split.caption_groups)
+    svg = separation_figure(found, "vse", 0)
+    for variable, density in zip(("var(--true)", "var(--false)"), found.densities, strict=True):
+        heights = lines(svg, variable)[0][:, 1]
+        top, base = heights.min(), heights.max()
+        assert (base - top) > 0
+        assert density.max() > 0
+    peaks = [np.ptp(lines(svg, v)[0][:, 1]) for v in ("var(--true)", "var(--false)")]
+    expected = [density.max() for density in found.densities]
+    assert peaks[0] / peaks[1] == pytest.approx(expected[0] / expected[1], rel=1e-3)
+    assert f"overlap {found.overlap:.3f}" in svg
+
+
+def test_equal_figures_have_equal_bytes_and_different_ids_by_name():
+    first, again, other = (loss_figure(CURVES["vse"], "vse", n) for n in (0, 0, 1))
+    assert first == again
+    ids = [set(re.findall(r'id="([^"]+)"', svg)) for svg in (first, other)]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+
+
+def test_colours_and_fonts_are_the_pages():
+    svg = rsum_figure(CURVES, {"vse": 0, "scan": 1})
+    assert "currentColor" in svg
+    assert "var(--rule)" in svg
+    assert "font-family" not in svg
+    assert "<style" not in svg
+    assert not re.search(r"#[0-9a-f]{6}", svg)
+    assert not re.search(r"https?:|<!DOCTYPE|<metadata", svg)
+
+
+def test_names_in_figures_are_escaped():
+    curves = {'<b>"$x$': CURVES["vse"]}
+    svg = taken_apart(rsum_figure(curves, {'<b>"$x$': 0}))
+    assert not list(svg.find("b"))
+    assert '<b>"$x$' in next(svg.find("svg")).attributes["aria-label"]
+    with figure() as drawn:
+        drawn.subplots().set_xlabel("a < b & $c$")
+        parsed = taken_apart(as_svg(drawn, "x", "y"))
+    assert "a < b & $c$" in [text.text for text in parsed.find("text")]
+
+
+def test_colours_with_dashes_tell_twelve_models_apart():
+    assert len({(css(colour(n)), dashes(n)) for n in range(12)}) == 12
+    assert css(colour(COLOURS)) == css(colour(0))
+    assert len(DASHES) == 4
+
+
+@pytest.mark.parametrize("direction", ["i2t", "t2i"])
+def test_hubs_against_a_count_by_hand(direction):
+    scores = made_scores(0.1, seed=3).scores
+    criterion = Criterion("csls", k=2)
+    found = [hubs for hubs in hubs_of(scores, "vse", [Criterion("naive"), criterion])
+             if hubs.direction == direction]  # fmt: skip
+    assert [hubs.label for hubs in found] == ["vse", "vse + csls"]
+    for hubs, matrix in zip(found, (scores, criterion.rescored(scores, direction)), strict=True):
+        nearest = matrix.argmax(1 if direction == "i2t" else 0)
+        items = matrix.shape[1 if direction == "i2t" else 0]
+        counts = np.bincount(nearest, minlength=items)
+        limits = ((0, 0), (1, 1), (2, 4), (5, 9), (10, 10**9))
+        expected = [100 * np.mean((counts >= a) & (counts <= b)) for a, b in limits]
+        assert hubs.shares == pytest.approx(expected)
+        assert hubs.table[">=2"] == (counts >= 2).sum()
+        assert hubs.largest == counts.max()

@@ -1,0 +1,178 @@
+"""Score files: what goes in comes out, the same bytes each time, and damage is noticed."""
+
+import dataclasses
+
+import h5py
+import numpy as np
+import pytest
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.file import SplitScores, read_scores, write_scores
+from pipeline.storage.groups import write_groups
+
+TEXTS = ("image_ids", "caption_ids", "caption_image_ids", "image_groups")
+
+
+def a_split(**changes):
+    random = np.random.default_rng(3)
+    split = SplitScores(
+        scores=random.standard_normal((3, 5)).astype(np.float32),
+        image_ids=["été.jpg", "b", "c"],
+        caption_ids=["1", "2", "3", "4", "5"],
+        caption_image_ids=["b", "été.jpg", "b", "c", "c"],
+        image_groups=["ann", "bob", "ann"],
+        image_embeddings=random.standard_normal((3, 2)).astype(np.float32),
+        caption_embeddings=random.standard_normal((5, 2)).astype(np.float32),
+    )
+    return dataclasses.replace(split, **changes)
+
+
+def write(path, split=None, attributes=None):
+    write_scores(path, {"test": split or a_split()}, attributes or {"model": "vse"})
+    return path
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_round_trip(tmp_path, vectors):
+    split = a_split() if vectors else a_split(image_embeddings=None, caption_embeddings=None)
+    found = read_scores(write(tmp_path / "s.h5", split), "test")
+    for name in TEXTS:
+        assert getattr(found, name) == getattr(split, name)
+    for name in ("scores", "image_embeddings", "caption_embeddings"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(split, name))
+        assert not vectors or getattr(found, name).dtype == np.float32
+
+
+def test_groups_of_captions():
+    assert a_split().caption_groups.tolist() == ["bob", "ann", "bob", "ann", "ann"]
+
+
+def test_arrays_and_transposed_scores_are_written_as_lists_and_rows_are(tmp_path):
+    split = a_split()
+    other = a_split(
+        scores=np.asfortranarray(split.scores), **{n: np.array(getattr(split, n)) for n in TEXTS}
+    )
+    first, second = write(tmp_path / "1.h5", split), write(tmp_path / "2.h5", other)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_bytes_do_not_depend_on_order_of_splits_or_attributes(tmp_path):
+    splits = {"val": a_split(), "test": a_split(scores=np.zeros((3, 5), np.float32))}
+    write_scores(tmp_path / "1.h5", splits, {"model": "vse", "seed": 1})
+    write_scores(tmp_path / "2.h5", dict(reversed(splits.items())), {"seed": 1, "model": "vse"})
+    assert (tmp_path / "1.h5").read_bytes() == (tmp_path / "2.h5").read_bytes()
+    np.testing.assert_array_equal(read_scores(tmp_path / "1.h5", "test").scores, 0)
+
+
+def test_every_dataset_is_contiguous_and_without_times(tmp_path):
+    with h5py.File(write(tmp_path / "s.h5")) as file:
+        assert len(file["test"]) == 7
+        for dataset in file["test"].values():
+            assert dataset.chunks is None
+            assert dataset.compression is None
+            assert h5py.h5g.get_objinfo(dataset.id).mtime == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scores": np.zeros((3, 4), np.float32)}, r"\(3, 4\).*3 images and 5 captions"),
+        ({"scores": np.zeros((3, 5))}, "type float64"),
+        ({"scores": np.full((3, 5), np.nan, np.float32)}, "score nan of image 0"),
+        ({"image_ids": ["b", "b", "c"]}, "more than once: b"),
+        ({"caption_ids": ["1", "2", "2", "4", "5"]}, "more than once: 2"),
+        ({"caption_ids": ["1", "2", "", "4", "5"]}, "empty"),
+        ({"caption_ids": [1, 2, 3, 4, 5]}, "must be text"),
+        ({"caption_image_ids": ["b", "x", "b", "c", "y"]}, "not there: x, y"),
+        ({"caption_image_ids": ["b"]}, "1 caption_image_ids where 5"),
+        ({"image_groups": ["ann", "bob"]}, "2 image_groups where 3"),
+        ({"image_groups": ["ann", "bob", "cid"], "caption_image_ids": ["b"] * 5}, "ann, cid"),
+        ({"image_embeddings": None}, "both or neither"),
+        ({"image_embeddings": np.zeros((3, 4), np.float32)}, "shapes"),
+        ({"image_embeddings": np.zeros(3, np.float32)}, "shapes"),
+        ({"caption_embeddings": np.full((5, 2), np.inf, np.float32)}, "in caption_embeddings"),
+    ],
+)
+def test_what_does_not_fit_together_is_not_written(tmp_path, changes, message):
+    with pytest.raises(WorkbenchError, match=rf"split test: .*{message}"):
+        write(tmp_path / "s.h5", a_split(**changes))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_split_is_refused(tmp_path):
+    nothing = SplitScores(np.zeros((0, 0), np.float32), [], [], [], [])
+    with pytest.raises(WorkbenchError, match="at least one of each"):
+        write(tmp_path / "s.h5", nothing)
+
+
+def test_a_missing_split_or_file_is_named(tmp_path):
+    path = write(tmp_path / "s.h5")
+    with pytest.raises(WorkbenchError, match="no group 'val'; it has test"):
+        read_scores(path, "val")
+    with pytest.raises(WorkbenchError, match=r"gone\.h5: no such file"):
+        read_scores(tmp_path / "gone.h5", "test")
+
+
+def test_nan_with_a_valid_digest_is_found(tmp_path):
+    split = a_split(scores=np.full((3, 5), np.nan, np.float32))
+    texts = {name: getattr(split, name) for name in TEXTS}
+    write_groups(tmp_path / "s.h5", {"test": {"scores": split.scores, **texts}}, {})
+    with pytest.raises(WorkbenchError, match=r"s\.h5, split test: score nan"):
+        read_scores(tmp_path / "s.h5", "test")
+
+
+def test_missing_and_unknown_datasets_are_named(tmp_path):
+    write_groups(tmp_path / "s.h5", {"test": {"scores": np.zeros((1, 1), np.float32)}}, {})
+    with pytest.raises(WorkbenchError, match="split test holds scores; a score file has"):
+        read_scores(tmp_path / "s.h5", "test")
+
+
+def test_truncation_is_noticed_everywhere(tmp_path):
+    data = write(tmp_path / "s.h5").read_bytes()
+    path = tmp_path / "cut.h5"
+    for size in [*range(0, len(data), 97), len(data) - 1]:
+        path.write_bytes(data[:size])
+        with pytest.raises(WorkbenchError, match=r"cut\.h5"):
+            read_scores(path, "test")
+
+
+def test_flipped_bits_are_noticed_or_change_nothing(tmp_path):
+    """HDF5 never reads some bytes (padding); what is read must be what was written."""
+    data = write(tmp_path / "s.h5").read_bytes()
+    path, split = tmp_path / "flipped.h5", a_split()
+    random, noticed = np.random.default_rng(0), 0
+    places = random.choice(len(data), 250, replace=False)
+    for place, bit in zip(places, random.integers(0, 8, len(places)), strict=True):
+        path.write_bytes(data[:place] + bytes([data[place] ^ (1 << bit)]) + data[place + 1 :])
+        try:
+            found = read_scores(path, "test")
+        except WorkbenchError as error:
+            noticed += "flipped.h5" in error.message
+            continue
+        assert all(getattr(found, name) == getattr(split, name) for name in TEXTS)
+        np.testing.assert_array_equal(found.scores, split.scores)
+        np.testing.assert_array_equal(found.caption_embeddings, split.caption_embeddings)
+    assert noticed > 12
+
+
+def test_a_flipped_score_names_file_and_dataset(tmp_path):
+    path = write(tmp_path / "s.h5")
+    with h5py.File(path, "r+") as file:
+        file["test/scores"][1, 1] += 1
+    with pytest.raises(WorkbenchError, match=r"s\.h5: damaged: .*scores"):
+        read_scores(path, "test")
+
+
+def test_a_changed_attribute_is_noticed(tmp_path):
+    path = write(tmp_path / "s.h5")
+    with h5py.File(path, "r+") as file:
+        file.attrs.modify("model", np.bytes_(b"vsf"))
+    with pytest.raises(WorkbenchError, match=r"s\.h5: damaged: the header"):
+        read_scores(path, "test")
+
+
+def test_a_feature_file_is_no_score_file(tmp_path):
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file["features"] = np.zeros((2, 2))
+    with pytest.raises(WorkbenchError, match=r"f\.h5: 'features' is not a group"):
+        read_scores(tmp_path / "f.h5", "test")

@@ -1,0 +1,223 @@
+"""Sentence encoders as files: what is read back encodes as before, and damage is a plain error."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.sentences.encoder import (
+    BLOCK,
+    SentenceEncoder,
+    blocks,
+    check_known,
+    project,
+    read_encoder,
+)
+from pipeline.sentences.fisher import FisherVector
+from pipeline.sentences.lemmas import lemmatiser
+from pipeline.sentences.mean_vector import MeanVector
+from pipeline.sentences.mixtures import fit_mixture
+from pipeline.sentences.tfidf import fit_tfidf
+from pipeline.storage.groups import GroupFile, write_groups
+
+WORDS = ["a", "red", "dog", "dogs", "cat", "sat", "blue", "ball", "runs", "two", "men", "bowl"]
+NAMES = ["mean_vector", "tfidf", "fisher"]
+UNKNOWN = ["zebra", "yak"]
+PCA_KEY = "sentences.fisher.pca"
+
+
+def captions(count=40, seed=0):
+    random = np.random.default_rng(seed)
+    return [list(random.choice(WORDS, random.integers(1, 6))) for _ in range(count)]
+
+
+def encoding(name):
+    if name == "tfidf":
+        return fit_tfidf(captions(), 8, lemmatiser("lemminflect", None), frozenset({"a"}))
+    vectors = np.random.default_rng(1).standard_normal((len(WORDS), 5), dtype=np.float32)
+    if name == "mean_vector":
+        return MeanVector(WORDS, vectors)
+    return FisherVector(WORDS, vectors, fit_mixture(vectors, "hglmm", 2, 3, 0)[0])
+
+
+def encoder(name, components=None):
+    made = encoding(name)
+    projection = project(made, captions(), components, "pca") if components else None
+    return SentenceEncoder(name, made, projection)
+
+
+def parts_of(path):
+    """What `write_groups` wrote: datasets by group, and attributes."""
+    file = GroupFile(path)
+    groups = {
+        group: {name: file.array(group, name) for name in layouts}
+        for group, layouts in file.layouts.items()
+    }
+    groups["words"]["words"] = file.texts("words", "words")
+    return groups, dict(file.attributes)
+
+
+def error(path):
+    with pytest.raises(WorkbenchError) as caught:
+        read_encoder(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("components", [None, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_read_back_is_the_same_encoder(tmp_path, name, components):
+    first = encoder(name, components)
+    first.write(tmp_path / "one.h5")
+    second = read_encoder(tmp_path / "one.h5")
+    second.write(tmp_path / "two.h5")
+    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
+    new = [*captions(30, seed=5), UNKNOWN, ["dog", "yak"], []]
+    found = second.encode(new)
+    np.testing.assert_array_equal(found, first.encode(new))
+    assert found.dtype == np.float32
+    assert found.shape == (33, second.dim)
+    assert second.dim == (components or first.encoding.dim)
+    assert str(second) == str(first)
+    assert second.name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_projected_rows_are_scikit_learns_and_zero_rows_stay_zero(name):
+    projected, rows = encoder(name, 3), encoding(name).encode(captions())
+    oracle = PCA(3, svd_solver="full").fit(rows[rows.any(axis=1)].astype(np.float64))
+    new = [["dog", "sat"], UNKNOWN, ["red", "dogs", "dogs"], []]
+    found = projected.encode(new)
+    expected = oracle.transform(encoding(name).encode(new).astype(np.float64))
+    signs = np.sign(np.sum(found[[0, 2]] * expected[[0, 2]], axis=0))
+    np.testing.assert_allclose(found[[0, 2]], (expected * signs)[[0, 2]], atol=1e-5)
+    assert not found[[1, 3]].any()
+    assert np.abs(expected[1]).max() > 1e-2  # what the projection alone would make of zeros
+    share = 100 * oracle.explained_variance_ratio_.sum()
+    assert f"{share:.1f} % of the variance" in str(projected)
+
+
+def test_captions_without_a_known_word_do_not_count_in_the_projection():
+    made = encoding("mean_vector")
+    alone = project(made, captions(), 3, PCA_KEY)
+    among = project(made, [UNKNOWN, *captions(), []], 3, PCA_KEY)
+    for name in ("mean", "components", "variances"):
+        np.testing.assert_array_equal(getattr(alone, name), getattr(among, name))
+
+
+@pytest.mark.parametrize(
+    ("texts", "components", "words"),
+    [
+        (captions(4), 4, "4 training captions with known words and 5 dimensions allow at most 3"),
+        (captions(9), 6, "9 training captions with known words and 5 dimensions allow at most 5"),
+        ([UNKNOWN], 1, "0 training captions with known words and 5 dimensions allow at most 0"),
+    ],
+)
+def test_too_many_components(texts, components, words):
+    with pytest.raises(WorkbenchError) as caught:
+        project(encoding("mean_vector"), texts, components, PCA_KEY)
+    assert f"{PCA_KEY} = {components}: {words} components" in caught.value.message
+    assert caught.value.hint == f"lower {PCA_KEY} or set it to none"
+
+
+@pytest.mark.parametrize("count", [0, 1, BLOCK, BLOCK + 1])
+def test_blocks_cover_the_captions_in_order(count):
+    texts = [[str(i)] for i in range(count)]
+    found = list(blocks(texts))
+    assert [caption for _, block in found for caption in block] == texts
+    assert [start for start, _ in found] == list(range(0, count, BLOCK))
+
+
+def test_unknown_captions_are_counted_and_named(capsys):
+    check_known(["a", "b", "c"], np.array([0, 2, 0]), "zero")
+    line = "2 of 3 captions have no known word: a, c; their vectors are zero\n"
+    assert capsys.readouterr().err == line
+    with pytest.raises(WorkbenchError, match="2 of 3 captions have no known word: a, c") as caught:
+        check_known(["a", "b", "c"], np.array([0, 2, 0]), "error")
+    assert "sentences.unknown to zero" in caught.value.hint
+
+
+@pytest.mark.parametrize("unknown", ["zero", "error"])
+def test_nothing_is_said_when_every_caption_has_a_known_word(capsys, unknown):
+    check_known(["a", "b"], np.array([1, 2]), unknown)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory):
+    path = tmp_path_factory.mktemp("encoder") / "fisher.h5"
+    encoder("fisher", 3).write(path)
+    return path.read_bytes()
+
+
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), cut=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_flipped_bit_or_a_cut_is_noticed(tmp_path_factory, content, place, bit, cut):
+    """Bits that HDF5 itself leaves unread may flip unseen, but not one of a value."""
+    path, at = tmp_path_factory.mktemp("damage") / "encoder.h5", int(place * len(content))
+    damaged = bytearray(content)
+    damaged[at] ^= 1 << bit
+    path.write_bytes(content[:at] if cut else damaged)
+    expected, message = encoder("fisher", 3).encode(captions()), path.name
+    try:
+        np.testing.assert_array_equal(read_encoder(path).encode(captions()), expected)
+    except WorkbenchError as caught:
+        message = str(caught)
+    assert path.name in message
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("fisher", {"projection/mean": np.zeros(4, np.float32)}),
+        ("fisher", {"projection/components": np.zeros((3, 4), np.float32)}),
+        ("fisher", {"projection/total": np.zeros(1)}),
+        ("fisher", {"projection/total": np.zeros(0)}),
+        ("fisher", {"arrays/weights": np.ones(7)}),
+        ("fisher", {"arrays/mean": np.ones((2, 7))}),
+        ("fisher", {"arrays/laplacian": np.ones(10, np.uint8)}),
+        ("fisher", {"arrays/vectors": np.ones((12, 4), np.float32)}),
+        ("fisher", {"arrays/extra": np.ones(1)}),
+        ("fisher", {"words/words": ["one"]}),
+        ("fisher", {"settings": "[]"}),
+        ("fisher", {"settings": "{"}),
+        ("fisher", {"encoding": "tfidf"}),
+        ("fisher", {"encoding": "bert"}),
+        ("mean_vector", {"arrays/vectors": np.ones(12, np.float32)}),
+        ("mean_vector", {"words/words": WORDS[:1] * 12}),
+        ("tfidf", {"arrays/idf": np.ones(1)}),
+        ("tfidf", {"settings": json.dumps({"lemmatiser": "none", "provenance": ["none"]})}),
+    ],
+)
+def test_parts_that_do_not_fit_each_other_are_refused(tmp_path, name, changes):
+    """The digests are right: such a file was made by another program."""
+    path = tmp_path / "encoder.h5"
+    encoder(name, 3).write(path)
+    groups, attributes = parts_of(path)
+    for key, value in changes.items():
+        group, _, dataset = key.rpartition("/")
+        (groups[group] if group else attributes)[dataset] = value
+    write_groups(path, groups, attributes)
+    assert error(path)
+
+
+def test_a_file_of_something_else(tmp_path):
+    path = tmp_path / "encoder.h5"
+    assert "no such file" in error(path)
+    path.write_text("vectors")
+    assert "not an HDF5 file" in error(path)
+    write_groups(path, {"val": {"ranks": np.ones(3)}}, {"model": "vse"})
+    assert "not a sentence encoder" in error(path)
+
+
+def test_another_lemmatiser_is_refused(tmp_path):
+    path = tmp_path / "encoder.h5"
+    encoder("tfidf").write(path)
+    groups, attributes = parts_of(path)
+    fitted_with = json.loads(attributes["settings"])
+    fitted_with["provenance"]["version"] = "0.0.1"
+    write_groups(path, groups, attributes | {"settings": json.dumps(fitted_with)})
+    assert "the lemmatiser lemminflect 0.0.1, but here it is lemminflect" in error(path)

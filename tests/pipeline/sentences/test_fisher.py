@@ -1,0 +1,213 @@
+import string
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.distributions import Laplace, Normal
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.sentences.fisher import TILE, FisherVector, fisher_table
+from pipeline.sentences.mixtures import KINDS, Mixture
+
+WORDS = list(string.ascii_lowercase[:20])
+
+
+def mixture(kind, centres=4, dims=5, seed=0):
+    random = np.random.default_rng(seed)
+    shape = (centres, dims)
+    weights = random.uniform(0.2, 1, centres)
+    hybrid = random.random(shape) < 0.5
+    return Mixture(
+        kind=kind,
+        weights=weights / weights.sum(),
+        mean=random.standard_normal(shape),
+        variance=random.uniform(0.3, 3, shape),
+        median=random.standard_normal(shape),
+        scale=random.uniform(0.3, 3, shape),
+        laplacian=hybrid if kind == "hglmm" else np.full(shape, kind == "lmm"),
+    )
+
+
+def word_vectors(count=20, dims=5, seed=1):
+    return np.random.default_rng(seed).standard_normal((count, dims), dtype=np.float32)
+
+
+def gradients_by_autograd(x, model):
+    """d log p(x) for locations and widths of the active families, times F^-1/2: (2, K, C)."""
+    laplacian = torch.from_numpy(model.laplacian)
+    location = torch.from_numpy(np.where(model.laplacian, model.median, model.mean))
+    width = torch.from_numpy(np.where(model.laplacian, model.scale, np.sqrt(model.variance)))
+    location.requires_grad_()
+    width.requires_grad_()
+    densities = torch.where(
+        laplacian, Laplace(location, width).log_prob(x), Normal(location, width).log_prob(x)
+    )
+    weights = torch.from_numpy(model.weights)
+    torch.logsumexp(weights.log() + densities.sum(1), 0).backward()
+    information = weights[:, None] / width.detach() ** 2
+    twice = torch.where(laplacian, 1.0, 2.0).double()
+    return torch.stack(
+        [location.grad / information.sqrt(), width.grad / (twice * information).sqrt()]
+    )
+
+
+def by_loops(words, vectors, model, caption):
+    """Klein et al.'s definition, one number at a time, then signed root and unit length."""
+    rows = [vectors[words.index(word)].astype(float) for word in caption if word in words]
+    centres, dims = model.laplacian.shape
+    result = np.zeros((2, centres, dims))
+    for x in rows:
+        gamma = model.responsibilities(x[None])[0]
+        for k in range(centres):
+            part = gamma[k] / np.sqrt(len(rows) * model.weights[k])
+            for d in range(dims):
+                if model.laplacian[k, d]:
+                    away = x[d] - model.median[k, d]
+                    result[0, k, d] += part * (1 if away >= 0 else -1)
+                    result[1, k, d] += part * (abs(away) / model.scale[k, d] - 1)
+                else:
+                    away = (x[d] - model.mean[k, d]) / np.sqrt(model.variance[k, d])
+                    result[0, k, d] += part * away
+                    result[1, k, d] += part * (away**2 - 1) / np.sqrt(2)
+    result = np.sign(result) * np.sqrt(np.abs(result))
+    norm = np.linalg.norm(result)
+    return result.ravel() / norm if norm else result.ravel()
+
+
+def assert_close_before_the_root(found, expected):
+    """The root itself turns a rounding error of 1e-7 beside zero into 3e-4."""
+    np.testing.assert_allclose(found * abs(found), expected * abs(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_table_is_the_normalised_gradient_of_the_log_likelihood(kind):
+    model, vectors = mixture(kind), word_vectors()
+    table = fisher_table(vectors, model, np.float64)
+    assert table.shape == (20, 2 * 4 * 5)
+    for x, row in zip(torch.from_numpy(vectors).double(), table, strict=True):
+        expected = gradients_by_autograd(x, model).numpy()
+        np.testing.assert_allclose(row.reshape(2, 4, 5), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_table_in_single_precision_is_the_double_one_rounded_whatever_the_tiles():
+    model, vectors = mixture("hglmm"), word_vectors(2 * TILE + 3)
+    exact = fisher_table(vectors, model, np.float64)
+    np.testing.assert_array_equal(fisher_table(vectors, model), exact.astype(np.float32))
+    one_by_one = np.concatenate([fisher_table(row[None], model, np.float64) for row in vectors])
+    np.testing.assert_allclose(exact, one_by_one, rtol=1e-12, atol=1e-14)
+
+
+def test_at_its_median_a_laplacian_is_climbed_from_the_right():
+    model = mixture("lmm", centres=1)
+    first, second = fisher_table(model.median, model, np.float64).reshape(2, 5)
+    assert first.tolist() == [1] * 5
+    assert second.tolist() == [-1] * 5
+    assert fisher_table(model.median - 1e-9, model, np.float64)[0, :5].tolist() == [-1] * 5
+
+
+def test_gmm_agrees_with_scikit_image_after_undoing_its_deviations():
+    skimage_feature = pytest.importorskip("skimage.feature")
+    from sklearn.mixture import GaussianMixture
+
+    model, vectors = mixture("gmm"), word_vectors()
+    theirs = GaussianMixture(4, covariance_type="diag")
+    theirs.weights_, theirs.means_, theirs.covariances_ = model.weights, model.mean, model.variance
+    theirs.precisions_cholesky_ = 1 / np.sqrt(model.variance)
+    fisher = partial(skimage_feature.fisher_vector, gmm=theirs)
+    signs = np.repeat([1, -1], 4 * 5)
+
+    table, encoder = fisher_table(vectors, model, np.float64), FisherVector(WORDS, vectors, model)
+    for caption in (["a"], ["b", "b", "c"], WORDS):
+        rows = [WORDS.index(word) for word in caption]
+        x = vectors[rows].astype(np.float64)
+        raw = fisher(x)[4:] * signs * len(caption)
+        np.testing.assert_allclose(table[rows].sum(axis=0), raw, rtol=1e-10, atol=1e-12)
+        improved = fisher(x, improved=True, alpha=0.5)[4:] * signs
+        expected = improved / np.linalg.norm(improved)
+        assert_close_before_the_root(encoder.encode([caption])[0], expected)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from(KINDS),
+    st.lists(st.lists(st.sampled_from(string.ascii_lowercase), max_size=8), max_size=6),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.integers(0, 2**32 - 1),
+)
+def test_captions_agree_with_loops(kind, captions, centres, dims, seed):
+    model, vectors = mixture(kind, centres, dims, seed), word_vectors(20, dims, seed)
+    encoder = FisherVector(WORDS, vectors, model)
+    encoded = encoder.encode(captions)
+    assert encoder.dim == 2 * centres * dims
+    assert encoded.shape == (len(captions), encoder.dim)
+    assert encoded.dtype == np.float32
+    for caption, known, found in zip(captions, encoder.known(captions), encoded, strict=True):
+        assert known == sum(word in WORDS for word in caption)
+        expected = by_loops(WORDS, vectors, model, caption)
+        assert_close_before_the_root(found, expected)
+
+
+def test_captions_without_known_words_are_zero_rows_and_leave_others_alone():
+    encoder = FisherVector(WORDS, word_vectors(), mixture("hglmm"))
+    captions = [["zebra"], ["a", "b"], [], ["c", "zebra"], []]
+    encoded = encoder.encode(captions)
+    assert encoder.known(captions).tolist() == [0, 2, 0, 1, 0]
+    assert encoded.any(axis=1).tolist() == [False, True, False, True, False]
+    np.testing.assert_array_equal(encoded[[1, 3]], encoder.encode([["a", "b"], ["c"]]))
+    np.testing.assert_allclose(np.linalg.norm(encoded[[1, 3]], axis=1), 1, rtol=1e-6)
+    assert encoder.encode([["zebra"], []]).tolist() == np.zeros((2, 40)).tolist()
+    assert encoder.encode([]).shape == (0, 40)
+
+
+def test_gradients_that_cancel_are_a_zero_row():
+    one = np.ones((1, 1))
+    model = Mixture("gmm", np.ones(1), 0 * one, one, 0 * one, one, np.zeros((1, 1), bool))
+    encoder = FisherVector(["a", "b"], np.array([[1], [-1]], np.float32), model)
+    assert encoder.encode([["a", "b"], ["a"]]).tolist() == [[0, 0], [1, 0]]
+
+
+def test_repeated_words_count_and_their_common_factor_does_not():
+    encoder = FisherVector(WORDS, word_vectors(), mixture("gmm"))
+    once, unequal, twice = encoder.encode([["a", "b"], ["a", "b", "b"], ["a", "b"] * 2])
+    assert abs(once - unequal).max() > 0.01
+    np.testing.assert_allclose(once, twice, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "centres", "dims"), [("hglmm", 3, 5), ("gmm", 64, 300)])
+def test_rows_are_the_same_bytes_in_blocks_of_any_size(kind, centres, dims):
+    random = np.random.default_rng(0)
+    encoder = FisherVector(WORDS, word_vectors(20, dims), mixture(kind, centres, dims))
+    captions = [list(random.choice(WORDS, size)) for size in random.integers(0, 9, TILE + 6)]
+    whole = encoder.encode(captions)
+    for block in (1, 3, len(captions)):
+        starts = range(0, len(captions), block)
+        blocks = [encoder.encode(captions[start : start + block]) for start in starts]
+        assert np.concatenate(blocks).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_restored_encoder_gives_the_same_bytes(kind):
+    encoder = FisherVector(WORDS, word_vectors(), mixture(kind))
+    state = encoder.state()
+    assert state.words == WORDS
+    assert state.settings == {"kind": kind}
+    assert {array.dtype.kind for array in state.arrays.values()} == {"f", "u"}  # as files hold them
+    captions = [["a", "c", "c"], ["zebra"], WORDS]
+    restored = FisherVector.restore(state)
+    assert restored.encode(captions).tobytes() == encoder.encode(captions).tobytes()
+
+
+def test_what_does_not_fit_is_a_plain_error():
+    model = mixture("gmm")
+    with pytest.raises(WorkbenchError, match="have 6 dimensions, but the mixture has 5"):
+        FisherVector(WORDS, word_vectors(dims=6), model)
+    with pytest.raises(WorkbenchError, match="20 words, but vectors"):
+        FisherVector(WORDS, word_vectors(19), model)
+    with pytest.raises(WorkbenchError, match="not finite: a"):
+        FisherVector(["a"], np.full((1, 5), np.nan, np.float32), model)
+    with pytest.raises(WorkbenchError, match="too far from the mixture's centres"):
+        FisherVector(["a"], np.full((1, 5), 1e25, np.float32), model)

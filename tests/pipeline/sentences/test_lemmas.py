@@ -1,0 +1,180 @@
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.sentences import stop_words as stop_words_module
+from pipeline.sentences.lemmas import NAMES, Lemmatiser, lemmatiser
+from pipeline.sentences.stop_words import FUNCTION_WORDS, stop_words
+from pipeline.sentences.wordnet import FILES, WordNet, find_wordnet
+
+ROOT = Path(__file__).resolve().parents[3]
+INDEX = {
+    "index.noun": ["dog", "fly", "walking", "left"],
+    "index.verb": ["walk", "leave", "sit", "dog", "fly"],
+    "index.adj": ["left", "large"],
+    "index.adv": ["well"],
+}
+NUMBERS = "one two three four five six seven eight nine ten several many both no not"
+PLACES = """above below left right under over between on in near behind top bottom front back up
+down off out inside outside into onto through across along around against beside next"""
+FUNCTIONS = "a the and or he its is are has been will of with by for to from as at 's"
+IRREGULAR = {"verb.exc": "left leave\nsat sit\n", "adv.exc": "best well\n"}
+
+
+@pytest.fixture
+def wordnet_folder(tmp_path):
+    for name in FILES:
+        letter = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}.get(name.split(".")[1])
+        lines = [f"{lemma} {letter} 1 0 1 0 00000001\n" for lemma in INDEX.get(name, [])]
+        (tmp_path / name).write_text("".join(lines) + IRREGULAR.get(name, ""))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("word", "lemma"),
+    [
+        ("dogs", "dog"),
+        ("walking", "walking"),  # a noun before it is a verb
+        ("walked", "walk"),
+        ("flies", "fly"),
+        ("left", "left"),  # a noun; as a verb it would be leave
+        ("sat", "sit"),
+        ("larger", "large"),
+        ("best", "well"),
+        ("zebras", "zebras"),
+    ],
+)
+def test_the_first_part_of_speech_of_wordnet_decides(wordnet_folder, word, lemma):
+    chosen = lemmatiser("wordnet", wordnet_folder)
+    assert [chosen.lemma(word), chosen.lemma(word)] == [lemma, lemma]
+
+
+@pytest.mark.parametrize(
+    ("word", "lemma"),
+    [
+        ("dogs", "dog"),
+        ("running", "running"),  # a noun before it is a verb
+        ("wearing", "wear"),
+        ("sat", "sit"),
+        ("larger", "large"),
+        ("wolves", "wolf"),
+        ("is", "be"),
+        ("axes", "axe"),  # the first of several
+        ("zzyzxing", "zzyzxing"),  # unknown: it does not guess
+        ("", ""),
+    ],
+)
+def test_the_first_part_of_speech_of_lemminflect_decides(word, lemma):
+    assert lemmatiser("lemminflect", None).lemma(word) == lemma
+
+
+def test_none_leaves_words_alone():
+    chosen = lemmatiser("none", None)
+    assert chosen.lemma("dogs") == "dogs"
+    assert chosen.provenance == {"name": "none"}
+
+
+def test_provenance_tells_apart_what_decides_about_lemmas(wordnet_folder):
+    first = lemmatiser("wordnet", wordnet_folder).provenance
+    assert first == {"name": "wordnet", "sha256": WordNet(wordnet_folder).digest}
+    (wordnet_folder / "noun.exc").write_text("mice mouse\n")
+    assert lemmatiser("wordnet", wordnet_folder).provenance != first
+    version = importlib.metadata.version("lemminflect")
+    expected = {"name": "lemminflect", "version": version}
+    assert lemmatiser("lemminflect", None).provenance == expected
+
+
+def test_a_word_is_worked_out_once():
+    asked = []
+    chosen = Lemmatiser("test", {}, lambda word: asked.append(word) or word.upper())
+    assert [chosen.lemma(word) for word in ("a", "b", "a", "a")] == ["A", "B", "A", "A"]
+    assert asked == ["a", "b"]
+
+
+def test_there_is_no_fallback(tmp_path, monkeypatch):
+    with pytest.raises(WorkbenchError, match="WordNet's files not found"):
+        lemmatiser("wordnet", tmp_path)
+    monkeypatch.setitem(sys.modules, "lemminflect", None)  # as if not installed
+    with pytest.raises(WorkbenchError, match="lemminflect is not installed"):
+        lemmatiser("lemminflect", None)
+    with pytest.raises(WorkbenchError, match="'porter': allowed are wordnet, lemminflect, none"):
+        lemmatiser("porter", None)
+
+
+def test_lemminflect_is_quiet_and_loaded_only_when_chosen():
+    script = (
+        "import sys\nfrom pipeline.sentences.lemmas import lemmatiser\n"
+        "lemmatiser('none', None).lemma('dogs')\nassert 'lemminflect' not in sys.modules\n"
+        "assert lemmatiser('lemminflect', None).lemma('dogs') == 'dog'\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "always", "-c", script], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_the_two_mostly_agree_on_irregular_words():
+    """At least 85 % over WordNet's irregular nouns and verbs that lemminflect knows."""
+    try:
+        folder = find_wordnet(None)
+    except WorkbenchError:
+        pytest.skip("WordNet's files are not installed")
+    first, second = lemmatiser("wordnet", folder), lemmatiser("lemminflect", None)
+    texts = [(folder / name).read_text() for name in ("noun.exc", "verb.exc")]
+    words = [line.split()[0] for text in texts for line in text.splitlines()]
+    pairs = [(first.lemma(word), second.lemma(word)) for word in words]
+    changed = [pair for word, pair in zip(words, pairs, strict=True) if pair[1] != word]
+    assert len(changed) > 1000
+    assert sum(one == other for one, other in changed) / len(changed) > 0.85
+
+
+def test_function_words_are_no_numbers_and_no_places():
+    assert FUNCTION_WORDS.isdisjoint(NUMBERS.split() + PLACES.split())
+    assert FUNCTION_WORDS.issuperset(FUNCTIONS.split())
+    assert all(word == word.lower().strip() for word in FUNCTION_WORDS)
+
+
+def test_stop_words_are_chosen_by_name():
+    assert stop_words("function_words") is FUNCTION_WORDS
+    assert stop_words("none") == frozenset()
+
+
+def test_stop_words_of_a_file(tmp_path):
+    path = tmp_path / "stop.txt"
+    path.write_bytes("\ufeff# ours\nThe\r\n\n  of  # a comment\nété".encode())
+    assert stop_words(str(path)) == {"the", "of", "été"}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"the\nof a\n", "line 2: 2 words"),
+        (b"the\nof\n\xe9t\xe9\n", "line 3: not UTF-8"),
+        (b"# nothing\n\n", "no words"),
+        (b"the\n" * 10, "larger than"),
+    ],
+)
+def test_a_bad_list_of_stop_words_is_refused(tmp_path, monkeypatch, content, problem):
+    monkeypatch.setattr(stop_words_module, "MAX_BYTES", 39)
+    path = tmp_path / "stop.txt"
+    path.write_bytes(content)
+    with pytest.raises(WorkbenchError, match=problem) as caught:
+        stop_words(str(path))
+    assert str(path) in caught.value.message
+
+
+def test_a_name_that_is_no_list_and_no_file_is_refused(tmp_path):
+    with pytest.raises(WorkbenchError, match="english") as caught:
+        stop_words("english")
+    assert "function_words, none or the path" in caught.value.hint
+    with pytest.raises(WorkbenchError, match="no such file"):
+        stop_words(str(tmp_path))
+
+
+def test_every_name_is_offered(wordnet_folder):
+    for name in NAMES:
+        assert lemmatiser(name, wordnet_folder).provenance["name"] == name

@@ -1,0 +1,314 @@
+"""The mixtures against loops, scipy's densities, scikit-learn's EM, and planted mixtures."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as some
+from scipy import stats
+from sklearn.mixture import GaussianMixture
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.sentences import mixtures
+from pipeline.sentences.mixtures import (
+    FLOOR,
+    KINDS,
+    WEIGHT_FLOOR,
+    Mixture,
+    fit_gaussians,
+    fit_laplacians,
+    fit_mixture,
+    initial_mixture,
+    maximise,
+    sort_dimensions,
+    weighted_medians,
+)
+
+
+def some_mixture(kind: str, centres: int = 3, width: int = 4, seed: int = 0) -> Mixture:
+    random = np.random.default_rng(seed)
+    shape = (centres, width)
+    hybrid = random.random(shape) < 0.5
+    return Mixture(
+        kind=kind,
+        weights=random.dirichlet(np.ones(centres)),
+        mean=random.normal(size=shape),
+        variance=random.uniform(0.1, 2, shape),
+        median=random.normal(size=shape),
+        scale=random.uniform(0.1, 2, shape),
+        laplacian=hybrid if kind == "hglmm" else np.full(shape, kind == "lmm"),
+    )
+
+
+def some_data(count: int = 60, width: int = 4, centres: int = 3, seed: int = 0) -> tuple:
+    """Rows (N, D) float32 and responsibilities (N, K)."""
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(count, width)).astype(np.float32)
+    return x, random.dirichlet(np.full(centres, 0.5), count)
+
+
+def literal_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """First value by size at which the cumulated weight is half of all weight."""
+    half, reached = weights.sum() / 2, 0.0
+    for value, weight in sorted(zip(values, weights, strict=True)):
+        reached += weight
+        if reached >= half:
+            return value
+    raise AssertionError("the weights do not add up")
+
+
+def start(x: np.ndarray, kind: str, centres: int, seed: int) -> Mixture:
+    order = None if kind == "gmm" else sort_dimensions(x)
+    return initial_mixture(x, order, kind, centres, seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_joint_is_a_sum_of_scipy_densities(kind: str, monkeypatch) -> None:
+    monkeypatch.setattr(mixtures, "_BLOCK", 28)  # several blocks, the last one short
+    mixture = some_mixture(kind)
+    x, _ = some_data(30)
+    expected = np.zeros((30, 3))
+    for i, row in enumerate(x):
+        for k in range(3):
+            expected[i, k] = np.log(mixture.weights[k])
+            for d, value in enumerate(row):
+                if mixture.laplacian[k, d]:
+                    density = stats.laplace(mixture.median[k, d], mixture.scale[k, d])
+                else:
+                    density = stats.norm(mixture.mean[k, d], np.sqrt(mixture.variance[k, d]))
+                expected[i, k] += density.logpdf(float(value))
+    np.testing.assert_allclose(mixture.log_joint(x), expected, rtol=1e-12)
+    joint = np.exp(expected)
+    np.testing.assert_allclose(
+        mixture.responsibilities(x), joint / joint.sum(axis=1, keepdims=True), rtol=1e-10
+    )
+    assert mixture.log_likelihood(x) == pytest.approx(np.log(joint.sum(axis=1)).mean())
+
+
+def test_responsibilities_far_from_every_centre_are_numbers() -> None:
+    mixture = some_mixture("gmm")
+    gamma = mixture.responsibilities(np.full((1, 4), 1e6))
+    np.testing.assert_allclose(gamma.sum(axis=1), 1)
+    assert np.isfinite(mixture.log_likelihood(np.full((1, 4), 1e6)))
+
+
+@pytest.mark.parametrize("block", [2**16, 21])
+def test_gaussian_m_step_is_the_loop(block: int, monkeypatch) -> None:
+    monkeypatch.setattr(mixtures, "_BLOCK", block)
+    x, gamma = some_data()
+    x[:, 1] *= 1e-3  # its variances are at the floor
+    mean, variance, fit = fit_gaussians(x, gamma)
+    for k in range(3):
+        for d in range(4):
+            weight, values = gamma[:, k], x[:, d].astype(float)
+            centre = sum(weight * values) / sum(weight)
+            spread = max(FLOOR, sum(weight * (values - centre) ** 2) / sum(weight))
+            log_density = stats.norm(centre, np.sqrt(spread)).logpdf(values)
+            assert mean[k, d] == pytest.approx(centre, rel=1e-10, abs=1e-14)
+            assert variance[k, d] == pytest.approx(spread, rel=1e-10)
+            assert fit[k, d] == pytest.approx(sum(weight * log_density) / sum(weight), rel=1e-10)
+    assert (variance[:, 1] == FLOOR).all()
+
+
+@pytest.mark.parametrize("block", [2**16, 21])
+def test_laplacian_m_step_is_the_loop(block: int, monkeypatch) -> None:
+    monkeypatch.setattr(mixtures, "_BLOCK", block)
+    x, gamma = some_data()
+    x[:, 1] *= 1e-4  # its scales are at the floor
+    median, scale, fit = fit_laplacians(x, sort_dimensions(x), gamma)
+    for k in range(3):
+        for d in range(4):
+            weight, values = gamma[:, k], x[:, d].astype(float)
+            centre = literal_median(values, weight)
+            spread = max(FLOOR, sum(weight * abs(values - centre)) / sum(weight))
+            log_density = stats.laplace(centre, spread).logpdf(values)
+            assert median[k, d] == centre
+            assert scale[k, d] == pytest.approx(spread, rel=1e-10)
+            assert fit[k, d] == pytest.approx(sum(weight * log_density) / sum(weight), rel=1e-10)
+    assert (scale[:, 1] == FLOOR).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), block=st.integers(1, 20))
+def test_weighted_median_is_the_literal_one(data: st.DataObject, block: int) -> None:
+    """Weights in eighths add up exactly, so that half is met exactly, in runs of equal values."""
+    count = data.draw(st.integers(1, 25))
+    x = data.draw(some.arrays(np.float64, (count, 2), elements=st.integers(-3, 3)))
+    eighths = data.draw(some.arrays(np.float64, (count, 2), elements=st.integers(0, 8)))
+    eighths[0] += 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mixtures, "_BLOCK", block)
+        median = weighted_medians(x, sort_dimensions(x), eighths / 8)
+    for k in range(2):
+        for d in range(2):
+            assert median[k, d] == literal_median(x[:, d], eighths[:, k])
+
+
+def test_switch_takes_the_family_of_the_greater_expected_log_density() -> None:
+    x, gamma = some_data(40)
+    x[:, ::2] **= 3  # long tails
+    mixture = maximise(start(x, "hglmm", 3, 0), x, sort_dimensions(x), gamma)
+    for k in range(3):
+        for d in range(4):
+            scales = mixture.scale[k, d], np.sqrt(mixture.variance[k, d])
+            laplace = stats.laplace(mixture.median[k, d], scales[0]).logpdf(x[:, d])
+            normal = stats.norm(mixture.mean[k, d], scales[1]).logpdf(x[:, d])
+            better = (gamma[:, k] * laplace).sum() > (gamma[:, k] * normal).sum()
+            assert mixture.laplacian[k, d] == better
+    assert 0 < mixture.laplacian.sum() < 12
+    np.testing.assert_allclose(mixture.weights, gamma.mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_start_is_rows_of_the_data_with_the_spread_of_all(kind: str) -> None:
+    x, _ = some_data(50)
+    mixture = start(x, kind, 4, 3)
+    rows = {tuple(row) for row in x.astype(float)}
+    assert len({tuple(row) for row in mixture.mean} & rows) == 4
+    np.testing.assert_array_equal(mixture.mean, mixture.median)
+    np.testing.assert_allclose(mixture.variance, np.tile(x.var(axis=0), (4, 1)), rtol=1e-5)
+    if kind != "gmm":
+        middle = np.sort(x, axis=0)[24]
+        scale = np.abs(x - middle).mean(axis=0)
+        np.testing.assert_allclose(mixture.scale, np.tile(scale, (4, 1)), rtol=1e-5)
+    count = mixture.laplacian.sum()
+    assert {"gmm": count == 0, "lmm": count == 16, "hglmm": 0 < count < 16}[kind]
+    np.testing.assert_array_equal(mixture.weights, 0.25)
+
+
+# few values, so that rows repeat; a tiny step, so that the floors are met; and a great spread
+values = st.one_of(st.integers(-2, 2), st.sampled_from([1e-5, 0.3, 40.0, -1e6]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    x=some.arrays(
+        np.float64, st.tuples(st.integers(1, 20), st.integers(1, 3)), elements=values.map(float)
+    ),
+    kind=st.sampled_from(KINDS),
+    centres=st.integers(1, 5),
+    seed=st.integers(0, 50),
+)
+def test_log_likelihood_never_falls(x: np.ndarray, kind: str, centres: int, seed: int) -> None:
+    different = len(np.unique(x, axis=0))
+    if different < centres:
+        with pytest.raises(WorkbenchError, match=f"different rows: there are {different} in"):
+            fit_mixture(x, kind, centres, 5, seed)
+        return
+    mixture, history = fit_mixture(x, kind, centres, 5, seed)
+    path = np.array([start(x, kind, centres, seed).log_likelihood(x), *history])
+    assert len(history) == 5
+    assert (np.diff(path) >= -1e-9 * (1 + np.abs(path[1:]))).all()
+    assert mixture.log_likelihood(x) == history[-1]
+    assert np.isfinite(mixture.log_joint(x)).all()
+    assert mixture.weights.sum() == pytest.approx(1)
+    assert (mixture.weights > WEIGHT_FLOOR / 2).all()
+    assert (mixture.variance >= FLOOR).all()
+    assert (mixture.scale >= FLOOR).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_centre_without_rows_keeps_its_parameters(kind: str) -> None:
+    x, gamma = some_data(40)
+    gamma[:, 1] = 0
+    gamma /= gamma.sum(axis=1, keepdims=True)
+    old = start(x, kind, 3, 0)
+    new = maximise(old, x, None if kind == "gmm" else sort_dimensions(x), gamma)
+    for name in ("mean", "variance", "median", "scale", "laplacian"):
+        np.testing.assert_array_equal(getattr(new, name)[1], getattr(old, name)[1])
+    assert new.weights[1] == pytest.approx(WEIGHT_FLOOR)
+    used = "median" if kind == "lmm" else "mean"
+    assert (getattr(new, used)[[0, 2]] != getattr(old, used)[[0, 2]]).any(axis=1).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_gmm_is_that_of_scikit_learn() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(500, 3)) + random.integers(0, 3, size=(500, 1)) * 2.0
+    first = start(x, "gmm", 4, 5)
+    oracle = GaussianMixture(
+        4,
+        covariance_type="diag",
+        reg_covar=0,
+        max_iter=6,
+        tol=0,
+        weights_init=first.weights,
+        means_init=first.mean,
+        precisions_init=1 / first.variance,
+    ).fit(x)
+    mixture, history = fit_mixture(x, "gmm", 4, 6, 5)
+    np.testing.assert_allclose(mixture.weights, oracle.weights_, rtol=1e-9)
+    np.testing.assert_allclose(mixture.mean, oracle.means_, rtol=1e-9)
+    np.testing.assert_allclose(mixture.variance, oracle.covariances_, rtol=1e-9)
+    np.testing.assert_allclose(mixture.responsibilities(x), oracle.predict_proba(x), atol=1e-9)
+    assert history[-1] == pytest.approx(oracle.score(x))
+
+
+def test_hglmm_recovers_a_planted_mixture() -> None:
+    """Two centres, six dimensions each, every dimension Laplacian or Gaussian in its own way."""
+    random = np.random.default_rng(1)
+    planted = np.array([[1, 0, 1, 0, 1, 0], [0, 0, 1, 1, 1, 0]], bool)
+    location = np.array([[0.0] * 6, [12.0] * 6])
+    parts = []
+    for k, count in enumerate((4000, 2000)):
+        shape = (count, 6)
+        draws = np.where(planted[k], random.laplace(0, 0.7, shape), random.normal(0, 1.5, shape))
+        parts.append(location[k] + draws)
+    mixture, _ = fit_mixture(np.concatenate(parts), "hglmm", 2, 10, 0)
+    near = np.argsort(mixture.mean[:, 0])
+    np.testing.assert_array_equal(mixture.laplacian[near], planted)
+    np.testing.assert_allclose(mixture.weights[near], [2 / 3, 1 / 3], atol=1e-3)
+    np.testing.assert_allclose(mixture.scale[near][planted], 0.7, rtol=0.1)
+    np.testing.assert_allclose(mixture.variance[near][~planted], 2.25, rtol=0.1)
+    found = np.where(planted, mixture.median[near], mixture.mean[near])
+    np.testing.assert_allclose(found, location, atol=0.15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_seed_same_bytes_and_another_seed_not(kind: str) -> None:
+    x, _ = some_data(80)
+    runs = [fit_mixture(x, kind, 5, 3, seed) for seed in (4, 4, 5)]
+    (first, history), (second, again), (other, _) = runs
+    for name in ("weights", "mean", "variance", "median", "scale", "laplacian"):
+        assert getattr(first, name).tobytes() == getattr(second, name).tobytes()
+    assert history == again
+    assert first.weights.tobytes() != other.weights.tobytes()
+
+
+def test_float32_rows_are_worked_on_in_float64() -> None:
+    x, _ = some_data(80)
+    narrow, _ = fit_mixture(x, "hglmm", 3, 3, 0)
+    wide, _ = fit_mixture(x.astype(np.float64), "hglmm", 3, 3, 0)
+    np.testing.assert_array_equal(narrow.mean, wide.mean)
+    assert narrow.mean.dtype == narrow.median.dtype == np.float64
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e31])
+def test_rows_that_are_not_numbers_are_named(bad: float, monkeypatch) -> None:
+    monkeypatch.setattr(mixtures, "_BLOCK", 40)
+    x, _ = some_data(60)
+    x[[3, 41], [0, 2]] = bad
+    with pytest.raises(WorkbenchError, match=r"2 of 60 rows .*: rows 3, 41$"):
+        fit_mixture(x, "lmm", 2, 1, 0)
+
+
+def test_equal_rows_do_not_count_twice() -> None:
+    x = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 1.0]] * 10)
+    with pytest.raises(WorkbenchError, match="3 centres need 3 different rows: there are 2 in 30"):
+        fit_mixture(x, "hglmm", 3, 1, 0)
+    mixture, _ = fit_mixture(x, "hglmm", 2, 1, 0)
+    assert mixture.weights.shape == (2,)
+
+
+def test_numbers_that_make_no_mixture_are_refused() -> None:
+    x, _ = some_data(10)
+    with pytest.raises(WorkbenchError, match="11 centres need 11 different rows"):
+        fit_mixture(x, "gmm", 11, 1, 0)
+    with pytest.raises(WorkbenchError, match="different rows: there are 0 in 0"):
+        fit_mixture(x[:0], "lmm", 1, 1, 0)
+    with pytest.raises(WorkbenchError, match="0 EM iterations"):
+        fit_mixture(x, "gmm", 2, 0, 0)
+    with pytest.raises(WorkbenchError, match="0 centres"):
+        fit_mixture(x, "gmm", 0, 1, 0)
+    with pytest.raises(ValueError, match="mixture 'gm': allowed are gmm, lmm, hglmm"):
+        fit_mixture(x, "gm", 2, 1, 0)

@@ -1,0 +1,267 @@
+"""K-means against the slowest obvious form, against scikit-learn, and against what must hold."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans, kmeans_plusplus
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.statistics import kmeans as clustering
+from pipeline.statistics.kmeans import (
+    FEWEST,
+    accept,
+    cluster_sums,
+    count_distinct,
+    draw,
+    farthest,
+    kmeans,
+    spread_rows,
+    squared_distances,
+)
+
+
+def blobs(count=200, width=5, centres=8, seed=0, spread=0.3):
+    random = np.random.default_rng(seed)
+    middles = random.normal(size=(centres, width))
+    return torch.from_numpy(
+        middles[random.integers(centres, size=count)] + spread * random.normal(size=(count, width))
+    ).float()
+
+
+def slow_lloyd(points, centres, iterations):
+    """Lloyd's algorithm as loops in float64; inertia before the first update and after each."""
+    points, centres = points.double().numpy(), centres.double().numpy().copy()
+    history = []
+    for step in range(iterations + 1):
+        squared = ((points[:, None] - centres[None]) ** 2).sum(2)
+        labels = squared.argmin(1)
+        history.append(squared.min(1).sum())
+        if step < iterations:
+            for cluster in set(labels.tolist()):
+                centres[cluster] = points[labels == cluster].mean(0)
+    return centres, labels, history
+
+
+@pytest.mark.parametrize("iterations", [0, 1, 2, 4])
+def test_equals_the_loop(iterations):
+    points = blobs()
+    first = points[:8].clone()
+    found = kmeans(points, 8, first, iterations, 0)
+    centres, labels, history = slow_lloyd(points, first, len(found.reseeded))
+    assert len(found.reseeded) == iterations
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_allclose(found.centres, centres, atol=1e-5)
+    np.testing.assert_allclose(found.inertia, history, rtol=1e-5)
+    np.testing.assert_array_equal(found.sizes, np.bincount(labels, minlength=8))
+
+
+@pytest.mark.parametrize("offset", [0, 1000])
+def test_equals_scikit_learn_from_the_same_centres(offset):
+    points = blobs(600, 16, 30, seed=1) + offset
+    first = points[:30].clone()
+    theirs = KMeans(30, init=first.numpy(), n_init=1, max_iter=100, tol=0).fit(points.numpy())
+    found = kmeans(points, 30, first, 100, 0)
+    assert found.converged
+    assert found.reseeded == [0] * len(found.reseeded)
+    np.testing.assert_array_equal(found.labels, theirs.labels_)
+    assert found.inertia[-1] == pytest.approx(theirs.inertia_, rel=1e-3 if offset else 1e-5)
+    np.testing.assert_allclose(found.centres, theirs.cluster_centers_, atol=1e-3)
+
+
+def test_is_as_good_as_scikit_learn_from_plain_kmeans_plus_plus():
+    """Its KMeans takes the best of several candidates per centre; the paper takes the first."""
+    points = blobs(1000, 8, 40, seed=2)
+    ours, theirs = [], []
+    for seed in range(20):
+        ours.append(kmeans(points, 40, "kmeans++", 50, 1e-4, seed).inertia[-1])
+        first, _ = kmeans_plusplus(points.numpy(), 40, random_state=seed, n_local_trials=1)
+        theirs.append(KMeans(40, init=first, n_init=1, max_iter=50).fit(points.numpy()).inertia_)
+    assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.05)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    count=st.integers(1, 40),
+    values=st.integers(1, 6),
+    initialisation=st.sampled_from(["kmeans++", "random"]),
+    tolerance=st.sampled_from([0.0, 1.0]),
+    data=st.data(),
+)
+@settings(max_examples=100, deadline=None)
+def test_what_holds_of_every_clustering(seed, count, values, initialisation, tolerance, data):
+    """With few values, so that points coincide and lie equally near to several centres."""
+    points = torch.randint(values, (count, 2), generator=torch.Generator().manual_seed(seed)) / 7
+    k = data.draw(st.integers(1, count))
+    found = kmeans(points, k, initialisation, 100, tolerance, seed)
+    assert all(a >= b for a, b in itertools.pairwise(found.inertia))
+    assert len(found.inertia) == len(found.reseeded) + 1
+    assert found.sizes.tolist() == np.bincount(found.labels, minlength=k).tolist()
+    distances = (points[:, None] - found.centres[None]).square().sum(2)
+    assigned = distances.gather(1, found.labels[:, None])[:, 0]
+    torch.testing.assert_close(assigned, distances.amin(1), rtol=1e-5, atol=1e-6)
+    assert found.inertia[-1] == pytest.approx(float(assigned.sum()), rel=1e-4, abs=1e-5)
+    assert found.empty == max(k - count_distinct(points), 0)
+
+
+@pytest.mark.parametrize("initialisation", ["kmeans++", "random"])
+def test_the_same_bits_again(initialisation):
+    points = blobs()
+    one, two = (kmeans(points, 20, initialisation, 10, 0, seed=3) for _ in range(2))
+    assert torch.equal(one.centres, two.centres)
+    assert torch.equal(one.labels, two.labels)
+    assert one.inertia == two.inertia
+    other = kmeans(points, 20, initialisation, 10, 0, seed=4)
+    assert not torch.equal(one.centres, other.centres)
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    points = blobs(700)
+    whole = kmeans(points, 9, points[:9], 10, 0)
+    monkeypatch.setattr(clustering, "VALUES", 50)
+    monkeypatch.setattr("pipeline.statistics.kmeans.VALUES", 50)
+    split = kmeans(points, 9, points[:9], 10, 0)
+    assert torch.equal(whole.labels, split.labels)
+    torch.testing.assert_close(whole.centres, split.centres)
+
+
+def test_an_empty_cluster_moves_to_the_farthest_point():
+    points = torch.tensor([[0.0, 0], [1, 0], [0, 1], [30, 0], [0, 20], [0, 20.5]])
+    first = torch.tensor([[0.0, 0], [500, 500], [600, 600]])  # the last two get no point
+    found = kmeans(points, 3, first, 10, 0)
+    assert found.reseeded[0] == 2
+    assert found.labels.tolist() == [0, 0, 0, 1, 2, 2]
+    assert found.empty == 0
+
+
+def test_it_does_not_stop_at_a_cluster_that_an_update_emptied():
+    """The first update takes all points from the third centre; the tolerance would stop there."""
+    points = torch.tensor([[21.0, 23], [13, 22], [3, 4], [13, 5], [5, 0], [2, 19], [0, 2], [27, 2]])
+    first = torch.tensor([[21.0, 5], [3, 21], [19, 10], [2, 20]])
+    found = kmeans(points, 4, first, 20, tolerance=1.0)
+    assert found.reseeded == [0, 1]
+    assert found.empty == 0
+
+
+def test_farthest_points_count_for_the_next():
+    points = torch.tensor([[0.0], [10], [10], [9.9], [-8]])
+    squared = points[:, 0].square()
+    assert farthest(points, squared, 2).tolist() == [1, 4]  # not 1 and 2, which are one place
+    assert farthest(points, squared, 5).tolist() == [1, 4, 3]
+
+
+@pytest.mark.parametrize("initialisation", ["kmeans++", "random"])
+def test_fewer_places_than_clusters(initialisation):
+    places = torch.tensor([[0.1, 0.3], [0.7, 0.2], [1e3, 3.3]])
+    points = places.repeat(50, 1)
+    found = kmeans(points, 7, initialisation, 30, 1e-4)
+    assert found.inertia[-1] == 0
+    assert sorted(found.sizes.tolist()) == [0, 0, 0, 0, 50, 50, 50]
+    assert found.empty == 4
+    assert count_distinct(points) == 3
+    assert found.converged
+
+
+def test_zeros_of_either_sign_are_equal():
+    assert count_distinct(torch.tensor([[0.0, 1], [-0.0, 1], [0, 2]])) == 2
+
+
+def test_every_point_its_own_cluster():
+    points = blobs(30)
+    found = kmeans(points, 30, "random", 5)
+    assert found.inertia[-1] == pytest.approx(0, abs=1e-9)
+    assert found.sizes.tolist() == [1] * 30
+
+
+def test_half_precision_is_clustered_in_float32():
+    points = blobs().half()
+    found = kmeans(points, 8, "kmeans++", 10, 0)
+    assert found.centres.dtype == torch.float32
+    assert torch.equal(found.labels, kmeans(points.float(), 8, "kmeans++", 10, 0).labels)
+
+
+def test_the_points_are_left_as_they_are():
+    points = blobs()
+    before = points.clone()
+    kmeans(points, 8, "kmeans++", 3)
+    assert torch.equal(points, before)
+
+
+def test_sums_are_exact():
+    points = blobs(5000, 4)
+    labels = torch.randint(40, (5000,), generator=torch.Generator().manual_seed(0)) * 2
+    sums = cluster_sums(points, labels, 81)
+    expected = torch.stack([points[labels == i].double().sum(0) for i in range(81)])
+    torch.testing.assert_close(sums, expected, rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_draws_follow_the_weights(count):
+    weights = torch.tensor([0.0, 1, 0, 3, 4, 0], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    found = torch.cat([draw(weights, count, generator) for _ in range(6000 // count)])
+    shares = torch.bincount(found, minlength=6) / len(found)
+    torch.testing.assert_close(shares.double(), weights / 8, atol=0.02, rtol=0)
+
+
+def test_kmeans_plus_plus_in_batches_has_the_law_of_one_by_one():
+    """The chance of every ordered choice of three of five points, worked out and counted."""
+    points = torch.tensor([[0.0], [1], [2.5], [6], [6.5]])
+    squared = (points - points.T).square().double()
+    expected = {}
+    for rows in itertools.permutations(range(5), 3):
+        chance = 1 / 5
+        for taken in (1, 2):
+            nearest = squared[list(rows[:taken])].amin(0)
+            chance *= float(nearest[rows[taken]] / nearest.sum())
+        expected[rows] = chance
+    assert FEWEST > 1  # candidates a batch
+    generator, runs = torch.Generator().manual_seed(0), 4000
+    counts = dict.fromkeys(expected, 0)
+    for _ in range(runs):
+        counts[tuple(spread_rows(points, 3, generator).tolist())] += 1
+    chi = sum((counts[r] - runs * p) ** 2 / (runs * p) for r, p in expected.items())
+    assert sum(expected.values()) == pytest.approx(1)
+    assert chi < 95  # 59 degrees of freedom: beyond it once in 500
+
+
+def test_a_candidate_on_a_taken_one_is_refused():
+    points = torch.tensor([[0.0, 0], [3, 4], [3, 4]])
+    nearest = torch.tensor([0.0, 25, 25])
+    candidates = torch.tensor([1, 2, 1])
+    between = squared_distances(points, points.square().sum(1), candidates)
+    assert accept(nearest, between, candidates, torch.Generator().manual_seed(0)) == [0]
+
+
+def test_distances_of_duplicates_are_zero():
+    points = blobs(50, 64).repeat(2, 1)
+    squared = squared_distances(points, points.square().sum(1), torch.arange(50))
+    exact = (points[:, None].double() - points[None, :50].double()).square().sum(2)
+    torch.testing.assert_close(squared.double(), exact, rtol=1e-4, atol=1e-4)
+    assert torch.equal(squared == 0, exact == 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"k": 201}, "k = 201 clusters of 200 points: allowed are 1 to 200"),
+        ({"k": 0}, "allowed are 1 to 200"),
+        ({"initialisation": "spread"}, "initialisation 'spread': allowed are kmeans\\+\\+, random"),
+        ({"initialisation": torch.zeros(3, 4)}, r"shape \(3, 4\): must be \(3, 5\)"),
+        ({"points": torch.zeros(4, 2, 2)}, r"shape \(4, 2, 2\): must be \(N, D\)"),
+    ],
+)
+def test_what_cannot_be_clustered(change, words):
+    with pytest.raises(WorkbenchError, match=words):
+        kmeans(**{"points": blobs(), "k": 3} | change)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
+def test_values_that_are_no_numbers(value):
+    points = blobs()
+    points[[7, 90], 2] = value
+    with pytest.raises(WorkbenchError, match=r"too large to be squared, in rows 7, 90$"):
+        kmeans(points, 3)

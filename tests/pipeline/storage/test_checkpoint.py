@@ -1,0 +1,154 @@
+"""Checkpoints: equal bytes in every process, strict loading, and damage at many places."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from models.vse.network import VSE
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.checkpoint import Description, read_checkpoint, write_checkpoint
+from pipeline.storage.weights import KEY, write_weights
+
+SIZES = {"image_dim": 6, "vocabulary_size": 8, "word_dim": 4, "hidden": 5, "dim": 7}
+
+
+def describe(**changes):
+    values = {"model": "vse", "architecture": SIZES, "params": {"loss": "max_margin", "seed": 0}}
+    values |= {"inputs": {"vocabulary_sha256": "a" * 64}, "epoch": 3, "val_rsum": 217.25}
+    return Description(**values | changes)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return VSE(**SIZES)
+
+
+@pytest.fixture
+def path(model, tmp_path):
+    write_checkpoint(tmp_path / "vse.safetensors", model.state_dict(), describe())
+    return tmp_path / "vse.safetensors"
+
+
+def test_comes_back_whole(model, path):
+    checkpoint = read_checkpoint(path, "vse")
+    assert checkpoint.description == describe()
+    loaded = checkpoint.build(VSE)
+    assert not loaded.training
+    batch = torch.rand(3, 6), torch.tensor([[2, 3], [4, 0], [5, 6]]), torch.tensor([2, 1, 2])
+    assert torch.equal(loaded(*batch), model(*batch))
+
+
+def test_the_same_content_gives_the_same_bytes(model, path):
+    """safetensors orders several metadata entries anew in every file it writes."""
+    for number in range(10):
+        again = path.with_name(f"again-{number}")
+        weights = dict(sorted(model.state_dict().items(), key=lambda item: hash(item[0])))
+        write_checkpoint(again, weights, describe())
+        assert again.read_bytes() == path.read_bytes()
+
+
+def test_damage_anywhere_is_an_error(path):
+    whole = path.read_bytes()
+    generator = np.random.default_rng(0)
+    damaged = [whole[:cut] for cut in (0, 4, 8, 100, len(whole) // 2, len(whole) - 1)]
+    damaged.append(whole + b"\0")
+    for position in generator.integers(0, len(whole), 300):
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << int(generator.integers(8))
+        damaged.append(bytes(flipped))
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(WorkbenchError, match=r"vse\.safetensors"):
+            read_checkpoint(path, "vse").build(VSE)
+
+
+def test_every_damage_of_the_weights_is_seen(path):
+    """safetensors itself reads flipped values without a word."""
+    whole = bytearray(path.read_bytes())
+    whole[-3] ^= 1
+    path.write_bytes(bytes(whole))
+    with pytest.raises(WorkbenchError, match="does not match its sha256"):
+        read_checkpoint(path, "vse")
+
+
+def test_other_files_are_refused(tmp_path, model):
+    path = tmp_path / "x.safetensors"
+    with pytest.raises(WorkbenchError, match="no such checkpoint"):
+        read_checkpoint(path, "vse")
+    weights = dict(model.state_dict())
+    for metadata, words in (
+        (None, "no metadata"),
+        ({KEY: "[1]"}, "no metadata"),
+        ({KEY: "{"}, "damaged or foreign"),
+        ({KEY: '{"schema_version": 9}'}, "schema_version 9, not 1"),
+        ({KEY: describe().model_dump_json()}, "does not match its sha256"),
+        ({KEY: "[" * 100_000}, "damaged or foreign"),
+    ):
+        save_file(weights, path, metadata)
+        with pytest.raises(WorkbenchError, match=words):
+            read_checkpoint(path, "vse")
+    path.write_bytes(b"PK\x03\x04 a pickle in a zip")
+    with pytest.raises(WorkbenchError, match="damaged or foreign"):
+        read_checkpoint(path, "vse")
+    write_weights(path, weights, {"schema_version": 1, "model": 3})
+    with pytest.raises(WorkbenchError, match="metadata is wrong in: model"):
+        read_checkpoint(path, "vse")
+
+
+def test_another_model_is_named(path):
+    with pytest.raises(WorkbenchError, match="weights of the model 'vse', not of 'scan'"):
+        read_checkpoint(path, "scan")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda w: w.pop("image_projection.bias"), r"missing: image_projection\.bias"),
+        (lambda w: w.update(extra=torch.ones(2)), "unexpected: extra"),
+        (lambda w: w.update({"text.gru.bias_hh_l0": torch.ones(2)}), r"another shape: text\.gru"),
+        (lambda w: w["image_projection.bias"].fill_(torch.nan), "NaN or infinity in image_proj"),
+    ],
+)
+def test_weights_must_fit_exactly(tmp_path, model, change, words):
+    weights = dict(model.state_dict())
+    change(weights)
+    write_checkpoint(tmp_path / "x", weights, describe())
+    with pytest.raises(WorkbenchError, match=words):
+        read_checkpoint(tmp_path / "x", "vse").build(VSE)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        SIZES | {"hidden": 2**40},
+        SIZES | {"hidden": -1},
+        SIZES | {"hidden": 0},
+        SIZES | {"layers": 2},
+        {"dim": 7},
+    ],
+)
+def test_impossible_sizes_cost_no_memory(tmp_path, model, sizes):
+    write_checkpoint(tmp_path / "x", model.state_dict(), describe(architecture=sizes))
+    with pytest.raises(WorkbenchError, match="damaged or foreign"):
+        read_checkpoint(tmp_path / "x", "vse").build(VSE)
+
+
+def test_inputs_must_be_those_of_the_training(path):
+    checkpoint = read_checkpoint(path, "vse")
+    checkpoint.require({"vocabulary_sha256": "a" * 64})
+    with pytest.raises(WorkbenchError, match=r"vocabulary sha256 bbb.*trained with aaa"):
+        checkpoint.require({"vocabulary_sha256": "b" * 64})
+    with pytest.raises(WorkbenchError, match=r"features layer fc7 \(trained with nothing\)"):
+        checkpoint.require({"features_layer": "fc7"})
+
+
+def test_metadata_is_one_readable_entry(path):
+    header = path.read_bytes()
+    size = int.from_bytes(header[:8], "little")
+    metadata = json.loads(header[8 : 8 + size])["__metadata__"]
+    assert list(metadata) == [KEY]
+    assert json.loads(metadata[KEY])["params"] == {"loss": "max_margin", "seed": 0}

@@ -1,0 +1,362 @@
+"""The HDF5 contract: written whole or resumed to the same bytes, read by id, damage noticed."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile, FeatureWriter, write_features
+
+ROOT = Path(__file__).resolve().parents[3]
+ATTRIBUTES = {"model": "résnet", "params": '{"size": 128}', "corpus_sha256": "c0ffee" * 10}
+
+
+def arrays(count: int = 12) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        "features": rng.normal(size=(count, 3, 5)).astype(np.float16),
+        "boxes": rng.uniform(0, 128, size=(count, 3, 4)).astype(np.float32),
+        "counts": rng.integers(0, 3, size=count),
+    }
+
+
+def names(count: int = 12) -> list[str]:
+    return [f"bild-ä{number}" for number in range(count)]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    path = tmp_path / "features.h5"
+    write_features(path, names(), arrays(), ATTRIBUTES)
+    return path
+
+
+def open_writer(work: Path, fingerprint: str = "f", count: int = 12) -> FeatureWriter:
+    datasets = {name: (value.shape[1:], value.dtype) for name, value in arrays(count).items()}
+    return FeatureWriter(work, fingerprint, names(count), datasets, ATTRIBUTES, flush_seconds=0)
+
+
+def write_rows(writer: FeatureWriter, rows: np.ndarray) -> None:
+    writer.write(rows, **{name: value[rows] for name, value in arrays(len(writer.ids)).items()})
+
+
+def test_values_ids_and_attributes_come_back(stored: Path) -> None:
+    file = FeatureFile(stored)
+    assert file.ids == names()
+    assert len(file) == 12
+    assert file.attributes == {**ATTRIBUTES, "schema_version": 1}
+    for name, array in arrays().items():
+        assert file.shape(name) == array.shape
+        np.testing.assert_array_equal(file.load(name), array)
+        assert file.dtype(name) == array.dtype
+
+
+def test_h5py_reads_the_same_values_and_the_layout_is_plain(stored: Path) -> None:
+    with h5py.File(stored) as file:
+        for name, array in arrays().items():
+            np.testing.assert_array_equal(file[name][:], array)
+            assert file[name].chunks is None
+            assert file[name].compression is None
+        assert [name.decode() for name in file["ids"][:]] == names()
+        assert h5py.check_string_dtype(file["ids"].dtype).length == len("bild-ä11".encode())
+
+
+def test_equal_content_gives_equal_bytes(stored: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.h5"
+    write_features(again, names(), arrays(), dict(reversed(ATTRIBUTES.items())))
+    assert again.read_bytes() == stored.read_bytes()
+    assert FeatureFile(again).sha256 == FeatureFile(stored).sha256
+
+
+@given(st.lists(st.integers(0, 11), max_size=30))
+@settings(deadline=None, max_examples=30)
+def test_random_batches_equal_fancy_indexing(tmp_path_factory, rows: list[int]) -> None:
+    path = tmp_path_factory.getbasetemp() / "batches.h5"
+    if not path.exists():
+        write_features(path, names(), arrays(), ATTRIBUTES)
+    file = FeatureFile(path)
+    expected = arrays()["features"][np.array(rows, dtype=int)]
+    np.testing.assert_array_equal(file.read(rows), expected)
+    assert file.in_memory(budget_bytes=10**6)
+    np.testing.assert_array_equal(file.read(rows), expected)
+
+
+def test_rows_outside_the_file_are_refused(stored: Path) -> None:
+    for rows in ([-1], [12], [0, 99]):
+        with pytest.raises(IndexError):
+            FeatureFile(stored).read(rows)
+
+
+def test_only_what_fits_the_budget_is_held(stored: Path) -> None:
+    file = FeatureFile(stored)
+    size = arrays()["features"].nbytes
+    assert not file.in_memory(size - 1)
+    assert file.in_memory(size)
+    stored.unlink()
+    np.testing.assert_array_equal(file.read([3]), arrays()["features"][[3]])
+
+
+def test_a_pickled_file_reads_in_another_process(stored: Path) -> None:
+    file = FeatureFile(stored)
+    file.in_memory(10**6)
+    text = pickle.dumps(file)
+    assert arrays()["boxes"][0].tobytes() not in text
+    np.testing.assert_array_equal(pickle.loads(text).read([7, 2]), arrays()["features"][[7, 2]])
+
+
+def test_lookups_by_id(stored: Path) -> None:
+    file = FeatureFile(stored)
+    rows = file.rows(["bild-ä7", "bild-ä0", "bild-ä7"])
+    assert rows.tolist() == [7, 0, 7]
+    with pytest.raises(WorkbenchError) as error:
+        file.rows(["bild-ä7", "nope"])
+    for part in ("nope", str(stored), "12 ids", "résnet", "c0ffee"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("ids", "word"),
+    [
+        ([], "no ids"),
+        (["a", ""], "empty"),
+        (["a", "b\0"], "NUL"),
+        (["a", "\0b"], "NUL"),
+        (["a", "\ud800"], "Unicode"),
+        (["a", "b", "a"], "more than once: a"),
+    ],
+)
+def test_ids_that_could_not_be_read_back_are_refused(tmp_path: Path, ids, word: str) -> None:
+    with pytest.raises(WorkbenchError, match=word):
+        write_features(tmp_path / "x.h5", ids, {"features": np.ones((len(ids), 2))}, {})
+    assert not list(tmp_path.iterdir())
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1),
+        min_size=1,
+        max_size=8,
+        unique=True,
+    )
+)
+@settings(deadline=None, max_examples=40)
+def test_any_other_ids_come_back(tmp_path_factory, ids: list[str]) -> None:
+    path = tmp_path_factory.getbasetemp() / "ids.h5"
+    write_features(path, ids, {"features": np.ones((len(ids), 2), np.float32)}, {})
+    assert FeatureFile(path).ids == ids
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_refused(tmp_path: Path, bad: float) -> None:
+    values = np.ones((12, 2), np.float32)
+    values[5, 1] = bad
+    with pytest.raises(WorkbenchError, match="bild-ä5"):
+        write_features(tmp_path / "x.h5", names(), {"features": values}, {})
+    with (
+        FeatureWriter(tmp_path / "w", "f", names(), {"features": ((2,), np.float16)}, {}) as writer,
+        pytest.raises(WorkbenchError, match="bild-ä5"),
+    ):
+        writer.write(np.arange(12), features=values)
+
+
+def test_float16_overflow_is_an_error_and_not_infinity(tmp_path: Path) -> None:
+    with FeatureWriter(tmp_path, "f", names(2), {"features": ((1,), np.float16)}, {}) as writer:
+        writer.write([0], features=np.array([[65504.0]]))
+        with pytest.raises(WorkbenchError, match=r"65,504.* for bild-ä1"):
+            writer.write([1], features=np.array([[70000.0]]))
+        assert writer.missing.tolist() == [1]
+
+
+def test_lengths_that_differ_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorkbenchError, match="does not fit 12 ids"):
+        write_features(tmp_path / "x.h5", names(), {"features": np.ones((11, 2))}, {})
+
+
+@given(st.permutations(range(12)), st.integers(1, 12))
+@settings(deadline=None, max_examples=25)
+def test_rows_in_any_order_and_batches_give_the_same_file(tmp_path_factory, order, size) -> None:
+    folder = tmp_path_factory.mktemp("order")
+    write_features(folder / "whole.h5", names(), arrays(), ATTRIBUTES)
+    with open_writer(folder / "work") as writer:
+        for start in range(0, 12, size):
+            write_rows(writer, np.array(order[start : start + size]))
+        writer.finish(folder / "resumed.h5")
+    assert (folder / "resumed.h5").read_bytes() == (folder / "whole.h5").read_bytes()
+    assert [path.name for path in (folder / "work").iterdir()] == ["lock"]
+
+
+def test_an_interrupted_writer_continues(stored: Path, tmp_path: Path) -> None:
+    with open_writer(tmp_path / "work") as writer:
+        write_rows(writer, np.array([0, 1, 5]))
+    with open_writer(tmp_path / "work") as writer:
+        assert writer.missing.tolist() == [2, 3, 4, 6, 7, 8, 9, 10, 11]
+        with pytest.raises(ValueError, match="9 of 12 rows"):
+            writer.finish(tmp_path / "out.h5")
+        write_rows(writer, writer.missing)
+        writer.finish(tmp_path / "out.h5")
+    assert (tmp_path / "out.h5").read_bytes() == stored.read_bytes()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from test_features import open_writer, write_rows
+writer = open_writer(Path(sys.argv[2]), count=400)
+for number, start in enumerate(range(0, 400, 8)):
+    if number == 20:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write_rows(writer, np.arange(start, start + 8))
+"""
+
+
+def test_a_killed_process_is_continued_byte_for_byte(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(work)], env=environment
+    )
+    assert done.returncode == -signal.SIGKILL
+    with open_writer(work, count=400) as writer:
+        assert writer.missing.tolist() == list(range(160, 400))
+        write_rows(writer, writer.missing)
+        writer.finish(tmp_path / "out.h5")
+    write_features(tmp_path / "whole.h5", names(400), arrays(400), ATTRIBUTES)
+    assert (tmp_path / "out.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
+
+
+def test_a_second_process_may_not_write_at_the_same_time(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
+        "from test_features import open_writer\n"
+        "open_writer(Path(sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path / "work")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with open_writer(tmp_path / "work"):
+        refused = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert "another process is writing" in refused.stderr
+    allowed = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert allowed.returncode == 0, allowed.stderr
+
+
+def half_done(work: Path) -> tuple[Path, Path]:
+    with open_writer(work) as writer:
+        write_rows(writer, np.arange(6))
+    return work / "f.h5", work / "f.mask"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data, mask: os.truncate(data, data.stat().st_size - 1),
+        lambda data, mask: os.truncate(data, 10),
+        lambda data, mask: data.write_bytes(b""),
+        lambda data, mask: data.write_bytes(b"\xff" * data.stat().st_size),
+        lambda data, mask: data.write_bytes(data.read_bytes().replace(b"features", b"featureS")),
+        lambda data, mask: data.write_bytes(
+            data.read_bytes().replace(b"bild-\xc3\xa47", b"bild-77 ")
+        ),
+        lambda data, mask: os.truncate(mask, 3),
+        lambda data, mask: mask.write_bytes(b"\x07" * 12),
+    ],
+)
+def test_damaged_unfinished_work_is_begun_again(tmp_path, stored, capsys, damage) -> None:
+    damage(*half_done(tmp_path / "work"))
+    with open_writer(tmp_path / "work") as writer:
+        assert len(writer.missing) == 12
+        assert "begun again" in capsys.readouterr().err
+        write_rows(writer, writer.missing)
+        writer.finish(tmp_path / "out.h5")
+    assert (tmp_path / "out.h5").read_bytes() == stored.read_bytes()
+
+
+def test_work_with_another_fingerprint_or_without_its_mask_is_not_taken(tmp_path: Path) -> None:
+    _, mask = half_done(tmp_path / "work")
+    with open_writer(tmp_path / "work", "other") as writer:
+        assert len(writer.missing) == 12
+    mask.unlink()
+    with open_writer(tmp_path / "work") as writer:
+        assert len(writer.missing) == 12
+
+
+def test_work_of_other_ids_under_the_same_fingerprint_is_not_taken(tmp_path, capsys) -> None:
+    half_done(tmp_path / "work")
+    shape = {name: (value.shape[1:], value.dtype) for name, value in arrays().items()}
+    with FeatureWriter(tmp_path / "work", "f", names()[::-1], shape, ATTRIBUTES) as writer:
+        assert len(writer.missing) == 12
+    assert "ids are not those" in capsys.readouterr().err
+
+
+def test_a_flipped_bit_in_the_values_is_noticed_when_loaded_whole(stored: Path) -> None:
+    place = FeatureFile(stored).layouts["boxes"]
+    data = bytearray(stored.read_bytes())
+    data[place.offset + 17] ^= 4
+    stored.write_bytes(data)
+    with pytest.raises(WorkbenchError, match="'boxes' do not match"):
+        FeatureFile(stored).load("boxes")
+    assert FeatureFile(stored).load("boxes", verify=False).shape == (12, 3, 4)
+    np.testing.assert_array_equal(FeatureFile(stored).load("features"), arrays()["features"])
+
+
+def hostile(path: Path, kind: str) -> None:
+    text = h5py.string_dtype("utf-8", 4)
+    with h5py.File(path, "w") as file:
+        file.attrs["schema_version"] = 99 if kind == "schema" else 1
+        if kind != "no ids":
+            ids = [b"a", b"a"] if kind == "duplicates" else [b"a", b"b"]
+            file.create_dataset("ids", data=np.array(ids).astype(text))
+        options = {"chunks": (1, 2), "compression": "gzip"} if kind == "chunked" else {}
+        dtype = {"object": h5py.string_dtype(), "big endian": ">f4"}.get(kind, "<f4")
+        rows = 3 if kind == "rows" else 2
+        if kind == "external":
+            options["external"] = [("/etc/hostname", 0, 16)]
+        if kind == "link":
+            file["features"] = h5py.ExternalLink("/etc/other.h5", "/features")
+        else:
+            dataset = file.create_dataset("features", (rows, 2), dtype, **options)
+            if kind in ("schema", "no ids", "rows", "duplicates"):
+                dataset[...] = 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        ("schema", "schema_version 99"),
+        ("no ids", "no dataset of text ids"),
+        ("duplicates", "damaged"),
+        ("chunked", "not stored contiguously"),
+        ("external", "not stored contiguously"),
+        ("link", "link to elsewhere"),
+        ("object", "has type object"),
+        ("big endian", "has type >f4"),
+        ("rows", "number of rows"),
+    ],
+)
+def test_files_from_elsewhere_are_refused_plainly(tmp_path: Path, kind: str, word: str) -> None:
+    path = tmp_path / "hostile.h5"
+    hostile(path, kind)
+    with pytest.raises(WorkbenchError, match=word):
+        FeatureFile(path)
+
+
+def test_missing_damaged_and_foreign_files_are_named(tmp_path: Path, stored: Path) -> None:
+    for content in (b"", b"not HDF5 at all" * 100, stored.read_bytes()[:-1], b"\x89HDF\r\n\x1a\n"):
+        path = tmp_path / "bad.h5"
+        path.write_bytes(content)
+        with pytest.raises(WorkbenchError, match=r"bad\.h5"):
+            FeatureFile(path)
+    with pytest.raises(WorkbenchError, match="no such file"):
+        FeatureFile(tmp_path / "absent.h5")
+    with pytest.raises(WorkbenchError, match="no dataset 'scores'; it has"):
+        FeatureFile(stored).load("scores")

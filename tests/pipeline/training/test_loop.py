@@ -1,0 +1,281 @@
+"""The training loop: kills at any point, schedule, phases, best epoch, and honest failure."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from killed_training import POINTS, toy_split
+
+from models.base.scoring import score_vectors
+from models.losses.ranking import RankingLoss
+from models.vse.network import VSE
+from pipeline.evaluation.metrics import retrieval_ranks, summarise
+from pipeline.inputs.batches import PairBatches
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.file import SplitScores
+from pipeline.training.curve import curve_tsv, is_collapsed, validation_columns
+from pipeline.training.loop import fit
+from pipeline.training.phases import Phase, Schedule
+from pipeline.training.resume import ResumeFile
+
+HERE = Path(__file__).resolve().parents[2] / "support"
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """Curve and weights of the toy training for every point at which it was killed."""
+    folder = tmp_path_factory.mktemp("killed")
+    subprocess.run(
+        [sys.executable, HERE / "killed_training.py", folder],
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"},
+    )
+    return {
+        point: [(folder / point / name).read_bytes() for name in ("curve", "weights")]
+        for point in POINTS
+    }
+
+
+@pytest.mark.parametrize("point", POINTS[1:])
+def test_killed_anywhere_it_ends_with_the_same_bytes(outcomes, point):
+    assert outcomes[point][0].decode() == outcomes["never"][0].decode()
+    assert outcomes[point][1] == outcomes["never"][1]
+
+
+class Toy:
+    """A small training whose parts a test may replace."""
+
+    def __init__(self, folder):
+        torch.manual_seed(0)
+        self.model = VSE(6, 8, 4, 5, 5)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=0.01)
+        self.batches = PairBatches(toy_split(10, 0), 4, seed=3)
+        self.validation = toy_split(6, 1)
+        self.loss = RankingLoss("sum_margin", 0.2)
+        self.phases = [Phase("only", 4, self.objective)]
+        self.schedule = Schedule(lr_step=2, lr_factor=0.5, clip=1.0, precision="fp32")
+        self.resume = ResumeFile(folder / "work", "toy")
+
+    def objective(self, model, batch):
+        return self.loss(model(batch.images, batch.captions, batch.lengths), batch.groups)
+
+    def score(self):
+        return score_vectors(self.model, self.validation, CPU)
+
+    def fit(self):
+        parts = (self.phases, self.batches, self.score, self.schedule, self.resume)
+        return fit(self.model, self.optimiser, *parts)
+
+
+@pytest.fixture
+def toy(tmp_path):
+    return Toy(tmp_path)
+
+
+def test_equals_a_plain_loop(toy, tmp_path):
+    """The same steps written out: order, clipping, schedule, best epoch by rsum."""
+    fitted = toy.fit()
+    plain = Toy(tmp_path / "plain")
+    losses, rsums, weights = [], [], []
+    for epoch in range(4):
+        plain.optimiser.param_groups[0]["lr"] = [0.01, 0.01, 0.005, 0.005][epoch]
+        losses.append([])
+        for batch in plain.batches.epoch(epoch):
+            loss = plain.objective(plain.model, batch)
+            plain.optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(plain.model.parameters(), 1.0)
+            plain.optimiser.step()
+            losses[-1].append(loss.item())
+        scores = plain.score()
+        ranks = retrieval_ranks(scores.scores, scores.image_groups, scores.caption_groups)
+        rsums.append(summarise(ranks)["rsum"])
+        weights.append({name: w.clone() for name, w in plain.model.state_dict().items()})
+    assert [row["val_rsum"] for row in fitted.history] == rsums
+    assert [row["loss"] for row in fitted.history] == [pytest.approx(np.mean(e)) for e in losses]
+    assert [row["lr"] for row in fitted.history] == [0.01, 0.01, 0.005, 0.005]
+    assert (fitted.epoch, fitted.rsum) == (int(np.argmax(rsums)) + 1, max(rsums))
+    for name, value in weights[fitted.epoch - 1].items():
+        assert torch.equal(fitted.weights[name], value), name
+
+
+def test_learns(toy):
+    toy.phases = [Phase("only", 30, toy.objective)]
+    toy.schedule = Schedule(lr_step=30, lr_factor=1.0, clip=0.0, precision="fp32")
+    history = toy.fit().history
+    assert history[-1]["loss"] < 0.5 * history[0]["loss"]
+
+
+def test_bf16_trains_close_to_fp32(toy, tmp_path):
+    exact = toy.fit()
+    other = Toy(tmp_path / "bf16")
+    other.schedule = Schedule(lr_step=2, lr_factor=0.5, clip=1.0, precision="bf16")
+    reduced = other.fit()
+    assert reduced.history[0]["loss"] != exact.history[0]["loss"]
+    for one, two in zip(exact.history, reduced.history, strict=True):
+        assert one["loss"] == pytest.approx(two["loss"], rel=0.05)
+    assert all(value.dtype == torch.float32 for value in reduced.weights.values())
+
+
+def test_each_phase_has_its_objective(toy):
+    used = []
+
+    def objective_of(name):
+        def objective(model, batch):
+            used.append(name)
+            return toy.objective(model, batch)
+
+        return objective
+
+    toy.phases = [Phase("a", 1, objective_of("a")), Phase("b", 2, objective_of("b"))]
+    history = toy.fit().history
+    assert used == ["a"] * 5 + ["b"] * 10
+    assert [row["phase"] for row in history] == ["a", "b", "b"]
+
+
+def test_a_phase_may_have_batches_a_rate_and_a_score_of_its_own(toy):
+    sizes, scored = [], []
+
+    def objective(model, batch):
+        sizes.append(len(batch))
+        return toy.objective(model, batch)
+
+    def score():
+        scored.append(1)
+        return toy.score()
+
+    other = PairBatches(toy_split(10, 0), 10, seed=3)
+    toy.phases = [
+        Phase("a", 3, objective),
+        Phase("b", 3, objective, batches=other, lr=0.1, score=score),
+        Phase("c", 1, objective),
+    ]
+    history = toy.fit().history
+    assert sizes == [4] * 15 + [10] * 6 + [4] * 5
+    # halved every 2 epochs: of all of them, or of the phase's own where it has a rate
+    rates = [0.01, 0.01, 0.005, 0.1, 0.1, 0.05, 0.00125]
+    assert [row["lr"] for row in history] == rates
+    assert len(scored) == 3
+
+
+def test_prepare_says_which_parts_are_trained_and_comes_after_training_mode(toy):
+    seen = []
+
+    def prepare(model):
+        seen.append(model.training)
+        model.text.requires_grad_(False)
+
+    before = {name: value.clone() for name, value in toy.model.state_dict().items()}
+    toy.phases = [Phase("images only", 2, toy.objective, prepare=prepare)]
+    toy.fit()
+    changed = {n for n, v in toy.model.state_dict().items() if not torch.equal(v, before[n])}
+    assert changed == {"image_projection.weight", "image_projection.bias"}
+    assert seen == [True, True]
+
+
+def test_a_phase_ends_when_the_loss_falls_by_too_small_a_share(toy, tmp_path):
+    """The mean of three epochs against that of the three before, looked at after each epoch."""
+    toy.phases = [Phase("long", 12, toy.objective)]
+    losses = [row["loss"] for row in toy.fit().history]
+    means = [np.mean(losses[end - 3 : end]) for end in range(3, 13)]
+    shares = [(means[at] - means[at + 3]) / means[at] for at in range(7)]  # after epochs 6 to 12
+    limit = sorted(shares)[2] + 1e-9
+    first = next(at for at, share in enumerate(shares) if share < limit) + 6
+    assert 6 < first < 12
+    other = Toy(tmp_path / "stopped")
+    other.phases = [
+        Phase("long", 12, other.objective, stop_below=limit),
+        Phase("next", 1, other.objective),
+    ]
+    assert [row["phase"] for row in other.fit().history] == ["long"] * first + ["next"]
+
+
+def test_epochs_of_a_phase_that_does_not_select_are_not_kept(toy):
+    toy.phases = [
+        Phase("a", 3, toy.objective, selects=False),
+        Phase("b", 1, toy.objective, lr=1e-9),
+    ]
+    fitted = toy.fit()
+    assert fitted.epoch == 4
+    assert fitted.rsum == fitted.history[3]["val_rsum"]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_loss_that_is_not_finite_stops(toy, bad):
+    calls = []
+
+    def objective(model, batch):
+        calls.append(1)
+        return toy.objective(model, batch) * (bad if len(calls) == 8 else 1)
+
+    toy.phases = [Phase("only", 4, objective)]
+    with pytest.raises(WorkbenchError, match="not finite in epoch 2, by step 5"):
+        toy.fit()
+
+
+def test_collapse_stops_and_stays_an_error_when_run_again(toy, tmp_path):
+    """Images that look all the same leave nothing to learn: rsum stays at chance."""
+    for split in (toy.batches.split, toy.validation):
+        object.__setattr__(split, "images", lambda rows: torch.ones(len(rows), 6))
+    toy.phases = [Phase("only", 9, toy.objective)]
+    with pytest.raises(WorkbenchError, match="collapsed: for 5 epochs"):
+        toy.fit()
+    again = Toy(tmp_path)
+    again.phases = toy.phases
+    again.model.register_forward_pre_hook(lambda *_: pytest.fail("trained on after a collapse"))
+    with pytest.raises(WorkbenchError, match="collapsed: for 5 epochs"):
+        again.fit()
+
+
+def test_equal_scores_are_no_collapse_where_the_objective_ranks_nothing(toy):
+    """A classification may be learnt for long before the two sides agree."""
+    for split in (toy.batches.split, toy.validation):
+        object.__setattr__(split, "images", lambda rows: torch.ones(len(rows), 6))
+    toy.phases = [Phase("aside", 9, toy.objective, ranks=False)]
+    assert len(toy.fit().history) == 9
+
+
+def split_scores(matrix):
+    images, captions = matrix.shape
+    names = [f"i{n}" for n in range(images)]
+    described = [names[n % images] for n in range(captions)]
+    texts = [f"c{n}" for n in range(captions)]
+    return SplitScores(matrix.astype(np.float32), names, texts, described, names)
+
+
+@pytest.mark.parametrize("side", ["images", "captions", "both", "neither"])
+def test_collapse_of_either_side_is_seen(side):
+    generator = np.random.default_rng(0)
+    vectors = generator.normal(size=(2, 40, 8))
+    if side in ("images", "both"):
+        vectors[0] = vectors[0, 0] + 1e-4 * vectors[0]
+    if side in ("captions", "both"):
+        vectors[1] = vectors[1, 0] + 1e-4 * vectors[1]
+    units = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
+    scores = split_scores(units[0] @ units[1].T)
+    assert is_collapsed(scores, validation_columns(scores), True) == (side != "neither")
+
+
+@pytest.mark.parametrize(("difference", "collapsed"), [(1e-1, False), (1e-3, True)])
+def test_equal_scores_that_rank_well_must_still_improve(difference, collapsed):
+    """Max-margin after a warm-up can keep its ranking in differences that cost no loss any more."""
+    scores = split_scores(0.9 + difference * np.eye(40))
+    assert not is_collapsed(scores, validation_columns(scores), improved=True)
+    assert is_collapsed(scores, validation_columns(scores), improved=False) == collapsed
+
+
+def test_spread_is_the_smaller_of_both_directions():
+    matrix = np.random.default_rng(0).normal(size=(5, 10))
+    expected = min(matrix.std(axis=0).mean(), matrix.std(axis=1).mean())
+    columns = validation_columns(split_scores(matrix))
+    assert columns["val_spread"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_curve_is_a_table():
+    text = curve_tsv([{"epoch": 1, "loss": 1 / 3}, {"epoch": 2, "loss": 1e-7}])
+    assert text == "epoch\tloss\n1\t0.333333\n2\t1e-07\n"

@@ -1,0 +1,51 @@
+"""The optimisers by name, against their steps computed by hand."""
+
+import pytest
+import torch
+
+from pipeline.training.phases import optimiser
+
+START, FIRST, SECOND = 2.0, 0.5, -1.0  # a weight, and its gradient in two steps
+
+
+def weights_after(name, lr, momentum, weight_decay):
+    """The one weight after each of two steps."""
+    weight = torch.nn.Parameter(torch.tensor([START], dtype=torch.float64))
+    chosen = optimiser(name, [weight], lr, momentum, weight_decay)
+    found = []
+    for gradient in (FIRST, SECOND):
+        weight.grad = torch.tensor([gradient], dtype=torch.float64)
+        chosen.step()
+        found.append(weight.item())
+    return found
+
+
+def test_sgd_with_momentum_and_weight_decay():
+    """velocity = momentum * velocity + gradient + decay * weight; weight -= lr * velocity."""
+    lr, momentum, decay = 0.1, 0.9, 0.25
+    velocity = FIRST + decay * START
+    one = START - lr * velocity
+    velocity = momentum * velocity + SECOND + decay * one
+    two = one - lr * velocity
+    assert weights_after("sgd", lr, momentum, decay) == pytest.approx([one, two], rel=1e-12)
+
+
+def test_adam_with_weight_decay_in_the_gradient():
+    """Kingma and Ba 2015, algorithm 1, with its default constants; momentum is not read."""
+    lr, decay, weight, expected = 0.01, 0.25, START, []
+    mean = square = 0.0
+    for step, raw in enumerate((FIRST, SECOND), start=1):
+        gradient = raw + decay * weight
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        rate = (square / (1 - 0.999**step)) ** 0.5 + 1e-8
+        weight -= lr * mean / (1 - 0.9**step) / rate
+        expected.append(weight)
+    assert weights_after("adam", lr, 0.5, decay) == pytest.approx(expected, rel=1e-12)
+    # without the decay the first step is lr, whatever the gradient
+    assert weights_after("adam", lr, 0.5, 0.0)[0] == pytest.approx(START - lr, abs=1e-8)
+
+
+def test_unknown_name():
+    with pytest.raises(ValueError, match="optimiser 'adagrad': allowed are sgd, adam"):
+        optimiser("adagrad", [torch.nn.Parameter(torch.ones(1))], 0.1, 0.9, 0.0)

@@ -1,0 +1,67 @@
+"""The state of an interrupted training: what comes back, and damage that must not."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.training.resume import ResumeFile, random_states, restore_random_states
+
+STATE = {"weights": {"a": torch.arange(5.0)}, "epoch": 3, "history": [{"loss": 0.5, "name": "x"}]}
+
+
+@pytest.fixture
+def resume(tmp_path):
+    return ResumeFile(tmp_path / "train-toy", "fingerprint")
+
+
+def test_comes_back_and_is_removed(resume):
+    assert resume.load() is None
+    resume.save(STATE)
+    loaded = resume.load()
+    assert torch.equal(loaded["weights"]["a"], STATE["weights"]["a"])
+    assert loaded["history"] == STATE["history"]
+    (resume.path.parent / f".{resume.path.name}.123.part").write_bytes(b"left by a kill")
+    resume.remove()
+    assert not resume.path.parent.exists()
+
+
+def test_any_flipped_bit_or_cut_discards_it(resume, capsys):
+    resume.save(STATE)
+    whole = resume.path.read_bytes()
+    generator = np.random.default_rng(0)
+    damaged = [whole[:cut] for cut in (0, 10, 32, len(whole) // 2, len(whole) - 1)]
+    for position in generator.integers(0, len(whole), 40):
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << int(generator.integers(8))
+        damaged.append(bytes(flipped))
+    for content in damaged:
+        resume.path.write_bytes(content)
+        assert resume.load() is None
+        assert not resume.path.exists()
+        assert "damaged: discarded" in capsys.readouterr().err
+
+
+def test_state_of_another_training_is_not_used(resume, capsys):
+    resume.save(STATE)
+    assert ResumeFile(resume.path.parent, "other").load() is None
+    assert "belongs to another training" in capsys.readouterr().err
+
+
+def test_due_after_its_interval(tmp_path):
+    assert ResumeFile(tmp_path, "x", interval=0.0).due()
+    assert not ResumeFile(tmp_path, "x", interval=1e6).due()
+
+
+def test_random_generators_continue_where_they_were():
+    def draw():
+        numpy = np.random.rand(3).tolist(), np.random.randn()  # noqa: NPY002
+        return random.random(), random.gauss(0, 1), numpy, torch.rand(3).tolist()
+
+    draw()
+    states = random_states()
+    expected = draw()
+    draw()
+    restore_random_states(states)
+    assert draw() == expected

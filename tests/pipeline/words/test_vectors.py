@@ -1,0 +1,463 @@
+import gzip
+import os
+import subprocess
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gensim.models import KeyedVectors
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.words import files as vector_files
+from pipeline.words.vectors import read_vectors, spellings, train_vectors
+
+ROOT = Path(__file__).resolve().parents[3]
+on_disk = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+# What may stand in a file as a word: no blanks and no lone surrogates, but all scripts.
+words = st.text(
+    st.characters(exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), min_size=1, max_size=12
+)
+finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def tables(draw, word=words):
+    """Different words and a float32 row of equal width for each."""
+    dim = draw(st.integers(1, 6))
+    named = draw(st.lists(word, min_size=1, max_size=12, unique=True))
+    row = st.lists(finite, min_size=dim, max_size=dim)
+    return {name: np.array(draw(row), np.float32) for name in named}
+
+
+def binary(table, newline=b"", count=None):
+    dim = len(next(iter(table.values())))
+    entries = [
+        name.encode() + b" " + row.astype("<f4").tobytes() + newline for name, row in table.items()
+    ]
+    return f"{count or len(table)} {dim}\n".encode() + b"".join(entries)
+
+
+def text(table, header=True, end="\n"):
+    dim = len(next(iter(table.values())))
+    lines = [" ".join([name, *map(repr, row.tolist())]) for name, row in table.items()]
+    return "".join(line + end for line in [f"{len(table)} {dim}"] * header + lines).encode()
+
+
+FORMATS = ("bin", "bin.gz", "txt", "txt.gz", "glove", "glove.gz", "gensim")
+
+
+def write_as(form, table, path):
+    """Write a table of words in one of FORMATS; the source to read it with."""
+    if form == "gensim":
+        kv = KeyedVectors(len(next(iter(table.values()))))
+        kv.add_vectors(list(table), np.stack(list(table.values())))
+        kv.save(str(path))
+        return "gensim"
+    kind, _, packed = form.partition(".")
+    content = binary(table) if kind == "bin" else text(table, header=kind == "txt")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    return "word2vec_bin" if kind == "bin" else "word2vec_text"
+
+
+def assert_same(vectors, table):
+    assert vectors.rows.keys() == table.keys()
+    for name, row in table.items():
+        assert vectors.rows[name].dtype == np.float32
+        np.testing.assert_array_equal(vectors.rows[name], row)
+
+
+def refuses(source, path, wanted=("a",), match=None):
+    with pytest.raises(WorkbenchError, match=match) as error:
+        read_vectors(source, path, wanted)
+    assert str(path) in error.value.message
+
+
+@pytest.fixture
+def random_table():
+    generator = np.random.default_rng(0)
+    names = ["the", "naïve", "Paris", "paris", "日本", "new_york", *(f"w{i}" for i in range(200))]
+    return {name: generator.normal(size=7).astype(np.float32) for name in names}
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_same_rows_as_gensims_loader(tmp_path, random_table, is_binary, compressed, monkeypatch):
+    """Both on a file by gensim; the buffer is small, so that entries lie across its ends."""
+    monkeypatch.setattr(vector_files, "BUFFER", 61)
+    kv = KeyedVectors(7)
+    kv.add_vectors(list(random_table), np.stack(list(random_table.values())))
+    path = tmp_path / ("vectors.gz" if compressed else "vectors")
+    kv.save_word2vec_format(path, binary=is_binary)
+    theirs = KeyedVectors.load_word2vec_format(path, binary=is_binary)
+    wanted = ["the", "naïve", "paris", "日本", "w3", "w199", "absent", "The"]
+    ours = read_vectors("word2vec_bin" if is_binary else "word2vec_text", path, wanted)
+    assert ours.dim == 7
+    assert_same(ours, {word: theirs[word] for word in wanted if word in theirs})
+
+
+@pytest.mark.parametrize("newline", [b"", b"\n"])
+def test_entries_may_lie_anywhere_in_the_buffer(tmp_path, random_table, newline, monkeypatch):
+    path = tmp_path / "v.bin"
+    path.write_bytes(binary(random_table, newline))
+    for size in range(45, 100):
+        monkeypatch.setattr(vector_files, "BUFFER", size)
+        assert_same(read_vectors("word2vec_bin", path, random_table), random_table)
+
+
+@on_disk
+@given(table=tables(), newline=st.sampled_from([b"", b"\n"]), data=st.data())
+def test_binary_round_trip(tmp_path, table, newline, data):
+    path = tmp_path / "v.bin"
+    path.write_bytes(binary(table, newline))
+    wanted = data.draw(st.sets(st.sampled_from(list(table))))
+    found = read_vectors("word2vec_bin", path, [*wanted, "a word that no file has"])
+    assert_same(found, {word: table[word] for word in wanted})
+
+
+# GloVe 840B has words such as ". . ." and "at name@domain.com".
+spaced = st.lists(words, min_size=1, max_size=3).map(" ".join)
+
+
+def looks_numeric(word):
+    return vector_files.NUMBER.fullmatch(word.rsplit(" ", 1)[-1].encode()) is not None
+
+
+@on_disk
+@given(
+    table=tables(spaced.filter(lambda word: " " not in word or not looks_numeric(word))),
+    end=st.sampled_from(["\n", " \n", "\r\n"]),
+)
+def test_glove_text_round_trip_with_spaces_in_words(tmp_path, table, end):
+    first, *others = next(iter(table)).split(" "), len(next(iter(table.values())))
+    if others[0] == 1 and first[0].isdecimal():
+        return  # "3 5" is a header, whoever wrote it
+    path = tmp_path / "v.txt"
+    path.write_bytes(text(table, header=False, end=end))
+    assert_same(read_vectors("word2vec_text", path, list(table)), table)
+
+
+@on_disk
+@given(table=tables(spaced), end=st.sampled_from(["\n", " \n", "\r\n"]))
+def test_text_with_header_round_trip_with_any_words(tmp_path, table, end):
+    path = tmp_path / "v.txt"
+    path.write_bytes(text(table, end=end))
+    assert_same(read_vectors("word2vec_text", path, list(table)), table)
+
+
+@on_disk
+@given(table=tables(), source=st.sampled_from(["word2vec_bin", "word2vec_text"]), data=st.data())
+def test_a_cut_file_never_passes_for_a_whole_one(tmp_path, table, source, data):
+    content = binary(table) if source == "word2vec_bin" else text(table)
+    path = tmp_path / "v"
+    last_line = content.rstrip(b"\n").rfind(b"\n")
+    # A text file cut inside its last number is a text file with another number.
+    end = len(content) - 1 if source == "word2vec_bin" else last_line
+    path.write_bytes(content[: data.draw(st.integers(0, end))])
+    refuses(source, path, list(table))
+
+
+@on_disk
+@given(
+    table=tables(),
+    source=st.sampled_from(["word2vec_bin", "word2vec_text", "glove", "gz", "gensim"]),
+    data=st.data(),
+)
+def test_damage_gives_vectors_or_a_plain_error(tmp_path, table, source, data):
+    """Any change of any bytes: finite vectors of the right width, or a WorkbenchError."""
+    path = tmp_path / "v"
+    if source == "gensim":
+        kv = KeyedVectors(len(next(iter(table.values()))))
+        kv.add_vectors(list(table), np.stack(list(table.values())))
+        kv.save(str(path))
+        content = path.read_bytes()
+    else:
+        content = (
+            binary(table) if source in ("word2vec_bin", "gz") else text(table, source != "glove")
+        )
+        content = gzip.compress(content) if source == "gz" else content
+    content = bytearray(content)
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(content)))
+        removed = data.draw(st.integers(0, 5))
+        content[start : start + removed] = data.draw(st.binary(max_size=5))
+    path.write_bytes(content)
+    kind = {"glove": "word2vec_text", "gz": "word2vec_bin"}.get(source, source)
+    try:
+        vectors = read_vectors(kind, path, list(table)[::2], other_cases=True, background=4)
+    except WorkbenchError:
+        return
+    assert vectors.rows.keys() <= table.keys()
+    for row in vectors.rows.values():
+        assert row.shape == (vectors.dim,)
+        assert np.isfinite(row).all()
+    assert vectors.background.vectors.shape == (len(vectors.background.names), vectors.dim)
+    assert np.isfinite(vectors.background.vectors).all()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [b"", b"\n", b"3\n", b"a b\n", b"0 3\n", b"3 0\n", b"-1 3\n", b"1 2 3\n", b"1 99999\n"],
+)
+def test_a_header_without_sizes_is_refused(tmp_path, header):
+    path = tmp_path / "v.bin"
+    path.write_bytes(header)
+    refuses("word2vec_bin", path)
+
+
+@pytest.mark.parametrize("source", ["word2vec_bin", "word2vec_text"])
+@pytest.mark.parametrize("header", [b"999999999999999999 300\n", b"3 10000\n"])
+def test_sizes_beyond_the_file_are_refused_before_anything_is_read(tmp_path, source, header):
+    path = tmp_path / "v"
+    path.write_bytes(header + b"a 1.0 2.0\n")
+    refuses(source, path, match=r"promises .* the file has \d+")
+
+
+def test_too_many_and_too_few_words(tmp_path):
+    table = {"a": np.ones(3, np.float32), "b": np.zeros(3, np.float32)}
+    path = tmp_path / "v"
+    path.write_bytes(binary(table, count=1))
+    refuses("word2vec_bin", path, match="goes on after the 1 words")
+    path.write_bytes(gzip.compress(binary(table, count=9)))  # its size is not known beforehand
+    refuses("word2vec_bin", path, match="word 3 of 9 is cut short")
+    for count in (1, 3):
+        path.write_bytes(text(table).replace(b"2 3", b"%d 3" % count))
+        refuses("word2vec_text", path, match=f"has 2 words, but its first line promises {count}")
+
+
+def test_a_word_without_end_is_refused(tmp_path):
+    path = tmp_path / "v"
+    path.write_bytes(b"2 4\n" + b"x" * 5000)
+    refuses("word2vec_bin", path, match="a word after word 0 is longer than 2048 bytes")
+    path.write_bytes(b"2 4\n" + b"x" * (vector_files.LONGEST_LINE + 1))
+    refuses("word2vec_text", path, match="line 2 is longer")
+
+
+def test_a_truncated_gzip_is_refused(tmp_path, random_table):
+    path = tmp_path / "v.bin.gz"
+    path.write_bytes(gzip.compress(binary(random_table))[:-200])
+    refuses("word2vec_bin", path, match="cannot be decompressed")
+
+
+def test_words_that_are_not_utf8_are_passed_over(tmp_path):
+    values = np.ones(2, "<f4").tobytes()
+    path = tmp_path / "v.bin"
+    path.write_bytes(b"3 2\nna\xc3 " + values + b"\xff\xfe " + values + b"a " + values)
+    assert read_vectors("word2vec_bin", path, ["a", "naÃ", "na"]).rows.keys() == {"a"}
+    path.write_bytes(b"2 2\nna\xc3 1 1\na 1 1\n")
+    assert read_vectors("word2vec_text", path, ["a", "na"]).rows.keys() == {"a"}
+
+
+def test_the_first_of_equal_words_counts(tmp_path):
+    one, two = np.ones(2, "<f4"), np.full(2, 2, "<f4")
+    path = tmp_path / "v"
+    path.write_bytes(b"2 2\na " + one.tobytes() + b"a " + two.tobytes())
+    assert_same(read_vectors("word2vec_bin", path, ["a"]), {"a": one})
+    path.write_bytes(b"2 2\na 1 1\na 2 2\n")
+    assert_same(read_vectors("word2vec_text", path, ["a"]), {"a": one})
+
+
+def test_spelling_is_exact(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("Paris 1 2\nLONDON 3 4\n")
+    assert read_vectors("word2vec_text", path, ["paris", "london", "Paris"]).rows.keys() == {
+        "Paris"
+    }
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_first_spelling_that_the_file_has_wins(tmp_path, form):
+    """All files with some of four spellings of a word, and all four asked for at once."""
+    cases = ("ab", "aB", "Ab", "AB")
+    for kept in [kept for count in range(1, 5) for kept in combinations(cases, count)]:
+        table = {word: np.array([cases.index(word)], np.float32) for word in kept}
+        source = write_as(form, table, tmp_path / "v")
+        found = read_vectors(source, tmp_path / "v", cases, other_cases=True)
+        expected = {}
+        for word in cases:
+            for spelling in (word.upper(), word.capitalize(), word.lower(), word):
+                if spelling in table:
+                    expected[word] = spelling
+        assert_same(found, {word: table[spelling] for word, spelling in expected.items()})
+        assert found.respelt == {word: s for word, s in expected.items() if word != s}
+        assert not read_vectors(source, tmp_path / "v", cases).respelt
+
+
+def test_spellings_are_tried_in_the_order_of_the_paper():
+    assert spellings("new_York") == ("new_York", "new_york", "New_york", "NEW_YORK")
+    assert spellings("a") == ("a", "A")
+    assert spellings("7") == ("7",)
+
+
+def test_only_the_spelling_that_is_taken_has_to_be_finite(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("4 2\nDOG nan 1\ndog 1 2\nCat nan 1\nCAT 3 4\n")
+    found = read_vectors("word2vec_text", path, ["dog"], other_cases=True)
+    np.testing.assert_array_equal(found.rows["dog"], [1, 2])
+    with pytest.raises(WorkbenchError, match="in the vectors of cat\n"):
+        read_vectors("word2vec_text", path, ["cat", "dog"], other_cases=True)
+
+
+@on_disk
+@given(
+    table=tables(),
+    form=st.sampled_from(FORMATS),
+    size=st.integers(1, 14),
+    seed=st.integers(0, 3),
+    other_cases=st.booleans(),
+    data=st.data(),
+)
+def test_the_background_is_other_words_with_their_vectors(
+    tmp_path, table, form, size, seed, other_cases, data
+):
+    wanted = data.draw(st.sets(st.sampled_from(list(table))))
+    source = write_as(form, table, tmp_path / "v")
+    options = {"other_cases": other_cases, "background": size, "seed": seed}
+    found = read_vectors(source, tmp_path / "v", wanted, **options)
+    cases = [{w, w.lower(), w.capitalize(), w.upper()} if other_cases else {w} for w in wanted]
+    others = {f"#{i}": row for i, row in enumerate(table.values(), 1)} | table
+    fitting = table.keys() - set().union(*cases)
+    assert_same(found, {word: table[word] for word in wanted})
+    assert len(set(found.background.names)) == min(size, len(fitting))
+    for name, row in zip(found.background.names, found.background.vectors, strict=True):
+        assert name in fitting or name[0] == "#"
+        np.testing.assert_array_equal(row, others[name])
+    assert read_vectors(source, tmp_path / "v", wanted).background is None
+
+
+def test_every_format_gives_the_same_background(tmp_path, random_table, monkeypatch):
+    monkeypatch.setattr(vector_files, "BUFFER", 61)
+    samples = []
+    for form in FORMATS:
+        source = write_as(form, random_table, tmp_path / "v")
+        for seed in (0, 0, 1):
+            found = read_vectors(source, tmp_path / "v", ["the", "w7"], background=50, seed=seed)
+            samples.append((found.background.names, found.background.vectors.tobytes()))
+    assert samples == samples[:3] * len(FORMATS)
+    assert samples[0] == samples[1]
+    assert set(samples[0][0]) != set(samples[2][0])
+
+
+def test_the_background_leaves_out_what_is_not_finite_and_names_what_is_no_text(tmp_path):
+    path = tmp_path / "v"
+    path.write_text("5 2\na 1 1\nb nan 1\nc 1e39 1\nd 4 4\nd 5 5\n")
+    found = read_vectors("word2vec_text", path, ["a"], background=9).background
+    assert found.names == ["d", "#5"]
+    np.testing.assert_array_equal(found.vectors, [[4, 4], [5, 5]])
+    rows = [b"na\xc3 ", b" ", b"a ", b"n\0l ", b"na\xc3 "]
+    values = [np.full(2, i, "<f4").tobytes() + b"\n" for i in range(5)]
+    path.write_bytes(b"5 2\n" + b"".join(map(bytes.__add__, rows, values)))
+    found = read_vectors("word2vec_bin", path, ["a"], background=9).background
+    assert found.names == ["#1", "#2", "#4", "#5"]
+    np.testing.assert_array_equal(found.vectors[:, 0], [0, 1, 3, 4])
+
+
+def test_a_damaged_line_in_the_background_is_refused(tmp_path):
+    path = tmp_path / "v"
+    path.write_text("a 1 1\nb 1 x\n")
+    assert read_vectors("word2vec_text", path, ["a"]).rows.keys() == {"a"}
+    with pytest.raises(WorkbenchError, match="line 2: could not convert"):
+        read_vectors("word2vec_text", path, ["a"], background=1)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e39"])
+def test_values_that_are_not_finite_name_their_words(tmp_path, value):
+    path = tmp_path / "v.txt"
+    path.write_text(f"3 2\ngood 1 2\nbad 1 {value}\nunwanted {value} 1\n")
+    refuses("word2vec_text", path, ["good", "bad"], match="in the vectors of bad\n")
+    row = np.array([1, np.float32(value)] if value != "1e39" else [1, np.inf], np.float32)
+    path.write_bytes(binary({"good": np.ones(2, np.float32), "bad": row}))
+    refuses("word2vec_bin", path, ["good", "bad"], match="in the vectors of bad\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("a 1 2 3\nb 1 2\n", "line 2 has fewer than 3 numbers"),
+        ("b 1 2\na 1 2 3\n", "line 2 has more than 2 numbers"),
+        ("b 1 2\na 1 x\n", "line 2: could not convert"),
+        ("b 1 2\na 1 1_0\n", "line 2: '_' in a number"),
+        ("3 2\na 1 2\nb 1\nc 1 2\n", "line 3 has fewer"),
+        ("word\n", "first line has 0 numbers"),
+        ("", "first line has 0 numbers"),
+    ],
+)
+def test_lines_of_another_width_are_refused(tmp_path, content, match):
+    path = tmp_path / "v.txt"
+    path.write_text(content)
+    refuses("word2vec_text", path, match=match)
+
+
+def test_the_wrong_kind_is_refused_with_a_hint(tmp_path, random_table):
+    path = tmp_path / "v"
+    for source, content in {
+        "word2vec_text": binary(random_table),
+        "word2vec_bin": text(random_table, header=False),
+        "gensim": binary(random_table),
+    }.items():
+        path.write_bytes(content)
+        with pytest.raises(WorkbenchError) as error:
+            read_vectors(source, path, ["the"])
+        assert "vocabulary.source" in error.value.hint
+
+
+def test_a_missing_file_is_a_plain_error(tmp_path):
+    refuses("word2vec_bin", tmp_path / "absent.bin", match="no such file")
+    refuses("gensim", tmp_path, match="no such file")
+
+
+# Longer than gensim's batches of 10,000 words, so that several workers would race.
+SENTENCES = [["a", "dog", "runs"], ["a", "cat", "sits", "rarely"], ["the", "dog", "sits"]] * 3000
+
+
+def trained(**changes):
+    options = {"dim": 12, "window": 3, "epochs": 2, "seed": 1} | changes
+    words = ["a", "dog", "runs", "cat", "sits", "the"]
+    return train_vectors(SENTENCES, words, **options)
+
+
+def test_training_gives_every_wanted_word_a_vector():
+    vectors = trained()
+    assert vectors.rows.keys() == {"a", "dog", "runs", "cat", "sits", "the"}
+    assert {row.shape for row in vectors.rows.values()} == {(12,)}
+    assert not np.array_equal(vectors.rows["dog"], trained(seed=2).rows["dog"])
+    assert not np.array_equal(vectors.rows["dog"], trained(epochs=3).rows["dog"])
+
+
+def test_training_brings_words_of_equal_use_together():
+    """`red` and `blue` share all contexts, `runs` shares none: a property of any word2vec."""
+    uses = {"red": "ball", "blue": "ball", "runs": "dog"}
+    sentences = [["the", word, noun, "here"] for word, noun in uses.items()] * 300
+    rows = train_vectors(
+        sentences, [*uses, "ball", "dog"], dim=16, window=2, epochs=20, seed=0
+    ).rows
+
+    def cosine(a, b):
+        return rows[a] @ rows[b] / np.linalg.norm(rows[a]) / np.linalg.norm(rows[b])
+
+    assert cosine("red", "blue") > cosine("red", "runs") + 0.1
+
+
+def test_training_repeats_byte_for_byte_in_other_processes():
+    program = (
+        "import sys; sys.path.insert(0, 'tests/pipeline'); import test_word_vectors as t;"
+        "rows = t.trained().rows; print(list(rows), b''.join(map(bytes, rows.values())).hex())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "4242")
+    }
+    assert len(outputs) == 1
+    assert len(outputs.pop()) > 6 * 12 * 8

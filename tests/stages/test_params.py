@@ -1,0 +1,351 @@
+import copy
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import read_yaml
+from stages.params import find_problems, load_params
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _in_root(monkeypatch):
+    monkeypatch.chdir(ROOT)  # `raw` is relative to the repository
+
+
+DEFAULTS = read_yaml(ROOT / "params.yaml")
+
+
+def leaves(node, prefix=()):
+    for key, value in node.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*prefix, key))
+        else:
+            yield (*prefix, key)
+
+
+LEAVES = sorted(leaves(DEFAULTS))
+SECTIONS = sorted({leaf[:depth] for leaf in LEAVES for depth in range(1, len(leaf))})
+
+
+def changed(path, change):
+    values = copy.deepcopy(DEFAULTS)
+    node = values
+    for key in path[:-1]:
+        node = node[key]
+    change(node, path[-1])
+    return values
+
+
+def problems(values):
+    return "\n".join(find_problems(values))
+
+
+def test_default_params_are_valid():
+    params = load_params()
+    assert params.loss == DEFAULTS["loss"]
+    assert params.image_features.layers == tuple(DEFAULTS["image_features"]["layers"])
+
+
+@given(st.sampled_from(LEAVES + SECTIONS))
+def test_missing_key_is_named(path):
+    text = problems(changed(path, lambda node, key: node.pop(key)))
+    assert f"{'.'.join(path)}: missing" in text
+
+
+@given(st.sampled_from(LEAVES), st.sampled_from([{}, [{}], b"x", float("nan"), -1]))
+def test_wrong_value_is_named(path, value):
+    # -1 is wrong for every number here and of the wrong type for everything else.
+    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+    assert any(line.startswith(".".join(path)) for line in text.splitlines())
+    assert repr(value) in text or isinstance(value, list)
+
+
+@given(st.sampled_from([(), *SECTIONS]), st.text("abcxyz_", min_size=3, max_size=8))
+def test_unknown_key_is_named(section, name):
+    path = (*section, "zz" + name)
+    text = problems(changed(path, lambda node, key: node.__setitem__(key, 1)))
+    assert f"{'.'.join(path)} = 1: unknown key" in text
+
+
+@given(st.lists(st.sampled_from(LEAVES), unique=True, min_size=2, max_size=6))
+def test_all_problems_are_reported_at_once(paths):
+    values = copy.deepcopy(DEFAULTS)
+    for path in paths:
+        node = values
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = {"not": "a value"}
+    text = problems(values)
+    assert all(f"{'.'.join(path)} =" in text for path in paths)
+
+
+def test_near_key_is_suggested():
+    values = changed(("los",), lambda node, key: node.__setitem__(key, 1))
+    assert problems(values) == "los = 1: unknown key; did you mean loss?"
+
+
+def test_no_implicit_conversion():
+    for path, value in [
+        (("seed",), True),
+        (("seed",), 1.0),
+        (("ranking", "margin"), "0.2"),
+        (("corpus", "skip_bad_images"), 1),
+        (("vse", "training", "lr"), float("inf")),
+    ]:
+        bad = changed(path, lambda node, key, value=value: node.__setitem__(key, value))
+        assert ".".join(path) in problems(bad)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("raw",), "no/such/folder", "no such file or folder"),
+        (("vocabulary", "source"), "gensim", "needs the path of a vector file"),
+        (("vocabulary", "vectors"), "x.bin", "must be null when source is 'train'"),
+        (("vocabulary", "known_words_only"), True, "needs a source of vectors"),
+        (("image_features", "weights"), "no.pth", "no such file"),
+        (("vocabulary", "other_cases"), True, "needs a source of vectors"),
+        (("vocabulary", "background"), 9, "needs a source of vectors"),
+        (("vse", "training", "epochs"), 1, "must be below vse.training.epochs"),
+        (("two_branch", "training", "epochs"), 1, "must be below two_branch.training.epochs"),
+        (("scan", "training", "epochs"), 1, "must be below scan.training.epochs"),
+        (("detector", "weights"), "no.pth", "no such file"),
+        (("detector", "names"), "no/folder", "no such folder"),
+        (("detector", "layers"), 2, "3 lists for detector.layers = 2"),
+        (("dataset",), "captions_csv", "has no boxes to learn from"),
+        (("regions", "path"), "x.tsv", "must be null when source is 'detector'"),
+        (("regions", "source"), "butd_h5", "needs the path of its files"),
+        (("regions", "min"), 101, "must not exceed regions.max = 100"),
+        (("sentences", "tfidf", "stop_words"), "no.txt", "no such file"),
+        (("sentences", "tfidf", "wordnet"), "no/folder", "no such folder"),
+        (("sentences", "fisher", "ica"), 101, "must not exceed 100, that is vocabulary.dim"),
+        (("sentences", "fisher", "centres"), 1, "must not exceed 64, that is 2 x centres x"),
+    ],
+)
+def test_bad_combinations(path, value, words):
+    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+    assert words in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pca", "words"),
+    [
+        ("mean_vector", 101, "must not exceed 100, that is vocabulary.dim"),
+        ("tfidf", 3001, "must not exceed 3000, that is sentences.tfidf.terms"),
+    ],
+)
+def test_components_beyond_the_width(encoding, pca, words):
+    values = changed(("sentences", encoding, "pca"), lambda node, key: node.__setitem__(key, pca))
+    assert problems(values) == ""  # another encoding is chosen
+    values["sentences"]["encoding"] = encoding
+    assert words in problems(values)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "None", "all", None])
+def test_number_of_components_is_a_count_or_none(value):
+    key = ("sentences", "fisher", "pca")
+    text = problems(changed(key, lambda node, key: node.__setitem__(key, value)))
+    assert text == f"sentences.fisher.pca = {value!r}: must be a whole number from 1, or none"
+
+
+def test_none_switches_a_projection_off():
+    assert load_params().sentences.tfidf.pca is None
+
+
+@pytest.mark.parametrize("model", ["vse", "scan", "dp_rnn"])
+def test_pretrained_words_need_the_vocabulary_width(model):
+    values = changed((model, "word_dim"), lambda node, key: node.__setitem__(key, 7))
+    values[model]["word_vectors"] = "pretrained"
+    assert f"{model}.word_dim = 7: must equal vocabulary.dim = 100" in problems(values)
+    values[model]["word_vectors"] = "random"
+    assert problems(values) == ""
+
+
+def test_bottom_up_detector_comes_from_a_file(tmp_path):
+    values = changed(
+        ("detector", "architecture"), lambda node, key: node.__setitem__(key, "c4_resnet101")
+    )
+    values["image_features"]["weights"] = "random"
+    assert "the c4_resnet101 is not trained here" in problems(values)
+    (tmp_path / "c4.pth").touch()
+    values["detector"]["weights"] = str(tmp_path / "c4.pth")
+    assert problems(values) == ""
+    values["image_features"]["weights"] = "detector"
+    assert "a 'c4_resnet101' does not hold a 'resnet18'" in problems(values)
+
+
+def test_image_features_of_another_network_than_the_detectors():
+    values = changed(("image_features", "model"), lambda node, key: node.__setitem__(key, "vgg19"))
+    assert "a 'fpn_resnet18' does not hold a 'vgg19'" in problems(values)
+    values["detector"]["architecture"] = "fpn_resnet50"
+    values["image_features"]["model"] = "resnet50"
+    assert problems(values) == ""
+
+
+@pytest.mark.parametrize("source", ["tsv", "scan_npy", "butd_h5"])
+def test_regions_of_others_come_from_a_path(tmp_path, source):
+    values = changed(("regions", "source"), lambda node, key: node.__setitem__(key, source))
+    values["regions"]["path"] = str(tmp_path / "gone")
+    assert problems(values) == f"regions.path = '{tmp_path / 'gone'}': no such file or folder"
+    values["regions"]["path"] = str(tmp_path)
+    assert problems(values) == ""
+
+
+@pytest.mark.parametrize(
+    ("recurrent", "epochs", "words"),
+    [
+        (True, (4, 0, 0), "recurrent and all are 0, but dp_rnn.recurrent = True"),
+        (True, (0, 0, 0), "recurrent and all are 0, but dp_rnn.recurrent = True"),
+        (True, (0, 1, 0), ""),
+        (True, (0, 0, 1), ""),
+        (False, (0, 3, 0), "matching and all are 0; one of them must have epochs"),
+        (False, (1, 0, 0), ""),
+        (False, (0, 0, 1), ""),
+    ],
+)
+def test_dp_rnn_trains_what_it_uses(recurrent, epochs, words):
+    values = changed(("dp_rnn", "recurrent"), lambda node, key: node.__setitem__(key, recurrent))
+    names = ("matching", "recurrent", "all")
+    values["dp_rnn"]["training"]["epochs"] = dict(zip(names, epochs, strict=True))
+    text = problems(values)
+    assert words in text
+    assert len(text.splitlines()) == bool(words)
+
+
+def test_bad_combination_is_found_beside_a_bad_value():
+    values = changed(("raw",), lambda node, key: node.__setitem__(key, "nowhere"))
+    values["loss"] = "bogus"
+    text = problems(values)
+    assert "loss = 'bogus': allowed are sum_margin, max_margin, knn_margin" in text
+    assert "raw = 'nowhere'" in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"- a list",
+        b"loss: [unclosed",
+        b"loss: a\nloss: b\n",
+        b"\xff\xfe\x00",
+        b"a: &x [*x]\nb: !!python/object:os.system {}",
+        b"a:\t- b",
+        b"\x00",
+        b"[" * 5000,
+    ],
+)
+def test_broken_yaml_is_a_plain_error(tmp_path, content):
+    file = tmp_path / "params.yaml"
+    file.write_bytes(content)
+    with pytest.raises(WorkbenchError) as caught:
+        load_params(file)
+    assert "git checkout params.yaml" in str(caught.value)
+    assert len(str(caught.value).splitlines()) <= 60
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_never_escape(tmp_path_factory, content):
+    file = tmp_path_factory.mktemp("yaml") / "params.yaml"
+    file.write_bytes(content)
+    with pytest.raises(WorkbenchError):
+        load_params(file)
+
+
+def test_aliases_that_multiply_give_a_short_message(tmp_path):
+    file = tmp_path / "params.yaml"
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [
+        f"{b}: &{b} [{', '.join(['*' + a] * 10)}]"
+        for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    file.write_text("\n".join(lines))
+    with pytest.raises(WorkbenchError) as caught:
+        load_params(file)
+    assert "i = " in str(caught.value)
+    assert len(str(caught.value)) < 20_000
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "~nobody/x"])
+def test_impossible_paths_are_named(name):
+    for path in (("raw",), ("image_features", "weights")):
+        text = problems(changed(path, lambda node, key: node.__setitem__(key, name)))
+        assert text.startswith(".".join(path))
+
+
+def test_scientific_numbers_as_dvc_writes_them(tmp_path):
+    file = tmp_path / "params.yaml"
+    text = (ROOT / "params.yaml").read_text()
+    file.write_text(text.replace("lr: 0.001", "lr: 1e-05"))
+    assert load_params(file).vse.training.lr == 1e-5
+
+
+def with_phases(change):
+    values = copy.deepcopy(DEFAULTS)
+    change(values["dual_path"]["phases"])
+    return problems(values)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p.pop(0), "'stage_2' comes first and trains image_cnn while the other parts"),
+        (lambda p: p[0].update(epochs=0), "'stage_2' comes first and trains image_cnn"),
+        (lambda p: [x.update(epochs=0) for x in p], "dual_path.phases: none has epochs"),
+        (lambda p: p[1].update(images="features"), "phases.1.train: image_cnn can be trained on"),
+        (lambda p: p[0]["weights"].update(dict.fromkeys(p[0]["weights"], 0.0)), "0.weights: all"),
+    ],
+)
+def test_phases_of_the_dual_path_that_cannot_be_meant(change, words):
+    text = with_phases(change)
+    assert words in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda p: p[0].update(train=["images"]), "dual_path.phases.0.train.0 = 'images'"),
+        (lambda p: p[0].update(train=[]), "dual_path.phases.0.train"),
+        (lambda p: p[1].pop("lr"), "dual_path.phases.1.lr: missing"),
+        (lambda p: p[1].update(epoch=3), "dual_path.phases.1.epoch = 3: unknown key"),
+        (lambda p: p[1].update(stop_below=2.0), "dual_path.phases.1.stop_below = 2.0"),
+        (lambda p: p.clear(), "dual_path.phases"),
+        (lambda p: p.append(3), "dual_path.phases.2 = 3"),
+    ],
+)
+def test_phases_of_the_dual_path_are_checked_one_by_one(change, words):
+    assert words in with_phases(change)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (
+            ("dual_path", "crop"),
+            129,
+            "dual_path.crop = 129: must not exceed dual_path.resize = 128",
+        ),
+        (("dual_path", "resize"), 64, "dual_path.crop = 112: must not exceed dual_path.resize"),
+        (("image_features", "model"), "resnet34", "a 'fpn_resnet18' does not hold a 'resnet34'"),
+        (("image_features", "weights"), "", "image_features.weights"),
+        (("pseudo_classes", "k"), 0, "pseudo_classes.k = 0"),
+        (("pseudo_classes", "source"), "persons", "pseudo_classes.source = 'persons'"),
+    ],
+)
+def test_dual_path_and_what_it_reads(path, value, words):
+    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+    assert words in text
+    assert len(text.splitlines()) == 1
+
+
+def test_pretrained_words_of_the_dual_path_have_the_vocabularys_width():
+    values = changed(("dual_path", "word_dim"), lambda node, key: node.__setitem__(key, 99))
+    assert problems(values) == ""  # words are drawn at random
+    values["dual_path"]["word_vectors"] = "pretrained"
+    assert "dual_path.word_dim = 99: must equal vocabulary.dim = 100" in problems(values)

@@ -1,0 +1,103 @@
+"""Trains a tiny detector in child processes that are killed at given points, and again to the end.
+
+Run by test_detector_training.py as `python killed_detector.py FOLDER`. Children are forked from a
+process that has computed nothing yet, which spares each of them the import of torch. Writes
+FOLDER/<point>.safetensors and FOLDER/<point>.tsv.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from models.detector.data import DetectionBatches, LabelledImages
+from models.detector.file import describe, write_detector
+from models.detector.fpn import build_detector
+from models.detector.metrics import Truth
+from models.detector.training import Recipe, fit_detector
+from pipeline.training.curve import curve_tsv
+from pipeline.training.resume import ResumeFile
+
+POINTS = ["never", "step 1", "step 4", "validation 1"]  # 3 steps an epoch, 2 epochs
+RECIPE = Recipe(
+    epochs=2,
+    lr=0.002,
+    warmup=2,
+    weight_decay=1e-4,
+    clip=10.0,
+    attribute_weight=0.5,
+    threshold=0.05,
+)
+SIZES = {"channels": 8, "hidden": 8, "layers": 2, "anchors": [[12.0], [20.0]], "proposals": 10}
+
+
+class Squares(LabelledImages):
+    """Images of 32 x 32 with one red or blue square each, in memory."""
+
+    def __init__(self, count, seed):
+        generator = np.random.default_rng(seed)
+        truths, self.pictures = [], []
+        for _ in range(count):
+            x, y = generator.integers(0, 18, 2)
+            blue = generator.integers(2)
+            picture = torch.full((3, 32, 32), 200, dtype=torch.uint8)
+            picture[:, y : y + 14, x : x + 14] = torch.tensor([[[250]], [[0]], [[0]]]).roll(blue, 0)
+            self.pictures.append(picture)
+            box = torch.tensor([[x, y, x + 14, y + 14]], dtype=torch.float32)
+            shades = torch.tensor([[1 - blue, blue]], dtype=torch.float32)
+            truths.append(Truth(box, torch.tensor([1]), shades))
+        super().__init__([""] * count, np.zeros((count, 2)), truths)
+
+    def image(self, row):
+        return self.pictures[row]
+
+
+def train(folder, output, point):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = build_detector("fpn_resnet18", ["square"], ["red", "blue"], **SIZES)
+    seen = {"step": 0, "validation": 0}
+
+    def event(kind):
+        seen[kind] += 1
+        if point == f"{kind} {seen[kind]}":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    losses, regions = model.losses, model.regions
+    model.losses = lambda *values: (event("step"), losses(*values))[1]
+    model.regions = lambda *values: (event("validation"), regions(*values))[1]
+    batches = DetectionBatches(Squares(12, 0), 4, seed=1)
+    resume = ResumeFile(folder, "tiny", interval=0.0)
+    history = fit_detector(model, batches, Squares(4, 1), RECIPE, resume)
+    description = describe(model, "trained", {}, {}, {})
+    write_detector(output.with_suffix(".safetensors"), model, description)
+    output.with_suffix(".tsv").write_text(curve_tsv(history))
+
+
+def in_child(function, *arguments):
+    """Status of a forked process that calls a function."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function(*arguments)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(pid, 0)[1]
+
+
+def main():
+    for point in POINTS:
+        output = Path(sys.argv[1]) / point
+        if point != "never":
+            status = in_child(train, output, output, point)
+            assert os.WIFSIGNALED(status), f"{point}: not killed, status {status}"
+        assert in_child(train, output, output, "never") == 0, point
+
+
+if __name__ == "__main__":
+    main()

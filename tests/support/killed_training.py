@@ -1,0 +1,150 @@
+"""Trains a toy model in child processes that are killed at given points, and again to the end.
+
+Run by test_training.py as `python killed_training.py FOLDER`. Children are forked from a process
+that has computed nothing yet, which spares each of them the import of torch. Writes FOLDER/<point>,
+the outcome after a kill at that point, and FOLDER/never, that of an undisturbed training.
+"""
+
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from models.base.scoring import score_vectors
+from models.losses.ranking import RankingLoss
+from models.vse.network import VSE
+from pipeline.inputs.batches import PairBatches, Split
+from pipeline.inputs.sources import TokenRows
+from pipeline.runtime import files
+from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.training.curve import curve_tsv
+from pipeline.training.loop import fit
+from pipeline.training.phases import Phase, Schedule
+from pipeline.training.resume import ResumeFile
+
+CPU = torch.device("cpu")
+# An epoch has 5 steps, each followed by a write, and one more write at its end; those of the second
+# phase have 4, and there are 6 of them.
+POINTS = ["never", "step 1", "step 8", "step 28", "write 3", "write 6", "write 34", "validation 2"]
+
+
+def toy_split(count, seed):
+    """Images of 6 features that say which of 6 words their two captions hold."""
+    generator = np.random.default_rng(seed)
+    shown = generator.random((count, 6)) < 0.5
+    shown[:, 0] |= ~shown.any(axis=1)
+    values = torch.from_numpy(shown.astype(np.float32))
+    words = [np.flatnonzero(row) + 2 for row in shown for _ in range(2)]
+    names = [f"{seed}-{i}" for i in range(count)]
+    captions = [f"{name}#{i}" for name in names for i in range(2)]
+    described = np.repeat(np.arange(count), 2)
+    return Split(names, names, captions, described, lambda rows: values[rows], TokenRows(words))
+
+
+class Killer:
+    """Ends this process with SIGKILL when the n-th event of a kind comes."""
+
+    def __init__(self, point):
+        self.kind, _, number = point.partition(" ")
+        self.left = int(number or 0)
+
+    def event(self, kind):
+        if kind == self.kind:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train(folder, output, killer, interval):
+    """Three phases of a loss that draws from every random generator; the second has batches and a
+    learning rate of its own, trains a part of the model, and ends when it has converged."""
+    torch.set_num_threads(1)
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
+    model, validation = VSE(6, 8, 4, 5, 5), toy_split(6, 1)
+
+    def objective_of(loss):
+        def objective(model, batch):
+            killer.event("step")
+            images = torch.nn.functional.dropout(batch.images, 0.2)
+            noise = 1 + 0.1 * random.random() + 0.1 * np.random.rand()  # noqa: NPY002
+            return noise * loss(model(images, batch.captions, batch.lengths), batch.groups)
+
+        return objective
+
+    def score():
+        killer.event("validation")
+        return score_vectors(model, validation, CPU)
+
+    publish = files.publish
+
+    def publish_or_die(finished, target):
+        killer.event("write")
+        publish(finished, target)
+
+    files.publish = publish_or_die
+    fitted = fit(
+        model,
+        torch.optim.Adam(model.parameters(), lr=0.01),
+        [
+            Phase("first", 1, objective_of(RankingLoss("sum_margin", 0.1))),
+            Phase(
+                "second",
+                9,
+                objective_of(RankingLoss("sum_margin", 0.2)),
+                batches=PairBatches(toy_split(10, 0), 5, seed=4),
+                prepare=lambda model: model.text.requires_grad_(False),
+                lr=0.02,
+                stop_below=1.0,
+            ),
+            Phase(
+                "third",
+                1,
+                objective_of(RankingLoss("sum_margin", 0.3)),
+                prepare=lambda model: model.text.requires_grad_(True),
+            ),
+        ],
+        PairBatches(toy_split(10, 0), 4, seed=3),
+        score,
+        Schedule(lr_step=2, lr_factor=0.5, clip=1.0, precision="fp32"),
+        ResumeFile(folder, "toy", interval),
+    )
+    description = Description(
+        model="toy", architecture={}, params={}, inputs={}, epoch=fitted.epoch, val_rsum=fitted.rsum
+    )
+    write_checkpoint(output / "weights", fitted.weights, description)
+    (output / "curve").write_text(curve_tsv(fitted.history))
+
+
+def in_child(function, *arguments):
+    """Status of a forked process that calls a function."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function(*arguments)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(pid, 0)[1]
+
+
+def main():
+    for point in POINTS:
+        output = Path(sys.argv[1]) / point
+        output.mkdir()
+        work = output / "work"
+        if point != "never":
+            status = in_child(train, work, output, Killer(point), 0.0)
+            assert os.WIFSIGNALED(status), f"{point}: not killed, status {status}"
+            assert not (output / "weights").exists()
+        assert in_child(train, work, output, Killer("never"), 1e6) == 0, point
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""A small corpus with images on disk and models that score it, and a page taken apart."""
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from pipeline.attention.pairs import PairAttention, RankedPair, write_attention
+from pipeline.comparison.table import read_results
+from pipeline.corpus.tables import Corpus
+from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.file import write_ranks
+from pipeline.evaluation.folds import evaluate
+from pipeline.report.page import Files, Run, build_page
+from pipeline.runtime.files import write_json
+from pipeline.scores.file import SplitScores, write_scores
+
+HOSTILE = '<script>alert("caption")</script> & <img src=x onerror=alert(1)>'
+CSLS = Criterion("csls", k=3)
+IMAGES, CAPTIONS = 12, 30
+OWNERS = np.arange(CAPTIONS) % IMAGES  # two or three captions an image, not in image order
+
+
+def put_corpus(folder, groups=None):
+    """Corpus tables and image files below `folder`; groups: of the images, their ids by default."""
+    ids = [f"im{n}.jpg" for n in range(IMAGES)]
+    (folder / "pictures").mkdir(parents=True, exist_ok=True)
+    for n, name in enumerate(ids):
+        Image.new("RGB", (24, 16), (20 * n, 255 - 20 * n, 90)).save(folder / "pictures" / name)
+    images = pd.DataFrame(
+        {
+            "image_id": ids,
+            "path": [str(folder / "pictures" / name) for name in ids],
+            "split": "test",
+            "group": groups or ids,
+            "width": 24,
+            "height": 16,
+            "sha256": "0" * 64,
+        }
+    )
+    captions = pd.DataFrame(
+        {
+            "caption_id": [f"c{n}" for n in range(CAPTIONS)],
+            "image_id": [ids[n] for n in OWNERS],
+            "split": "test",
+            "text": [HOSTILE if n % 2 else f"caption no. {n}" for n in range(CAPTIONS)],
+            "tokens": [["caption"]] * CAPTIONS,
+        }
+    )
+    boxes = pd.DataFrame(
+        {c: [] for c in ("image_id", "x1", "y1", "x2", "y2", "object", "attributes")}
+    )
+    Corpus(images, captions, boxes, pd.DataFrame({"file": [], "reason": []})).write(folder)
+
+
+def made_scores(signal, seed=0, groups=None):
+    """Scores of a model that knows the true pairs as well as `signal` says."""
+    ids = [f"im{n}.jpg" for n in range(IMAGES)]
+    scores = np.random.default_rng(seed).uniform(-0.5, 0.4, (IMAGES, CAPTIONS))
+    scores += signal * np.equal.outer(np.arange(IMAGES), OWNERS)
+    return SplitScores(
+        scores.astype(np.float32),
+        ids,
+        [f"c{n}" for n in range(CAPTIONS)],
+        [ids[n] for n in OWNERS],
+        groups or ids,
+    )
+
+
+def put_model(folder, name, split, csls=False):
+    """Score, metrics, rank and curve file of one model; csls: as a second criterion, too."""
+    write_scores(
+        folder / f"scores/{name}.h5", {"test": split}, {"model": name, "checkpoint_sha256": "ab12"}
+    )
+    criteria = [Criterion("naive"), *([CSLS] if csls else [])]
+    evaluation = evaluate(split, 1, 20, 0.95, seed=0, criteria=criteria)
+    write_json(folder / f"metrics/{name}.json", evaluation.summary())
+    write_ranks(folder / f"ranks/{name}.h5", split, evaluation, 0.95)
+    (folder / "curves").mkdir(exist_ok=True)
+    (folder / f"curves/{name}.tsv").write_text(
+        "epoch\tphase\tloss\tval_rsum\n1\tsum\t90\t100.5\n2\tsum\t30\t250\n3\tsum\t20\t240\n"
+    )
+
+
+def put_attention(folder, name, image="im0.jpg", caption="c1", weights="ab12"):
+    """Attention in a true pair and in a wrong one that ranks first, three words, two regions."""
+
+    def pair(shown, place, is_true):
+        own = PairAttention(
+            image_id=shown,
+            caption_id=caption,
+            words=["red", HOSTILE, "dog"],
+            score=0.5,
+            weights=np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], np.float32),
+            boxes=np.array([[0, 0, 12, 8], [6, 4, 24, 16]], np.float32),
+            size=(24, 16),
+            word_weights=np.array([0.5, 0.1, 0.4], np.float32),
+            order=np.array([1, 0]),
+        )
+        return RankedPair(own, place, is_true)
+
+    (folder / "attention").mkdir(exist_ok=True)
+    described = {"model": name, "checkpoint_sha256": weights}
+    pairs = [pair(image, 2, True), pair("im3.jpg", 1, False)]
+    write_attention(folder / f"attention/{name}.h5", pairs, described)
+
+
+def page_of(folder, *names, curves=(), criterion=None, scores=None, attention=()):
+    """The page of models written by `put_model`."""
+    results = read_results(
+        [folder / f"metrics/{name}.json" for name in names],
+        [folder / f"ranks/{name}.h5" for name in names],
+    )
+    files = Files(
+        [folder / f"scores/{name}.h5" for name in (names if scores is None else scores)],
+        [folder / f"curves/{name}.tsv" for name in curves],
+        folder / "images.parquet",
+        folder / "captions.parquet",
+        [folder / f"attention/{name}.h5" for name in attention],
+    )
+    run = Run("shapes", "sum_margin", {"vse.dim": "256"}, criterion or Criterion("naive"))
+    return build_page(results, files, run)
+
+
+@dataclass
+class Element:
+    """An element of a page with its children and all text below it."""
+
+    tag: str
+    attributes: dict
+    children: list = field(default_factory=list)
+    text: str = ""
+
+    def find(self, tag, **attributes):
+        """All elements below of a tag ("" for any) whose attributes hold these words."""
+        wanted = {name.strip("_").replace("_", "-"): word for name, word in attributes.items()}
+        for child in self.children:
+            words = {name: (child.attributes.get(name) or "").split() for name in wanted}
+            if tag in ("", child.tag) and all(word in words[name] for name, word in wanted.items()):
+                yield child
+            yield from child.find(tag, **attributes)
+
+
+class _Builder(HTMLParser):
+    VOID = ("meta", "link", "img", "br", "input")
+
+    def __init__(self):
+        super().__init__()
+        self.open = [Element("", {})]
+
+    def handle_starttag(self, tag, attrs):
+        element = Element(tag, dict(attrs))
+        self.open[-1].children.append(element)
+        if tag not in self.VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag, attrs):
+        self.open[-1].children.append(Element(tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open[-1].tag == tag, f"<{self.open[-1].tag}> is closed by </{tag}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        for element in self.open:
+            element.text += data
+
+
+def taken_apart(page):
+    """The root of the page's elements; fails when they are not properly nested."""
+    builder = _Builder()
+    builder.feed(page)
+    builder.close()
+    assert len(builder.open) == 1, "elements are left open"
+    return builder.open[0]

@@ -1,0 +1,248 @@
+"""A few images with features, a vocabulary and sentence vectors, as the stages before training
+leave them."""
+
+import hashlib
+import json
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from click.testing import CliRunner
+from PIL import Image
+from ruamel.yaml import YAML
+
+from pipeline.corpus.tables import Corpus, load_captions
+from pipeline.regions.file import ImageRegions, packed
+from pipeline.storage.features import write_features
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = {"train": 24, "val": 8, "test": 9}
+WORDS = [f"w{i}" for i in range(12)]
+DIM = 10
+PATHS = {
+    "images": "corpus/images.parquet",
+    "captions": "corpus/captions.parquet",
+    "features": "image.h5",
+    "text": "vocabulary",
+}
+SENTENCES = "sentences.h5"
+REGIONS, SLOTS = "regions.h5", 7
+
+
+def write_inputs(folder: Path) -> None:
+    """Everything `stages.train` and `stages.score` read: images show 4 of 12 things, captions name
+    two to four of them; captions per image vary."""
+    generator = np.random.default_rng(0)
+    things = generator.normal(size=(len(WORDS), DIM))
+    images, captions, features = [], [], []
+    for split, count in IMAGES.items():
+        for number in range(count):
+            name = f"{split}{number}"
+            shown = generator.choice(len(WORDS), 4, replace=False)
+            features.append(things[shown].sum(0))
+            images.append((name, f"{name}.jpg", split, name, 32, 32, "0" * 64))
+            for caption in range(generator.integers(1, 5)):
+                words = [WORDS[i] for i in generator.choice(shown, generator.integers(2, 5), False)]
+                captions.append((f"{name}#{caption}", name, split, " ".join(words), words))
+    write_corpus(folder, images, captions)
+    ids = [row[0] for row in images]
+    write_image_features(folder, ids, np.array(features, np.float16))
+    write_vocabulary(folder, WORDS)
+    write_params(folder)
+
+
+def write_corpus(folder, images, captions):
+    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
+    Corpus(
+        images=pd.DataFrame(images, columns=columns),
+        captions=pd.DataFrame(
+            captions, columns=["caption_id", "image_id", "split", "text", "tokens"]
+        ),
+        boxes=pd.DataFrame(
+            columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"], dtype=object
+        ),
+        rejects=pd.DataFrame(columns=["file", "reason"]),
+    ).write(folder / "corpus")
+
+
+def write_image_features(folder, ids, features, **attributes):
+    described = {"model": "resnet18", "layer": "layer1", "weights_sha256": "a" * 64, "params": "{}"}
+    described |= {"corpus_sha256": "b" * 64} | attributes
+    write_features(folder / PATHS["features"], ids, {"features": features}, described)
+
+
+def write_sentences(folder, **attributes):
+    """`sentences.h5`: how often each of the 12 words is in a caption, scaled to unit length."""
+    table = load_captions(folder / PATHS["captions"])
+    counts = np.array([[words.count(word) for word in WORDS] for words in table["tokens"]], float)
+    described = {"model": "tfidf", "layer": "none", "weights_sha256": "d" * 64, "params": "{}"}
+    described |= {"corpus_sha256": "e" * 64} | attributes
+    vectors = (counts / np.linalg.norm(counts, axis=1, keepdims=True)).astype(np.float16)
+    ids = table["caption_id"].tolist()
+    write_features(folder / SENTENCES, ids, {"features": vectors}, described)
+
+
+def write_regions(folder, **attributes):
+    """`regions.h5`: a region per word that some caption of the image has, and one of no thing."""
+    generator = np.random.default_rng(2)
+    things = generator.normal(size=(len(WORDS), DIM))
+    words = load_captions(folder / PATHS["captions"]).groupby("image_id", sort=False)["tokens"]
+    found = {}
+    for name, captions in words:
+        shown = sorted({WORDS.index(word) for caption in captions for word in caption})
+        features = np.vstack([things[shown], generator.normal(size=(1, DIM))])
+        corners = np.sort(generator.uniform(0, 32, (len(features), 2, 2)), axis=1)
+        boxes = corners.reshape(-1, 4).astype(np.float32)
+        found[name] = ImageRegions((32, 32), boxes, features.astype(np.float32))
+    arrays = packed(list(found.values()), SLOTS, DIM)
+    arrays["features"] = arrays["features"].astype(np.float16)
+    described = {"model": "fpn_resnet18", "layer": "fc7", "weights_sha256": "f" * 64}
+    described |= {"params": "{}", "corpus_sha256": "b" * 64, "has_boxes": 1} | attributes
+    write_features(folder / REGIONS, list(found), arrays, described)
+
+
+def write_vocabulary(folder, words, dim=6, without=()):
+    """without: words that have no vector of their own."""
+    tokens = ["<pad>", "<unk>", *words]
+    content = {"schema_version": 1, "sentence_markers": False, "tokens": dict.fromkeys(tokens, 1)}
+    target = folder / PATHS["text"]
+    target.mkdir(exist_ok=True)
+    (target / "vocabulary.json").write_text(json.dumps(content))
+    vectors = np.random.default_rng(1).normal(size=(len(tokens), dim)).astype(np.float32)
+    known = np.array([0, 0, *[word not in without for word in words]], np.uint8)
+    arrays = {"features": vectors, "known": known}
+    write_features(target / "vectors.h5", tokens, arrays, {"source": "test"})
+
+
+def write_params(folder, **changes):
+    """The repository's params.yaml with small sizes; changes: dotted keys, `__` for a dot."""
+    yaml = YAML()
+    values = yaml.load((ROOT / "params.yaml").read_text())
+    small = {
+        "raw": ".",
+        "loss": "max_margin",
+        "runtime__device": "cpu",
+        "runtime__threads": 1,
+        "vse__dim": 8,
+        "vse__hidden": 8,
+        "vse__word_dim": 6,
+        "vocabulary__dim": 6,
+        "vse__training__epochs": 4,
+        "vse__training__batch_size": 8,
+        "vse__training__lr": 0.01,
+        "sentences__fisher__centres": 2,
+        "sentences__fisher__ica": 4,
+        "sentences__fisher__iterations": 3,
+        "sentences__fisher__pca": "none",
+        "two_branch__hidden": 16,
+        "two_branch__dim": 8,
+        "two_branch__training__epochs": 4,
+        "two_branch__training__batch_size": 8,
+        "two_branch__training__lr": 0.01,
+        "cca__dim": 4,
+        "scan__dim": 8,
+        "scan__word_dim": 6,
+        "scan__training__epochs": 3,
+        "scan__training__batch_size": 8,
+        "scan__training__lr": 0.01,
+        "dp_rnn__dim": 8,
+        "dp_rnn__word_dim": 6,
+        "dp_rnn__candidates": 2,
+        "dp_rnn__training__epochs": {"matching": 2, "recurrent": 1, "all": 1},
+        "dp_rnn__training__batch_size": 8,
+        "dp_rnn__training__lr": 0.01,
+    }
+    for key, value in (small | changes).items():
+        *parents, last = key.split("__")
+        node = values
+        for parent in parents:
+            node = node[parent]
+        node[last] = value
+    with open(folder / "params.yaml", "w") as file:
+        yaml.dump(values, file)
+
+
+def options(**changes):
+    """The command's options for the inputs, as a flat list."""
+    return [word for key, path in (PATHS | changes).items() for word in (f"--{key}", path)]
+
+
+def invoke(command, folder, *arguments):
+    """Run a stage's command in this process, in `folder`; returns (exit code, standard error)."""
+    runner = CliRunner()
+    with chdir(folder):
+        result = runner.invoke(command, arguments)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stderr
+
+
+COLOURS = {
+    "red": (230, 30, 30),
+    "green": (30, 200, 30),
+    "blue": (30, 30, 230),
+    "yellow": (230, 220, 40),
+    "black": (10, 10, 10),
+    "white": (245, 245, 245),
+}
+SIDE = 32
+NETWORK, CLASSES = "network.safetensors", "classes.h5"
+NOUNS = ["patch", "picture", "square"]
+
+
+def write_coloured_images(folder, counts=IMAGES, group=lambda name, number: name):
+    """Image files with two colours of six, a corpus of captions that name them, and a vocabulary;
+    counts: images by split; group: from an image's name and number in its split to its group."""
+    generator = np.random.default_rng(0)
+    pairs = [(a, b) for a in COLOURS for b in COLOURS if a < b]
+    images, captions = [], []
+    for split, count in counts.items():
+        shown = generator.permutation(len(pairs))
+        for number in range(count):
+            name, both = f"{split}{number}", pairs[shown[number % len(pairs)]]
+            digest = draw_patches(folder / f"{name}.png", both, generator)
+            row = (name, f"{name}.png", split, group(name, number), SIDE, SIDE, digest)
+            images.append(row)
+            for caption in range(generator.integers(1, 4)):
+                first, second = generator.permutation(both).tolist()
+                words = ["a", first, "and", second, str(generator.choice(NOUNS))]
+                captions.append((f"{name}#{caption}", name, split, " ".join(words), words))
+    write_corpus(folder, images, captions)
+    write_vocabulary(folder, ["a", "and", *COLOURS, *NOUNS])
+
+
+def draw_patches(path, colours, generator):
+    """A noisy image of two colours; returns the digest of its file."""
+    pixels = np.empty((SIDE, SIDE, 3))
+    edge = generator.integers(SIDE // 3, 2 * SIDE // 3)
+    first, second = generator.permutation(colours)
+    pixels[:, :edge], pixels[:, edge:] = COLOURS[first], COLOURS[second]
+    noisy = (pixels + generator.normal(0, 4, pixels.shape)).clip(0, 255).astype(np.uint8)
+    Image.fromarray(noisy).save(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# changes of params.yaml for the dual path on those images
+DUAL_PATH = {
+    "loss": "sum_margin",
+    "detector__weights": "random",
+    "detector__channels": 4,
+    "detector__hidden": 4,
+    "image_features__weights": "random",
+    "image_features__layers": ["layer1"],
+    "image_features__size": SIDE,
+    "image_features__batch_size": 16,
+    "image_features__workers": 0,
+    "pseudo_classes__source": "instance",
+    "dual_path__dim": 16,
+    "dual_path__hidden": 24,
+    "dual_path__dropout": 0.1,
+    "dual_path__slots": 12,
+    "dual_path__word_dim": 6,
+    "dual_path__text_width": 4,
+    "dual_path__resize": SIDE,
+    "dual_path__crop": SIDE - 4,
+    "dual_path__training__batch_size": 8,
+    "dual_path__training__workers": 0,
+}
