@@ -22,7 +22,8 @@ from torch.nn import functional
 
 from benchmarks.common import Row
 from models.attention.scoring import score_pairs
-from models.losses.ranking import RankingLoss
+from models.losses.max_margin import MaxMargin
+from models.losses.pairs import PairLoss
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
@@ -177,7 +178,7 @@ def step(form: str) -> tuple[dict[str, float], torch.Tensor]:
     model, lengths = build(form, SCAN, LiteralSCAN), lengths_of(BATCH)
     features, positions = torch.randn(BATCH, REGIONS, FEATURES), torch.zeros(BATCH, REGIONS, 4)
     tokens, counts = torch.randint(1, VOCABULARY, (BATCH, 16)), torch.full((BATCH,), REGIONS)
-    loss, optimiser = RankingLoss("max_margin", 0.2), torch.optim.Adam(model.parameters(), 5e-4)
+    loss, optimiser = PairLoss(MaxMargin(0.2)), torch.optim.Adam(model.parameters(), 5e-4)
 
     def work() -> torch.Tensor:
         scores = model(features, positions, counts, tokens, lengths)

@@ -13,9 +13,10 @@ import torch
 
 from benchmarks.bench_cross_attention import measured
 from benchmarks.common import Row
-from models.dp_rnn.loss import ComputedPairsLoss
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import score_selecting
+from models.losses.pairs import PairLoss
+from models.losses.sum_margin import SumMargin
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
 from pipeline.runtime.process import set_threads
@@ -81,7 +82,7 @@ def step(candidates: int) -> torch.Tensor:
     """Losses and gradients of one batch."""
     model, regions, groups = build(candidates), images(BATCH), torch.arange(BATCH)
     sides = regions.features, regions.positions, regions.counts, *captions(BATCH)
-    loss = ComputedPairsLoss("sum_margin", 0.2)
+    loss = PairLoss(SumMargin(0.2))
     total = torch.stack([loss(*pairs, groups) for pairs in model(*sides, groups)]).sum()
     total.backward()
     return total.detach()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from benchmarks.common import Row, paired_ratio
-from pipeline.evaluation.metrics import ranks_from_embeddings
+from benchmarks.tiled_ranks import ranks_from_embeddings
 
 WIDTH = 1024
 CAPTIONS_PER_IMAGE = 5

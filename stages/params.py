@@ -19,6 +19,7 @@ from models.base.model import Settings
 from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
+from models.losses import LOSSES
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.readers.params import CorpusConfig, ShapesConfig
 from pipeline.regions.params import RegionsConfig
@@ -34,7 +35,7 @@ from pipeline.words.params import VocabularyConfig
 class CommonParams(Section):
     """What stands in params.yaml beside the models' sections."""
 
-    loss: Literal["sum_margin", "max_margin", "knn_margin"]
+    loss: Literal[tuple(LOSSES)]  # type: ignore[valid-type]
     dataset: Literal["shapes", "karpathy_json", "captions_csv", "cuhk_pedes"]
     raw: Name
     seed: Annotated[int, Field(ge=0, lt=2**32)]
@@ -344,11 +345,8 @@ def _dp_rnn(get: Get) -> Iterator[str]:
 
 
 def _epochs(get: Get) -> Iterator[str]:
-    warmup = get("ranking.warmup_epochs")
-    for model in ("vse", "two_branch", "scan"):
-        epochs = get(f"{model}.training.epochs")
+    for model in model_names():
+        training = f"{model}.training"
+        warmup, epochs = get(f"{training}.warmup_epochs"), get(f"{training}.epochs")
         if isinstance(warmup, int) and isinstance(epochs, int) and warmup >= epochs:
-            yield (
-                f"ranking.warmup_epochs = {warmup}: "
-                f"must be below {model}.training.epochs = {epochs}"
-            )
+            yield f"{training}.warmup_epochs = {warmup}: must be below {training}.epochs = {epochs}"

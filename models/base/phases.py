@@ -1,31 +1,86 @@
-"""Phases of models that learn by the ranking loss of params.yaml."""
+"""Models that learn by the ranking loss of params.yaml: the loss, and the epochs of a warm-up."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
-from pipeline.training.params import RankingConfig
+from models.base.model import Settings
+from models.losses import loss_class, make_loss
+from models.losses.ranking import RankingLoss
 from pipeline.training.phases import Phase
 
-MakeLoss = Callable[[str], Callable[..., torch.Tensor]]
-Arguments = Callable[[Any, Any], tuple[torch.Tensor, ...]]
+WARM_UP = "sum_margin"  # never collapses: all negatives push
+
+Wrap = Callable[[RankingLoss], nn.Module]  # a ranking loss as the loss of a model's batch
+Arguments = Callable[[Any, Any], tuple[Any, ...]]
 
 
-def ranking_phases(
-    loss: str, ranking: RankingConfig, epochs: int, make_loss: MakeLoss, arguments: Arguments
-) -> list[Phase]:
-    """The chosen loss, after sum-margin epochs where they are asked for.
+class Trained(nn.Module):
+    """A network with the loss it is trained by, whose own parameters are trained, too.
 
-    loss: one of models.losses.ranking.LOSSES; epochs: of all phases together; make_loss: from the
-    name of a loss to the loss; arguments: from a model and a batch to what the loss takes.
+    A checkpoint keeps the network alone: the weights whose names begin with KEPT.
     """
-    warmup = ranking.warmup_epochs if loss != "sum_margin" else 0
-    phases = [("sum_margin", warmup), (loss, epochs - warmup)]
-    return [_phase(name, count, make_loss(name), arguments) for name, count in phases if count]
+
+    KEPT = "network."
+
+    def __init__(self, network: nn.Module, loss: nn.Module) -> None:
+        super().__init__()
+        self.network, self.loss = network, loss
 
 
-def _phase(
-    name: str, epochs: int, criterion: Callable[..., torch.Tensor], arguments: Arguments
-) -> Phase:
-    return Phase(name, epochs, lambda model, batch: criterion(*arguments(model, batch)))
+def chosen_loss(settings: Settings) -> RankingLoss:
+    """The ranking loss of params.yaml with the margin of the model's section."""
+    return make_loss(settings.loss, margin=settings.config.margin, **settings.ranking.model_dump())
+
+
+def warm_up_epochs(settings: Settings) -> int:
+    """Epochs of sum_margin before the chosen loss: none for a loss that does not collapse."""
+    epochs: int = settings.config.training.warmup_epochs
+    return epochs if loss_class(settings.loss).warms_up else 0
+
+
+def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list[Phase]:
+    """The epochs of the chosen loss, after those of the warm-up.
+
+    Args:
+        settings: of the model.
+        wrap: from a ranking loss to the loss of the model's batches.
+        arguments: from a network and a batch to what that loss takes.
+    """
+    warm_up = warm_up_epochs(settings)
+    phases = [
+        Phase(settings.loss, settings.config.training.epochs - warm_up, by_own_loss(arguments))
+    ]
+    if warm_up:
+        phases.insert(0, Phase(WARM_UP, warm_up, by_warm_up(settings, wrap, arguments)))
+    return phases
+
+
+def by_own_loss(arguments: Arguments) -> Callable[[Trained, Any], torch.Tensor]:
+    """The objective of the loss that is part of a Trained."""
+    return lambda both, batch: both.loss(*arguments(both.network, batch))
+
+
+def by_warm_up(
+    settings: Settings, wrap: Wrap, arguments: Arguments
+) -> Callable[[Trained, Any], torch.Tensor]:
+    """The objective of the warm-up, whose loss has no parameters.
+
+    Args:
+        settings: of the model.
+        wrap: as for `ranking_phases`.
+        arguments: as for `ranking_phases`.
+    """
+    loss = wrap(make_loss(WARM_UP, margin=settings.config.margin))
+    return lambda both, batch: loss(*arguments(both.network, batch))
+
+
+def advice(settings: Settings, name: str) -> str:
+    """What may help a training of the model `name` that has collapsed."""
+    rates = "training.lr" if hasattr(settings.config.training, "lr") else "phases.lr"
+    words = [f"lower {name}.{rates}", "train with another loss"]
+    if loss_class(settings.loss).warms_up and hasattr(settings.config.training, "warmup_epochs"):
+        words.insert(0, f"raise {name}.training.warmup_epochs")
+    return ", ".join(words[:-1]) + " or " + words[-1]

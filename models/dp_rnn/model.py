@@ -8,9 +8,9 @@ import torch
 
 from models.attention.inputs import identity, open_inputs, prepare_weights, sizes, splits
 from models.base.model import Settings, TrainingJob
-from models.dp_rnn.loss import ComputedPairsLoss
+from models.base.phases import Trained, advice, by_own_loss, by_warm_up, chosen_loss, warm_up_epochs
+from models.dp_rnn.loss import NetworksLoss
 from models.dp_rnn.network import DPRNN
-from models.dp_rnn.params import DPRNNConfig
 from models.dp_rnn.scoring import score_selecting
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
@@ -19,37 +19,44 @@ from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
 from pipeline.training.phases import Phase, Schedule
 
-NOT_OF_THE_NETWORK = {"word_vectors", "standardise_images", "validation_shortlist", "training"}
+# Keys of the section that the training reads; the others are the network's.
+OF_TRAINING = {
+    "word_vectors",
+    "standardise_images",
+    "validation_shortlist",
+    "margin",
+    "training",
+}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     """The network with its first weights, its data and phases; the generators must be seeded."""
-    config, ranking = settings.config, settings.ranking
-    training = config.training
+    config, training = settings.config, settings.config.training
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": ranking.model_dump(), "dp_rnn": config.model_dump()}
+    used |= {"ranking": settings.ranking.model_dump(), "dp_rnn": config.model_dump()}
     vocabulary, regions = open_inputs(inputs)
-    architecture = config.model_dump(exclude=NOT_OF_THE_NETWORK)
+    architecture = config.model_dump(exclude=OF_TRAINING)
     architecture |= sizes(config, vocabulary, regions)
     model = DPRNN(**architecture)
     train, val = map(splits(inputs, vocabulary, regions), ("train", "val"))
     prepare_weights(model, config, "dp_rnn", inputs, train)
-    model.to(device)
     shortlist = config.validation_shortlist
-    loss = ComputedPairsLoss(settings.loss, **ranking.model_dump(exclude={"warmup_epochs"}))
+    both = Trained(model, NetworksLoss(chosen_loss(settings), training.reduction)).to(device)
     return TrainingJob(
         run=partial(
             fit,
-            model,
-            torch.optim.Adam(model.parameters(), lr=training.lr),
-            phases_of(config, loss),
+            both,
+            torch.optim.Adam(both.parameters(), lr=training.lr),
+            phases_of(settings),
             PairBatches(train, training.batch_size, settings.seed),
             lambda: score_selecting(model, val, device, shortlist),
             Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
+            advice=advice(settings, "dp_rnn"),
         ),
         architecture=architecture,
         params=used,
         inputs=identity(vocabulary, regions),
+        kept=Trained.KEPT,
     )
 
 
@@ -73,27 +80,46 @@ def scorer(
     return lambda name: score_selecting(model, split(name), device, shortlist)
 
 
-def phases_of(config: DPRNNConfig, loss: ComputedPairsLoss) -> list[Phase]:
-    """The three phases of the paper; without recurrence all epochs that train the rest are one."""
-    epochs = config.training.epochs
+def phases_of(settings: Settings) -> list[Phase]:
+    """The three phases of the paper; without recurrence all epochs that train the rest are one.
+
+    The first epochs of the matching are the warm-up, where the loss wants one.
+    """
+    config, epochs = settings.config, settings.config.training.epochs
     counts = {"matching": epochs.matching, "recurrent": epochs.recurrent, "all": epochs.all}
     if not config.recurrent:
         counts = {"matching": epochs.matching + epochs.all}
-
-    def objective(model: DPRNN, batch: Batch) -> torch.Tensor:
-        images = batch.images
-        sides = images.features, images.positions, images.counts, batch.captions, batch.lengths
-        pairs = model(*sides, batch.groups)
-        return torch.stack([loss(*tower, batch.groups) for tower in pairs]).sum()
-
+    warm_up = min(warm_up_epochs(settings), counts["matching"])
+    wrap = partial(NetworksLoss, reduction=config.training.reduction)
+    planned = [("matching", warm_up, by_warm_up(settings, wrap, scores_and_groups))]
+    planned += [
+        (name, count - (warm_up if name == "matching" else 0), by_own_loss(scores_and_groups))
+        for name, count in counts.items()
+    ]
+    last = [name for name, count in counts.items() if count][-1]
     return [
         Phase(
             name=name,
             epochs=count,
             objective=objective,
-            prepare=lambda model, name=name: model.enter_phase(name),  # type: ignore[misc]
-            selects=name == list(counts)[-1] or (name == "recurrent" and not epochs.all),
+            prepare=partial(enter, name),
+            selects=name == last,
         )
-        for name, count in counts.items()
+        for name, count, objective in planned
         if count
     ]
+
+
+def enter(phase: str, both: Trained) -> None:
+    """Train the parts of a phase."""
+    assert isinstance(both.network, DPRNN)
+    both.network.enter_phase(phase)
+
+
+def scores_and_groups(
+    model: DPRNN, batch: Batch
+) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], torch.Tensor]:
+    """What each network computed of a batch's images and captions, and the groups of its pairs."""
+    images = batch.images
+    sides = images.features, images.positions, images.counts, batch.captions, batch.lengths
+    return model(*sides, batch.groups), batch.groups

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipeline.runtime.section import Count, Natural, NonNegative, Positive, Section
-from pipeline.training.params import Precision
+from pipeline.training.params import Precision, Reduction
 
 
 class DPRNNEpochsConfig(Section):
@@ -26,6 +26,8 @@ class DPRNNTrainingConfig(Section):
     lr_factor: Annotated[float, Field(gt=0, le=1)]
     clip: NonNegative
     precision: Precision
+    warmup_epochs: Natural
+    reduction: Reduction
 
 
 class DPRNNConfig(Section):
@@ -46,6 +48,7 @@ class DPRNNConfig(Section):
     validation_shortlist: Count
     position_gate: bool
     standardise_images: bool
+    margin: Positive
     training: DPRNNTrainingConfig
 
 

@@ -5,17 +5,17 @@ from torch import nn
 
 from models.dual_path.instance import InstanceLoss
 from models.layers.linear import unit_rows
-from models.losses.ranking import RankingLoss
+from models.losses.pairs import PairLoss
 
 
 class DualPathLoss(nn.Module):
     """Weighted sum of ranking and instance losses (Zheng et al. 2020, eq. 9).
 
-    ranking: on cosines (eq. 4), with its mean over the batch, so that a weight means the same at
-    every batch size; instance: on the vectors as they are (eq. 5 to 8).
+    ranking: on cosines (eq. 4); with the mean over the batch a weight means the same at every batch
+    size; instance: on the vectors as they are (eq. 5 to 8).
     """
 
-    def __init__(self, ranking: RankingLoss, instance: InstanceLoss) -> None:
+    def __init__(self, ranking: PairLoss, instance: InstanceLoss) -> None:
         super().__init__()
         self.ranking, self.instance = ranking, instance
 

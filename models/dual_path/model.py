@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from models.base.model import Settings, TrainingJob
+from models.base.phases import Trained, advice, chosen_loss
 from models.base.scoring import score_vectors
 from models.dual_path.batches import ImageBatch, ImageBatches
 from models.dual_path.classes import read_pseudo_classes
@@ -20,7 +20,7 @@ from models.dual_path.network import DualPath
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
 from models.dual_path.pixels import PixelRows, pixel_preprocessing
 from models.dual_path.slots import SlotRows, encode_slots
-from models.losses.ranking import RankingLoss
+from models.losses.pairs import PairLoss
 from pipeline.corpus.tables import load_images
 from pipeline.corpus.vocabulary import Vocabulary, load_word_vectors
 from pipeline.inputs.batches import Split, read_split
@@ -38,13 +38,9 @@ SIZES = {"word_dim", "text_cnn", "text_width", "text_pool", "hidden", "dim", "dr
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     """The network with its first weights, its data and phases; the generators must be seeded."""
-    config, ranking = settings.config, settings.ranking
-    training = config.training
-    used: dict[str, Any] = {
-        "loss": settings.loss,
-        "seed": settings.seed,
-        "ranking": {"k": ranking.k},
-    }
+    config, training = settings.config, settings.config.training
+    used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
+    used |= {"ranking": settings.ranking.model_dump()}
     used |= {"dual_path": config.model_dump(mode="json", exclude={"training": {"workers"}})}
     vocabulary, features = Vocabulary.load(inputs.text), open_vectors(inputs.features)
     network = open_network(inputs.required("network"), features, config.crop)
@@ -64,7 +60,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     }
     seen, val_seen = reader.pixels("train", **crops), reader.pixels("val")
     loss = DualPathLoss(
-        RankingLoss(settings.loss, config.margin, ranking.k, "mean"),
+        PairLoss(chosen_loss(settings), training.reduction),
         InstanceLoss(
             int(labels.max()) + 1, config.dim, config.instance, config.sampled_classes, False
         ),
@@ -84,11 +80,12 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
             ImageBatches(train, training.batch_size, settings.seed, labels),
             lambda: score_vectors(model, val, device),
             Schedule(*steps),
+            advice=advice(settings, "dual_path"),
         ),
         architecture=architecture | {"slots": config.slots},
         params=used,
         inputs=identity(vocabulary, features),
-        kept="network.",
+        kept=Trained.KEPT,
     )
 
 
@@ -147,14 +144,6 @@ def prepare_weights(model: DualPath, config: Any, inputs: Inputs, train: Split) 
 def identity(vocabulary: Vocabulary, features: FeatureFile) -> dict[str, str]:
     """What the weights cannot be used without."""
     return {"vocabulary_sha256": vocabulary.sha256} | feature_identity(features.attributes)
-
-
-class Trained(nn.Module):
-    """The network with its loss, whose classifier is trained, too, and left behind afterwards."""
-
-    def __init__(self, network: DualPath, loss: DualPathLoss) -> None:
-        super().__init__()
-        self.network, self.loss = network, loss
 
 
 def phases_of(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipeline.runtime.section import Count, Name, Natural, NonNegative, Positive, Section, Share
-from pipeline.training.params import Precision
+from pipeline.training.params import Precision, Reduction
 
 
 class PseudoClassesConfig(Section):
@@ -52,6 +52,7 @@ class DualPathTrainingConfig(Section):
     weight_decay: NonNegative
     clip: NonNegative
     precision: Precision
+    reduction: Reduction
     workers: Natural
 
 

@@ -9,8 +9,8 @@ import torch
 from models.attention.inputs import identity, open_inputs, prepare_weights, sizes, splits
 from models.attention.scoring import score_pairs
 from models.base.model import Settings, TrainingJob
-from models.base.phases import ranking_phases
-from models.losses.ranking import RankingLoss
+from models.base.phases import Trained, advice, chosen_loss, ranking_phases
+from models.losses.pairs import PairLoss
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
@@ -24,30 +24,31 @@ ATTENTION = ("direction", "pooling", "temperature", "lse", "position_gate")
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     """The network with its first weights, its data and phases; the generators must be seeded."""
-    config, ranking = settings.config, settings.ranking
-    training = config.training
+    config, training = settings.config, settings.config.training
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": ranking.model_dump(), "scan": config.model_dump()}
+    used |= {"ranking": settings.ranking.model_dump(), "scan": config.model_dump()}
     vocabulary, regions = open_inputs(inputs)
     architecture = sizes(config, vocabulary, regions) | config.model_dump(include=set(ATTENTION))
     model = SCAN(**architecture)
     train, val = map(splits(inputs, vocabulary, regions), ("train", "val"))
     prepare_weights(model, config, "scan", inputs, train)
-    model.to(device)
-    make_loss = partial(RankingLoss, **ranking.model_dump(exclude={"warmup_epochs"}))
+    wrap = partial(PairLoss, reduction=training.reduction)
+    both = Trained(model, wrap(chosen_loss(settings))).to(device)
     return TrainingJob(
         run=partial(
             fit,
-            model,
-            torch.optim.Adam(model.parameters(), lr=training.lr),
-            ranking_phases(settings.loss, ranking, training.epochs, make_loss, scores_and_groups),
+            both,
+            torch.optim.Adam(both.parameters(), lr=training.lr),
+            ranking_phases(settings, wrap, scores_and_groups),
             PairBatches(train, training.batch_size, settings.seed),
             lambda: score_pairs(model, val, device),
             Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
+            advice=advice(settings, "scan"),
         ),
         architecture=architecture,
         params=used,
         inputs=identity(vocabulary, regions),
+        kept=Trained.KEPT,
     )
 
 

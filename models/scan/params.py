@@ -18,6 +18,7 @@ class SCANConfig(Section):
     lse: Positive
     position_gate: bool
     standardise_images: bool
+    margin: Positive
     training: TrainingConfig
 
 

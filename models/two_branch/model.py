@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import ranking_phases
+from models.base.phases import Trained, advice, chosen_loss, ranking_phases
 from models.base.scoring import score_vectors
+from models.losses.ranking import RankingLoss
 from models.two_branch.batches import NeighbourBatches, Neighbourhood
 from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
@@ -22,10 +23,9 @@ from pipeline.training.phases import Schedule, optimiser
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     """The network with its first weights, its data and phases; the generators must be seeded."""
-    config, ranking = settings.config, settings.ranking
-    training = config.training
+    config, training = settings.config, settings.config.training
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": ranking.model_dump(), "two_branch": config.model_dump()}
+    used |= {"ranking": settings.ranking.model_dump(), "two_branch": config.model_dump()}
     features, sentences = open_inputs(inputs)
     sizes = {"image_dim": features.shape()[1], "sentence_dim": sentences.shape()[1]}
     hidden = config.hidden if config.branches == "nonlinear" else 0
@@ -36,31 +36,34 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         model.standardise_images(*feature_moments(FeatureRows(features, train.image_ids)))
     if config.standardise_sentences:
         model.standardise_sentences(*feature_moments(FeatureRows(sentences, train.caption_ids)))
-    model.to(device)
     options = config.weights.model_dump() | config.model_dump(include={"margin", "structure_k"})
-    options |= ranking.model_dump(include={"k", "reduction"})
-    make_loss = partial(StructureLoss, **options)
+    options |= {"reduction": training.reduction}
+
+    def wrap(ranking: RankingLoss) -> StructureLoss:
+        return StructureLoss(ranking, **options)
+
+    both = Trained(model, wrap(chosen_loss(settings))).to(device)
     return TrainingJob(
         run=partial(
             fit,
-            model,
+            both,
             optimiser(
                 training.optimiser,
-                model.parameters(),
+                both.parameters(),
                 training.lr,
                 training.momentum,
                 training.weight_decay,
             ),
-            ranking_phases(
-                settings.loss, ranking, training.epochs, make_loss, embeddings_and_groups
-            ),
+            ranking_phases(settings, wrap, embeddings_and_groups),
             NeighbourBatches(train, training.batch_size, settings.seed),
             lambda: score_vectors(model, val, device),
             Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
+            advice=advice(settings, "two_branch"),
         ),
         architecture=sizes,
         params=used,
         inputs=identity(features, sentences),
+        kept=Trained.KEPT,
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import ranking_phases
+from models.base.phases import Trained, advice, chosen_loss, ranking_phases
 from models.base.scoring import score_vectors
-from models.losses.ranking import RankingLoss
+from models.losses.pairs import PairLoss
 from models.vse.network import VSE
 from pipeline.corpus.vocabulary import Vocabulary, load_word_vectors
 from pipeline.inputs.batches import Batch, PairBatches, Split, read_split
@@ -24,10 +24,9 @@ from pipeline.training.phases import Schedule
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     """The network with its first weights, its data and phases; the generators must be seeded."""
-    config, ranking = settings.config, settings.ranking
-    training = config.training
+    config, training = settings.config, settings.config.training
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": ranking.model_dump(), "vse": config.model_dump()}
+    used |= {"ranking": settings.ranking.model_dump(), "vse": config.model_dump()}
     vocabulary, features = Vocabulary.load(inputs.text), open_vectors(inputs.features)
     sizes = {"image_dim": features.shape()[1], "vocabulary_size": len(vocabulary)}
     sizes |= {"word_dim": config.word_dim, "hidden": config.hidden, "dim": config.dim}
@@ -38,21 +37,23 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     train, val = map(splits(inputs, vocabulary, features), ("train", "val"))
     if config.standardise_images:
         model.standardise_images(*feature_moments(FeatureRows(features, train.image_ids)))
-    model.to(device)
-    make_loss = partial(RankingLoss, **ranking.model_dump(exclude={"warmup_epochs"}))
+    wrap = partial(PairLoss, reduction=training.reduction)
+    both = Trained(model, wrap(chosen_loss(settings))).to(device)
     return TrainingJob(
         run=partial(
             fit,
-            model,
-            torch.optim.Adam(model.parameters(), lr=training.lr),
-            ranking_phases(settings.loss, ranking, training.epochs, make_loss, scores_and_groups),
+            both,
+            torch.optim.Adam(both.parameters(), lr=training.lr),
+            ranking_phases(settings, wrap, scores_and_groups),
             PairBatches(train, training.batch_size, settings.seed),
             lambda: score_vectors(model, val, device),
             Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
+            advice=advice(settings, "vse"),
         ),
         architecture=sizes,
         params=used,
         inputs=identity(vocabulary, features),
+        kept=Trained.KEPT,
     )
 
 

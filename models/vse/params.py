@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pipeline.runtime.section import Count, Section
+from pipeline.runtime.section import Count, Positive, Section
 from pipeline.training.params import TrainingConfig
 
 
@@ -14,6 +14,7 @@ class VSEConfig(Section):
     word_dim: Count
     word_vectors: Literal["random", "pretrained"]
     standardise_images: bool
+    margin: Positive
     training: TrainingConfig
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.tiled_ranks import ranks_from_embeddings
 from pipeline.scores.groups import Groups, group_codes
 from pipeline.scores.ranks import Ranks, retrieval_ranks
 
@@ -13,7 +12,6 @@ __all__ = [
     "Ranks",
     "average",
     "chance_level",
-    "ranks_from_embeddings",
     "retrieval_ranks",
     "summarise",
 ]

@@ -31,16 +31,19 @@ def fit(
     score_validation: Callable[[], SplitScores],
     schedule: Schedule,
     resume: ResumeFile,
+    *,
+    advice: str = "lower the learning rate, or train with another loss",
 ) -> Fitted:
     """Train a model through its phases.
 
     model: on its device, initialised from a seed; optimiser: over its parameters, with the first
     epoch's learning rates; score_validation: scores the validation split with the model as it is;
-    resume: where the state is kept (and looked for). Everything is deterministic given the random
+    resume: where the state is kept (and looked for); advice: what may help after a collapse.
+    Everything is deterministic given the random
     generators' states, the batches and the machine.
     Raises WorkbenchError when the loss is not finite or the model has collapsed.
     """
-    loop = _Loop(model, optimiser, phases, batches, schedule, resume)
+    loop = _Loop(model, optimiser, phases, batches, schedule, resume, advice)
     loop.restore()
     steps = [phase.epochs * (phase.batches or batches).steps for phase in phases]
     with Progress("training", sum(steps), "steps", loop.steps_done()) as progress:
@@ -70,9 +73,11 @@ class _Loop:
         batches: Batches,
         schedule: Schedule,
         resume: ResumeFile,
+        advice: str,
     ) -> None:
         self.model, self.optimiser, self.phases = model, optimiser, phases
         self.batches, self.schedule, self.resume = batches, schedule, resume
+        self.advice = advice
         self.device = next(model.parameters()).device
         self.epoch = self.step = self.best = self.stuck = self.phase = self.phase_epoch = 0
         self.total = torch.zeros((), dtype=torch.float64, device=self.device)
@@ -198,7 +203,7 @@ class _Loop:
                 f"training has collapsed: for {self.stuck} epochs the validation scores are nearly "
                 f"equal (standard deviation {row['val_spread']:.2g}), rsum is {row['val_rsum']:.1f}"
                 f" and the loss stands at {row['loss']:.4g}",
-                "raise ranking.warmup_epochs, lower lr, or train with another loss",
+                self.advice,
             )
 
     def save(self) -> None:

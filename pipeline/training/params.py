@@ -7,15 +7,14 @@ from pydantic import Field
 from pipeline.runtime.section import Count, Natural, NonNegative, Positive, Section
 
 Precision = Literal["fp32", "bf16"]
+Reduction = Literal["sum", "mean"]
 
 
 class RankingConfig(Section):
-    """The ranking loss chosen by the top-level `loss`."""
+    """Settings of the ranking losses; each reads those that its constructor names."""
 
-    margin: Positive
     k: Count
-    warmup_epochs: Natural
-    reduction: Literal["sum", "mean"]
+    temperature: Positive
 
 
 class TrainingConfig(Section):
@@ -28,3 +27,5 @@ class TrainingConfig(Section):
     lr_factor: Annotated[float, Field(gt=0, le=1)]
     clip: NonNegative
     precision: Precision
+    warmup_epochs: Natural
+    reduction: Reduction

@@ -39,7 +39,7 @@ from stages import score
 from stages.analyse_model import main
 from stages.params import load_params
 
-INPUTS = ("images", "captions", "features", "text", "checkpoint", "output", "attention")
+INPUTS = ("images", "captions", "features", "text", "checkpoint", "output")
 SIZES = {"image_dim": DIM, "vocabulary_size": 14, "word_dim": 6, "hidden": 5, "dim": 7}
 TABLES = {"separation", "correlations", "words", "word_drops", "curve"}
 PICTURES = {"separation", "correlations", "words", "examples", "curve"}

@@ -93,7 +93,7 @@ def test_no_implicit_conversion():
     for path, value in [
         (("seed",), True),
         (("seed",), 1.0),
-        (("ranking", "margin"), "0.2"),
+        (("vse", "margin"), "0.2"),
         (("corpus", "skip_bad_images"), 1),
         (("vse", "training", "lr"), float("inf")),
     ]:

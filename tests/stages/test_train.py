@@ -70,7 +70,7 @@ def test_kill_9_then_rerun_gives_the_same_bytes(folder, run_stage):
 
 
 @pytest.mark.parametrize(
-    ("change", "value"), [("seed", 1), ("ranking__margin", 0.3), ("vse__training__clip", 0.1)]
+    ("change", "value"), [("seed", 1), ("vse__margin", 0.3), ("vse__training__clip", 0.1)]
 )
 def test_what_is_read_decides_the_weights(folder, change, value):
     first = train(folder)
@@ -118,5 +118,5 @@ def test_collapse_is_an_error(folder):
     write_params(folder, vse__training__lr=1e-12)
     message = fail(folder, "vse", *options())
     assert "training has collapsed: for 4 epochs" in message
-    assert "ranking.warmup_epochs" in message
+    assert "raise vse.training.warmup_epochs" in message
     assert not (folder / "out/vse.safetensors").exists()

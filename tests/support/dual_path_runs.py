@@ -31,7 +31,7 @@ INPUTS = options(network=NETWORK, classes=CLASSES)
 OUTPUTS = ["--output", "out/dual_path.safetensors", "--curve", "out/dual_path.tsv"]
 COMMAND = ["dual_path", *INPUTS, *OUTPUTS]
 SCORE = ["dual_path", *INPUTS, "--checkpoint", "out/dual_path.safetensors"]
-SCORE += ["--output", "out/dual_path.h5", "--attention", "out/attention.h5"]
+SCORE += ["--output", "out/dual_path.h5"]
 DETECTOR = ["--images", PATHS["images"], "--boxes", "corpus/boxes.parquet"]
 DETECTOR += ["--output", "detector.safetensors", "--curve", "detector.tsv"]
 FEATURES = ["--images", PATHS["images"], "--detector", "detector.safetensors"]

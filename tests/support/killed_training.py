@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from losses import pair_loss
 
 from models.base.scoring import score_vectors
-from models.losses.ranking import RankingLoss
 from models.vse.network import VSE
 from pipeline.inputs.batches import PairBatches, Split
 from pipeline.inputs.sources import TokenRows
@@ -92,11 +92,11 @@ def train(folder, output, killer, interval):
         model,
         torch.optim.Adam(model.parameters(), lr=0.01),
         [
-            Phase("first", 1, objective_of(RankingLoss("sum_margin", 0.1))),
+            Phase("first", 1, objective_of(pair_loss("sum_margin", 0.1))),
             Phase(
                 "second",
                 9,
-                objective_of(RankingLoss("sum_margin", 0.2)),
+                objective_of(pair_loss("sum_margin", 0.2)),
                 batches=PairBatches(toy_split(10, 0), 5, seed=4),
                 prepare=lambda model: model.text.requires_grad_(False),
                 lr=0.02,
@@ -105,7 +105,7 @@ def train(folder, output, killer, interval):
             Phase(
                 "third",
                 1,
-                objective_of(RankingLoss("sum_margin", 0.3)),
+                objective_of(pair_loss("sum_margin", 0.3)),
                 prepare=lambda model: model.text.requires_grad_(True),
             ),
         ],

@@ -19,7 +19,6 @@ def train_command(model, features=REGIONS):
 def score_command(model, features=REGIONS):
     paths = ["--checkpoint", f"out/{model}.safetensors", "--output", f"out/{model}.h5"]
     shortlist = ["--shortlist", str(SHORTLIST)] if model == "dp_rnn" else []
-    paths += ["--attention", f"out/{model}_attention.h5"]
     return [model, *options(features=features), *paths, *shortlist]
 
 

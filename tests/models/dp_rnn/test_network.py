@@ -6,10 +6,10 @@ import pytest
 import torch
 from matching_cases import direction_of, slow_similarity
 
-from models.dp_rnn.loss import ComputedPairsLoss
+from models.dp_rnn.loss import NetworksLoss
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.tower import select_early
-from models.losses.ranking import LOSSES, RankingLoss
+from models.losses import make_loss
 
 LAMBDA = {"word": 4.0, "object": 9.0}
 
@@ -132,37 +132,6 @@ def test_too_few_candidates():
         assert not scores[~computed].any()
 
 
-def slow_loss(scores, computed, groups, keep, margin):
-    total = 0.0
-    for direction in ("i2t", "t2i"):
-        for query in range(len(groups)):
-            hinges = []
-            for item in range(len(groups)):
-                row, column = (query, item) if direction == "i2t" else (item, query)
-                if computed[row, column] and groups[row] != groups[column]:
-                    hinges.append(max(0.0, (margin - scores[query, query] + scores[row, column])))
-            total += sum(sorted(hinges, reverse=True)[:keep])
-    return total
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_loss_of_computed_pairs_equals_the_loop(name):
-    generator = torch.Generator().manual_seed(0)
-    keep = {"sum_margin": None, "max_margin": 1, "knn_margin": 2}[name]
-    for _ in range(10):
-        scores = torch.rand(7, 7, generator=generator, dtype=torch.float64, requires_grad=True)
-        computed = torch.rand(7, 7, generator=generator) < 0.4
-        computed.fill_diagonal_(True)
-        groups = torch.randint(5, (7,), generator=generator)
-        loss = ComputedPairsLoss(name, 0.3, 2)(scores, computed, groups)
-        assert loss.item() == pytest.approx(slow_loss(scores, computed, groups, keep, 0.3).item())
-        loss.backward()
-        assert not scores.grad[~computed].any()
-        every = torch.ones_like(computed)
-        mean = ComputedPairsLoss(name, 0.3, 2, "mean")(scores, every, groups)
-        assert mean.item() == RankingLoss(name, 0.3, 2, "mean")(scores, groups).item()
-
-
 @pytest.mark.parametrize("order", ["attended", "random"])
 @pytest.mark.parametrize("orientation", ["both", "word", "object"])
 def test_padding_never_matters(orientation, order):
@@ -193,8 +162,8 @@ def test_gradients_reach_what_the_phase_trains(phase):
     model = build()
     model.enter_phase("all")
     model.enter_phase(phase)
-    loss = ComputedPairsLoss("sum_margin", 0.5)
-    sum(loss(*pairs, torch.arange(6)) for pairs in model(*inputs(), torch.arange(6))).backward()
+    loss = NetworksLoss(make_loss("sum_margin", margin=0.5))
+    loss(model(*inputs(), torch.arange(6)), torch.arange(6)).backward()
     for name, values in model.named_parameters():
         wanted = phase == "all" or (".recurrent." in name) == (phase == "recurrent")
         assert (values.grad is not None and bool(values.grad.any())) == wanted, name

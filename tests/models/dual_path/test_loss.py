@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from losses import pair_loss
 from torch.nn import functional
 
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.loss import DualPathLoss
-from models.losses.ranking import RankingLoss
 
 B, K, CLASSES, MARGIN = 6, 5, 9, 1.0
 GROUPS = torch.tensor([0, 1, 2, 0, 3, 4])  # rows 0 and 3 are no negatives of each other
@@ -21,9 +21,7 @@ def vectors():
 
 def made(ranking="sum_margin", **options):
     torch.manual_seed(1)
-    return DualPathLoss(
-        RankingLoss(ranking, MARGIN, 2, "mean"), InstanceLoss(CLASSES, K, **options)
-    )
+    return DualPathLoss(pair_loss(ranking, MARGIN, 2, "mean"), InstanceLoss(CLASSES, K, **options))
 
 
 def ranking_term(images, captions, hardest=B):
@@ -95,7 +93,7 @@ def test_terms_of_weight_0_are_left_out(vectors):
 
 def broken_ranking():
     loss = made()
-    loss.ranking.margin = float("nan")
+    loss.ranking.ranking.margin = float("nan")
     return loss
 
 

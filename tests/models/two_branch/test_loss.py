@@ -6,42 +6,37 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from losses import pair_loss, slow_direction, structure_loss
 
-from models.losses.ranking import LOSSES, RankingLoss
-from models.two_branch import loss as structure
-from models.two_branch.loss import StructureLoss
+from models.losses import LOSSES, hinges
 
 WEIGHTS = ("image_to_sentence", "sentence_to_image", "image_image", "sentence_sentence")
 ALL = dict(zip(WEIGHTS, (1.0, 2.0, 0.3, 0.2), strict=True))
 CROSS = dict(zip(WEIGHTS, (1.0, 1.0, 0.0, 0.0), strict=True))
 
 
-def slow_term(anchors, anchor_groups, others, other_groups, within, margin, k, reduction):
-    """One sum of eq. 5 over triplets (i, j, k), with the k largest hinges of each pair (i, j)."""
-    total, pairs = 0.0, 0
-    for i, anchor in enumerate(anchors):
-        for j, positive in enumerate(others):
-            if anchor_groups[i] != other_groups[j] or (within and i == j):
-                continue
-            pairs += 1
-            hinges = [
-                max(0.0, margin + math.dist(anchor, positive) - math.dist(anchor, negative))
-                for negative, group in zip(others, other_groups, strict=True)
-                if group != anchor_groups[i]
-            ]
-            total += sum(sorted(hinges, reverse=True)[:k])
-    return total / max(pairs, 1) if reduction == "mean" else total
+def slow_term(anchors, anchor_groups, others, other_groups, within, name, margin, k, reduction):
+    """One sum of eq. 5: a ranking loss on minus distances, every pair (i, j) of one group."""
+    scores = [[-math.dist(anchor, other) for other in others] for anchor in anchors]
+    same = [[group == other for other in other_groups] for group in anchor_groups]
+    pairs = [
+        [alike and not (within and i == j) for j, alike in enumerate(row)]
+        for i, row in enumerate(same)
+    ]
+    negatives = [[not alike for alike in row] for row in same]
+    total = slow_direction(name, scores, pairs, negatives, margin, k)
+    return total / max(sum(map(sum, pairs)), 1) if reduction == "mean" else total
 
 
 def slow_loss(batch, name, margin, k, structure_k, weights, reduction):
     images, captions, image_groups, caption_groups = (part.tolist() for part in batch)
-    cross = {"sum_margin": None, "max_margin": 1, "knn_margin": k}[name]
     x, y = (images, image_groups), (captions, caption_groups)
+    across, inside = (name, margin, k, reduction), ("knn_margin", margin, structure_k, reduction)
     terms = {
-        "image_to_sentence": (*x, *y, False, margin, cross, reduction),
-        "sentence_to_image": (*y, *x, False, margin, cross, reduction),
-        "image_image": (*x, *x, True, margin, structure_k, reduction),
-        "sentence_sentence": (*y, *y, True, margin, structure_k, reduction),
+        "image_to_sentence": (*x, *y, False, *across),
+        "sentence_to_image": (*y, *x, False, *across),
+        "image_image": (*x, *x, True, *inside),
+        "sentence_sentence": (*y, *y, True, *inside),
     }
     return sum(weights[term] * slow_term(*arguments) for term, arguments in terms.items())
 
@@ -77,7 +72,7 @@ def test_equals_the_triple_loop(name, reduction, term, dtype, tolerance):
     weights = ALL if term == "all" else {name: float(name == term) * 1.5 for name in WEIGHTS}
     for seed in range(3):
         batch = random_batch(seed, dtype=dtype)
-        loss = StructureLoss(name, 0.4, 2, 3, **weights, reduction=reduction)
+        loss = structure_loss(name, 0.4, 2, 3, **weights, reduction=reduction)
         expected = slow_loss(batch, name, 0.4, 2, 3, weights, reduction)
         assert loss(*batch).item() == pytest.approx(expected, rel=tolerance, abs=tolerance)
 
@@ -87,7 +82,7 @@ def test_equals_the_triple_loop(name, reduction, term, dtype, tolerance):
     images=st.integers(1, 6),
     captions=st.integers(1, 9),
     groups=st.integers(1, 8),
-    name=st.sampled_from(LOSSES),
+    name=st.sampled_from(list(LOSSES)),
     reduction=st.sampled_from(["sum", "mean"]),
     margin=st.floats(0.01, 2),
     k=st.integers(1, 10),
@@ -101,7 +96,7 @@ def test_equals_the_triple_loop_at_any_size(
     """Among them no negatives, no pairs, and fewer negatives than k."""
     batch = random_batch(seed, images, captions, groups)
     named = dict(zip(WEIGHTS, weights, strict=True))
-    loss = StructureLoss(name, margin, k, structure_k, **named, reduction=reduction)
+    loss = structure_loss(name, margin, k, structure_k, **named, reduction=reduction)
     value, slopes = gradients(loss, batch)
     expected = slow_loss(batch, name, margin, k, structure_k, named, reduction)
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -111,7 +106,7 @@ def test_equals_the_triple_loop_at_any_size(
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_gradcheck(name, reduction):
-    loss = StructureLoss(name, 0.4, 2, 3, **ALL, reduction=reduction)
+    loss = structure_loss(name, 0.4, 2, 3, **ALL, reduction=reduction)
     images, captions, *groups = random_batch(3)
 
     def from_any_rows(left, right):
@@ -126,10 +121,10 @@ def test_gradcheck(name, reduction):
 @pytest.mark.parametrize("name", LOSSES)
 def test_blocks_change_nothing(name, monkeypatch):
     batch = random_batch(4, 7, 12)
-    whole = gradients(StructureLoss(name, 0.4, 2, 3, **ALL), batch)
+    whole = gradients(structure_loss(name, 0.4, 2, 3, **ALL), batch)
     for size in (1, 25):
-        monkeypatch.setattr(structure, "BLOCK", size)
-        blocks = gradients(StructureLoss(name, 0.4, 2, 3, **ALL), batch)
+        monkeypatch.setattr(hinges, "BLOCK", size)
+        blocks = gradients(structure_loss(name, 0.4, 2, 3, **ALL), batch)
         assert blocks[0] == pytest.approx(whole[0], rel=1e-12)
         torch.testing.assert_close(blocks[1], whole[1], rtol=0, atol=1e-12)
 
@@ -140,7 +135,7 @@ def test_knn_margin_has_the_other_two_as_its_limits(seed, captions, groups):
     batch = random_batch(seed, 6, captions, groups)
 
     def loss(name, k=1):
-        value, slopes = gradients(StructureLoss(name, 0.4, k, **ALL), batch)
+        value, slopes = gradients(structure_loss(name, 0.4, k, **ALL), batch)
         return value, [slope.tolist() for slope in slopes]
 
     assert loss("knn_margin", 1) == loss("max_margin")
@@ -153,8 +148,8 @@ def test_knn_margin_has_the_other_two_as_its_limits(seed, captions, groups):
 def test_one_caption_per_image_is_the_ranking_loss_on_distances(name, reduction):
     images, captions, *_ = random_batch(6, 7, 7)
     groups = torch.arange(7)
-    ranking = RankingLoss(name, 0.4, 2, reduction)(-torch.cdist(images, captions), groups)
-    loss = StructureLoss(name, 0.4, 2, **CROSS, reduction=reduction)
+    ranking = pair_loss(name, 0.4, 2, reduction)(-torch.cdist(images, captions), groups)
+    loss = structure_loss(name, 0.4, 2, **CROSS, reduction=reduction)
     assert loss(images, captions, groups, groups).item() == pytest.approx(ranking.item(), rel=1e-6)
 
 
@@ -163,9 +158,9 @@ def test_a_term_of_weight_zero_is_not_computed():
     images, captions, *groups = random_batch(1)
     nan = torch.full_like
     weights = dict.fromkeys(WEIGHTS, 0.0)
-    sentences = StructureLoss("sum_margin", 0.4, **weights | {"sentence_sentence": 1.0})
+    sentences = structure_loss("sum_margin", 0.4, **weights | {"sentence_sentence": 1.0})
     assert sentences(nan(images, math.nan), captions, *groups).item() > 0
-    pictures = StructureLoss("sum_margin", 0.4, **weights | {"image_image": 1.0})
+    pictures = structure_loss("sum_margin", 0.4, **weights | {"image_image": 1.0})
     assert pictures(images, nan(captions, math.nan), *groups).item() > 0
 
 
@@ -175,7 +170,7 @@ def test_one_directional_counts_image_anchors_only():
     weights = dict.fromkeys(WEIGHTS, 0.0)
 
     def loss(term):
-        one = StructureLoss("sum_margin", 0.1, **weights | {term: 1.0})
+        one = structure_loss("sum_margin", 0.1, **weights | {term: 1.0})
         return one(images, captions, groups, groups).item()
 
     # both captions lie on image 0: it and image 1 cannot tell them apart, caption 1 is misled
@@ -188,7 +183,7 @@ def test_one_directional_counts_image_anchors_only():
 def test_no_negatives_gives_zero_and_no_gradient(name, reduction):
     images, captions, *_ = random_batch(2)
     groups = torch.zeros(5, dtype=torch.int64), torch.zeros(8, dtype=torch.int64)
-    loss = StructureLoss(name, 0.4, **ALL, reduction=reduction)
+    loss = structure_loss(name, 0.4, **ALL, reduction=reduction)
     value, slopes = gradients(loss, [images, captions, *groups])
     assert value == 0
     assert not any(slope.any() for slope in slopes)
@@ -200,7 +195,7 @@ def test_no_neighbours_within_a_view_gives_zero(reduction):
     images, captions, *_ = random_batch(2)
     groups = torch.arange(5), torch.arange(8)
     weights = dict.fromkeys(WEIGHTS, 0.0) | {"image_image": 1.0, "sentence_sentence": 1.0}
-    loss = StructureLoss("sum_margin", 0.4, **weights, reduction=reduction)
+    loss = structure_loss("sum_margin", 0.4, **weights, reduction=reduction)
     value, slopes = gradients(loss, [images, captions, *groups])
     assert value == 0
     assert not any(slope.any() for slope in slopes)
@@ -216,7 +211,7 @@ def test_collapsed_embeddings_have_finite_gradients(name, dtype, point):
     """
     batch = random_batch(5, dtype=dtype)
     batch[0][:], batch[1][:] = torch.tensor(point), torch.tensor(point)
-    value, slopes = gradients(StructureLoss(name, 0.4, 2, 3, **ALL), batch)
+    value, slopes = gradients(structure_loss(name, 0.4, 2, 3, **ALL), batch)
     expected = slow_loss(batch, name, 0.4, 2, 3, ALL, "sum")  # a margin per triplet
     assert value == pytest.approx(expected, rel=1e-2)
     for slope in slopes:
@@ -230,7 +225,7 @@ def test_captions_of_the_same_words_do_not_disturb_the_others():
     batch[1][1] = batch[1][0]
     rows = [part.clone().requires_grad_() for part in batch[:2]]
     unit = [torch.nn.functional.normalize(part, dim=1) for part in rows]
-    StructureLoss("sum_margin", 0.4, **ALL)(*unit, *batch[2:]).backward()
+    structure_loss("sum_margin", 0.4, **ALL)(*unit, *batch[2:]).backward()
     assert all(part.grad.abs().max() < 100 for part in rows)
 
 
@@ -238,7 +233,7 @@ def test_captions_of_the_same_words_do_not_disturb_the_others():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_at_least_float32_also_inside_autocast(name, dtype):
     batch = random_batch(8, dtype=dtype)
-    loss = StructureLoss(name, 0.4, 2, 3, **ALL)
+    loss = structure_loss(name, 0.4, 2, 3, **ALL)
     with torch.autocast("cpu", torch.bfloat16):
         inside = loss(*batch)
     assert inside.dtype == torch.float32
@@ -255,4 +250,4 @@ def test_at_least_float32_also_inside_autocast(name, dtype):
 )
 def test_impossible_settings_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        StructureLoss(margin=0.2, **arguments)
+        structure_loss(margin=0.2, **arguments)

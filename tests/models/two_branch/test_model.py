@@ -214,7 +214,7 @@ def test_knn_margin_begins_with_sum_margin(folder):
         ("training__optimiser", "sgd"),
         ("training__weight_decay", 0.1),
         ("ranking__k", 1),
-        ("ranking__reduction", "mean"),
+        ("training__reduction", "mean"),
     ],
 )
 def test_what_is_read_decides_the_weights(folder, change, value):

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from losses import structure_loss
 from sklearn.preprocessing import StandardScaler
 from torch.nn import functional
 
-from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
 from pipeline.storage.checkpoint import Description, read_checkpoint, write_checkpoint
 
@@ -112,7 +112,7 @@ def test_a_single_row_has_no_batch_norm_in_training(batch):
 @VARIANTS
 def test_every_weight_learns(sizes, batch):
     model = network(sizes)
-    loss = StructureLoss("sum_margin", 0.5, image_image=0.1)
+    loss = structure_loss("sum_margin", 0.5, image_image=0.1)
     loss(*model(*batch), torch.arange(6) % 3, torch.arange(8) % 3).backward()
     for name, value in model.named_parameters():
         assert value.grad is not None, name
@@ -127,7 +127,7 @@ def test_a_sentence_without_known_words_still_has_a_direction(sizes, batch):
     vectors[3] = 0
     images, captions = model(batch[0], vectors)
     torch.testing.assert_close(captions[3].norm(), torch.ones(()))
-    StructureLoss("sum_margin", 0.5)(
+    structure_loss("sum_margin", 0.5)(
         images, captions, torch.arange(6) % 4, torch.arange(8) % 4
     ).backward()
     assert max(p.grad.abs().max() for p in model.parameters()) < 1e3
@@ -179,7 +179,7 @@ def test_learns_noisy_pairs(sizes):
     captions = images.repeat(2, 1) @ torch.randn(9, 7, generator=generator)
     captions += 0.1 * torch.randn(captions.shape, generator=generator)
     image_groups, caption_groups = torch.arange(6), torch.arange(12) % 6
-    model, loss = network(sizes), StructureLoss("knn_margin", 0.1, k=3, reduction="mean")
+    model, loss = network(sizes), structure_loss("knn_margin", 0.1, k=3, reduction="mean")
     optimiser = torch.optim.SGD(model.parameters(), 0.03, momentum=0.9)
     for _ in range(150):
         optimiser.zero_grad()

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from benchmarks.tiled_ranks import ranks_from_embeddings
 from pipeline.evaluation.metrics import (
     Ranks,
     average,
     chance_level,
-    ranks_from_embeddings,
     retrieval_ranks,
     summarise,
 )

@@ -63,7 +63,7 @@ def test_first_recipes_have_the_settings_of_the_paper():
     ]:
         recipe = read_yaml(find_recipe(ROOT / "recipes", name))
         assert recipe["loss"] == "knn_margin"
-        assert recipe["ranking"] | {"margin": 0.2, "k": 3} == recipe["ranking"]
+        assert (recipe["vse"]["margin"], recipe["ranking"]["k"]) == (0.2, 3)
         assert (recipe["vse"]["dim"], recipe["vse"]["hidden"]) == (1024, 1024)
         assert recipe["vse"]["word_dim"] == 300
         training = recipe["vse"]["training"]
@@ -111,7 +111,7 @@ def test_scan_recipes_hold_the_published_settings(dataset, lr, lr_step, epochs, 
     assert (own["dim"], own["word_dim"]) == (1024, 300)
     assert (own["direction"], own["pooling"], own["temperature"]) == ("t2i", "mean", 9)
     assert own["position_gate"] is False
-    assert (recipe["loss"], recipe["ranking"]["margin"]) == ("max_margin", 0.2)
+    assert (recipe["loss"], own["margin"]) == ("max_margin", 0.2)
     assert (training["lr"], training["lr_step"], training["epochs"]) == (lr, lr_step, epochs)
     assert (training["batch_size"], training["clip"]) == (128, 2)
     assert (recipe["regions"]["source"], recipe["regions"]["boxes"]) == ("scan_npy", 36)
@@ -133,7 +133,7 @@ def test_dp_rnn_recipes_hold_the_papers_settings(dataset, lr, beta_objects, fold
     assert (training["lr"], training["lr_step"], training["lr_factor"]) == (lr, 10, 0.1)
     assert (training["epochs"]["matching"], training["epochs"]["recurrent"]) == (1, 1)
     assert training["batch_size"] == 128
-    assert (recipe["loss"], recipe["ranking"]["margin"]) == ("max_margin", 0.2)
+    assert (recipe["loss"], own["margin"]) == ("max_margin", 0.2)
     assert recipe["regions"]["boxes"] == 36
     assert recipe["evaluation"]["folds"] == folds
 

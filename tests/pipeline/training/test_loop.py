@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 from killed_training import POINTS, toy_split
+from losses import pair_loss
 
 from models.base.scoring import score_vectors
-from models.losses.ranking import RankingLoss
 from models.vse.network import VSE
 from pipeline.evaluation.metrics import retrieval_ranks, summarise
 from pipeline.inputs.batches import PairBatches
@@ -56,7 +56,7 @@ class Toy:
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=0.01)
         self.batches = PairBatches(toy_split(10, 0), 4, seed=3)
         self.validation = toy_split(6, 1)
-        self.loss = RankingLoss("sum_margin", 0.2)
+        self.loss = pair_loss("sum_margin", 0.2)
         self.phases = [Phase("only", 4, self.objective)]
         self.schedule = Schedule(lr_step=2, lr_factor=0.5, clip=1.0, precision="fp32")
         self.resume = ResumeFile(folder / "work", "toy")

@@ -1,0 +1,65 @@
+"""Symmetric cross-entropy with a learnt temperature (CLIP: Radford et al. 2021, section 2.3)."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn.functional import softplus
+
+from models.layers.linear import at_least_float32
+from models.losses.ranking import RankingLoss
+
+LARGEST_SCALE = 100.0  # of the logits, as in CLIP: beyond it training becomes unstable
+
+
+class InfoNCE(RankingLoss):
+    """Cross-entropy of every positive among itself and the negatives of its anchor.
+
+    Both directions together are twice CLIP's loss, which is their mean. Another caption of the same
+    image is neither positive nor negative of a pair: it is left out of the sum below the fraction.
+
+    temperature: at the start (0.07 in CLIP); its inverse is learnt as exp(log_scale), at most 100.
+    """
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
+
+    def forward(
+        self, scores: torch.Tensor, pairs: torch.Tensor, negatives: torch.Tensor
+    ) -> torch.Tensor:
+        with torch.no_grad():  # after the optimiser's step, as in CLIP
+            self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
+        logits = at_least_float32(scores) * self.log_scale.exp()
+        anchors, positives = pairs.nonzero(as_tuple=True)
+        # Finite, as a row without negatives would have gradients of -inf minus -inf.
+        lowest = torch.finfo(logits.dtype).min
+        against = logits.masked_fill(~negatives, lowest).logsumexp(1)
+        return softplus(against[anchors] - logits[anchors, positives]).sum()
+
+
+def reference(
+    scores: Sequence[Sequence[float]],
+    pairs: Sequence[Sequence[bool]],
+    negatives: Sequence[Sequence[bool]],
+    temperature: float,
+) -> float:
+    """The same from loops over pairs.
+
+    Args:
+        scores: A rows of N numbers.
+        pairs: A rows of N truth values.
+        negatives: A rows of N truth values.
+        temperature: by which scores are divided.
+    """
+    total = 0.0
+    for row, true, others in zip(scores, pairs, negatives, strict=True):
+        below = sum(
+            math.exp(s / temperature) for s, asked in zip(row, others, strict=True) if asked
+        )
+        for value, is_pair in zip(row, true, strict=True):
+            if is_pair:
+                own = math.exp(value / temperature)
+                total -= math.log(own / (own + below))
+    return total

@@ -1,0 +1,41 @@
+"""All negatives count (Sun et al. 2019, eq. 2)."""
+
+from collections.abc import Sequence
+
+import torch
+
+from models.losses.hinges import hinge_loss, slow_hinge_loss
+from models.losses.ranking import RankingLoss
+
+
+class SumMargin(RankingLoss):
+    """Hinges against all negatives (Sun et al. 2019, eq. 2).
+
+    margin: alpha, on the scale of the scores.
+    """
+
+    def __init__(self, margin: float) -> None:
+        super().__init__()
+        self.margin = margin
+
+    def forward(
+        self, scores: torch.Tensor, pairs: torch.Tensor, negatives: torch.Tensor
+    ) -> torch.Tensor:
+        return hinge_loss(scores, pairs, negatives, self.margin, hardest=None)
+
+
+def reference(
+    scores: Sequence[Sequence[float]],
+    pairs: Sequence[Sequence[bool]],
+    negatives: Sequence[Sequence[bool]],
+    margin: float,
+) -> float:
+    """The same from loops over pairs.
+
+    Args:
+        scores: A rows of N numbers.
+        pairs: A rows of N truth values.
+        negatives: A rows of N truth values.
+        margin: alpha.
+    """
+    return slow_hinge_loss(scores, pairs, negatives, margin, None)

@@ -1,0 +1,228 @@
+"""Every registered ranking loss against the loops in its own file, and what all must hold to."""
+
+import importlib
+import inspect
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from losses import TEMPERATURE, pair_loss, slow_direction, slow_pairs
+
+from models.losses import LOSSES, loss_class, make_loss
+from models.losses.infonce import LARGEST_SCALE
+
+HINGES = ("sum_margin", "max_margin", "knn_margin")
+DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5), (torch.bfloat16, 1e-5)]
+
+
+def random_case(seed, size=7, images=4, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.rand(size, size, generator=generator, dtype=torch.float64) * 2 - 1
+    groups = torch.randint(images, (size,), generator=generator)
+    return scores.to(dtype), groups
+
+
+def random_masks(seed, rows, columns):
+    """Pairs and negatives that exclude each other, some entries neither."""
+    generator = torch.Generator().manual_seed(seed)
+    kind = torch.randint(3, (rows, columns), generator=generator)
+    return kind == 0, kind == 1
+
+
+def test_every_loss_has_its_file_its_settings_and_its_reference():
+    for name, place in LOSSES.items():
+        assert place.split(":")[0] == f"models.losses.{name}"
+        reference = importlib.import_module(place.split(":")[0]).reference
+        read = list(inspect.signature(loss_class(name)).parameters)
+        assert list(inspect.signature(reference).parameters) == [
+            "scores",
+            "pairs",
+            "negatives",
+            *read,
+        ]
+        assert loss_class(name).warms_up in (True, False)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@given(
+    seed=st.integers(0, 10_000),
+    rows=st.integers(1, 6),
+    columns=st.integers(1, 8),
+    k=st.integers(1, 9),
+)
+@settings(max_examples=40, deadline=None)
+def test_one_direction_equals_its_reference(name, seed, rows, columns, k):
+    """Any pairs and negatives: several positives an anchor, none, no negatives, neither."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.rand(rows, columns, generator=generator, dtype=torch.float64) * 2 - 1
+    masks = random_masks(seed, rows, columns)
+    loss = make_loss(name, margin=0.3, k=k, temperature=TEMPERATURE).double()
+    leaf = scores.clone().requires_grad_()
+    value = loss(leaf, *masks)
+    expected = slow_direction(name, scores.tolist(), *(m.tolist() for m in masks), margin=0.3, k=k)
+    assert value.item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    value.backward()
+    assert torch.isfinite(leaf.grad).all()
+    left_out = ~(masks[0] | masks[1])
+    assert not leaf.grad[left_out].any()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
+def test_a_batch_of_pairs_equals_the_loop(name, reduction, dtype, tolerance):
+    for seed in range(10):
+        scores, groups = random_case(seed, dtype=dtype)
+        leaf = scores.requires_grad_()
+        loss = pair_loss(name, reduction=reduction).to(torch.promote_types(dtype, torch.float32))(
+            leaf, groups
+        )
+        expected = slow_pairs(scores.tolist(), groups.tolist(), name, reduction=reduction)
+        assert loss.item() == pytest.approx(expected, rel=tolerance, abs=tolerance)
+        loss.backward()
+        assert leaf.grad.dtype == dtype
+        assert torch.isfinite(leaf.grad).all()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_computed_pairs_equal_the_loop(name):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(10):
+        scores = torch.rand(7, 7, generator=generator, dtype=torch.float64, requires_grad=True)
+        computed = torch.rand(7, 7, generator=generator) < 0.4
+        computed.fill_diagonal_(True)
+        groups = torch.randint(5, (7,), generator=generator)
+        loss = pair_loss(name, 0.3).double()(scores, groups, computed)
+        expected = slow_pairs(scores.tolist(), groups.tolist(), name, 0.3, computed=computed)
+        assert loss.item() == pytest.approx(expected, rel=1e-9)
+        loss.backward()
+        assert not scores.grad[~computed].any()
+        every, mean = torch.ones_like(computed), pair_loss(name, 0.3, reduction="mean").double()
+        assert mean(scores, groups, every).item() == mean(scores, groups).item()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_gradcheck(name, reduction):
+    scores, groups = random_case(3)
+    loss = pair_loss(name, reduction=reduction).double()
+    assert torch.autograd.gradcheck(lambda s: loss(s, groups), scores.requires_grad_())
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.integers(2, 12),
+    images=st.integers(1, 12),
+    margin=st.floats(0.01, 2),
+)
+@settings(max_examples=60, deadline=None)
+def test_knn_margin_has_the_other_two_as_its_limits(seed, size, images, margin):
+    """METHODS.md section 1: k = 1 is max_margin, k >= B - 1 is sum_margin, to the last bit."""
+    scores, groups = random_case(seed, size, images, torch.float32)
+
+    def loss(name, k=1):
+        leaf = scores.clone().requires_grad_()
+        value = pair_loss(name, margin, k)(leaf, groups)
+        value.backward()
+        return value.item(), leaf.grad.tolist()
+
+    assert loss("knn_margin", 1) == loss("max_margin")
+    for k in (size - 1, size, 10 * size):
+        assert loss("knn_margin", k) == loss("sum_margin")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_more_neighbours_than_negatives(name):
+    scores = torch.tensor([[0.1, 0.4, 0.3], [0.2, 0.1, 0.5], [0.3, 0.2, 0.0]])
+    groups = torch.tensor([0, 0, 1])  # the first two queries have a single negative
+    loss = pair_loss(name, k=2)(scores, groups)
+    assert loss.item() == pytest.approx(slow_pairs(scores.tolist(), [0, 0, 1], name, k=2))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_batch_without_negatives_gives_zero_and_no_gradient(name, reduction):
+    scores = torch.rand(4, 4, requires_grad=True)
+    loss = pair_loss(name, reduction=reduction)(scores, torch.zeros(4, dtype=torch.int64))
+    loss.backward()
+    assert loss.item() == 0
+    assert not scores.grad.any()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_captions_of_the_same_image_are_no_negatives(name):
+    """Whatever they score: the loss does not see them."""
+    groups, scores = torch.tensor([7, 7, 3]), torch.eye(3)
+    other = scores.clone()
+    other[0, 1] = other[1, 0] = 5.0
+    assert pair_loss(name)(other, groups).item() == pair_loss(name)(scores, groups).item()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_pushes_true_pairs_up_and_the_hardest_negative_down(name):
+    leaf = torch.tensor([[0.5, 0.6], [0.1, 0.5]], requires_grad=True)
+    pair_loss(name)(leaf, torch.arange(2)).backward()
+    assert (leaf.grad.diagonal() < 0).all()
+    assert leaf.grad[0, 1] > 0
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_inside_autocast(name):
+    scores, groups = random_case(1, dtype=torch.float32)
+    loss = pair_loss(name)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = loss(scores, groups)
+    assert inside.dtype == torch.float32
+    assert inside.item() == loss(scores, groups).item()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_score_that_is_no_number_shows(name):
+    scores, groups = random_case(1)
+    scores[2, 2] = float("nan")
+    assert torch.isnan(pair_loss(name)(scores, groups))
+
+
+def test_collapsed_scores_cost_two_margins_per_pair():
+    """METHODS.md section 1: max-margin from scratch can stick at 2 B margin."""
+    loss = pair_loss("max_margin")(torch.full((6, 6), 0.9), torch.arange(6))
+    assert loss.item() == pytest.approx(2 * 6 * 0.2)
+
+
+def test_infonce_is_cross_entropy_over_the_batch():
+    """Without captions of the same image it is twice CLIP's loss, by torch's own cross-entropy."""
+    scores, _ = random_case(2)
+    truth, logits = torch.arange(7), scores / TEMPERATURE
+    clip = sum(torch.nn.functional.cross_entropy(side, truth) for side in (logits, logits.T)) / 2
+    loss = pair_loss("infonce", reduction="mean").double()(scores, truth)
+    assert loss.item() == pytest.approx(2 * clip.item(), rel=1e-9)
+
+
+def test_the_temperature_is_learnt_within_its_bounds():
+    """Separated pairs want a lower temperature; its inverse stops at 100 (CLIP, section 2.5)."""
+    loss = pair_loss("infonce", temperature=0.011)
+    optimiser = torch.optim.SGD(loss.parameters(), 1e6)
+    (scale,) = loss.parameters()
+    before = scale.item()
+    scores, truth = 0.01 * torch.eye(5), torch.arange(5)
+    for _ in range(2):
+        optimiser.zero_grad()
+        loss(scores, truth).backward()
+        optimiser.step()
+    loss(scores, truth)
+    assert scale.item() > before
+    assert scale.exp().item() == pytest.approx(LARGEST_SCALE)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"name": "margin"}, {"name": "sum_margin", "reduction": "none"}]
+)
+def test_unknown_names_are_refused(arguments):
+    with pytest.raises(ValueError, match="allowed are"):
+        pair_loss(**arguments)
+
+
+def test_a_setting_that_is_missing_is_named():
+    with pytest.raises(ValueError, match="'knn_margin' needs k"):
+        make_loss("knn_margin", margin=0.2)

@@ -1,0 +1,55 @@
+"""Ranking losses by name for tests: as models make them, and the loops they are held against."""
+
+import importlib
+import inspect
+import math
+
+import torch
+
+from models.losses import LOSSES, make_loss
+from models.losses.pairs import PairLoss
+from models.two_branch.loss import StructureLoss
+
+# Every loss is given all settings and reads its own; the logarithm is exact in float32.
+TEMPERATURE = math.exp(-1.25)
+
+
+def pair_loss(name, margin=0.2, k=2, reduction="sum", temperature=TEMPERATURE):
+    return PairLoss(make_loss(name, margin=margin, k=k, temperature=temperature), reduction)
+
+
+def structure_loss(name, margin, k=50, structure_k=50, reduction="sum", **weights):
+    ranking = make_loss(name, margin=margin, k=k, temperature=TEMPERATURE)
+    return StructureLoss(ranking.double(), margin, structure_k, **weights, reduction=reduction)
+
+
+def slow_direction(name, scores, pairs, negatives, margin, k, temperature=TEMPERATURE):
+    """A loss of one direction by the reference in its file; lists of lists in, a float out."""
+    reference = importlib.import_module(LOSSES[name].split(":")[0]).reference
+    given = {"margin": margin, "k": k, "temperature": temperature}
+    read = {
+        key: value for key, value in given.items() if key in inspect.signature(reference).parameters
+    }
+    return reference(scores, pairs, negatives, **read)
+
+
+def slow_pairs(scores, groups, name, margin=0.2, k=2, reduction="sum", computed=None):
+    """Both directions of a batch of pairs (B, B), as loops over pairs."""
+    size = len(groups)
+    pairs = [[row == column for column in range(size)] for row in range(size)]
+    negatives = [
+        [a != b and (computed is None or bool(computed[i][j])) for j, b in enumerate(groups)]
+        for i, a in enumerate(groups)
+    ]
+    total = slow_direction(name, scores, pairs, negatives, margin, k)
+    total += slow_direction(name, transposed(scores), pairs, transposed(negatives), margin, k)
+    return total / size if reduction == "mean" else total
+
+
+def transposed(rows):
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def unit_rows(count, width, generator, dtype=torch.float64):
+    rows = torch.randn(count, width, generator=generator, dtype=torch.float64)
+    return torch.nn.functional.normalize(rows, dim=1).to(dtype)
