@@ -24,8 +24,12 @@ Blocks = Iterable[tuple[np.ndarray, ...]]
 class Covariance:
     """Sums over rows made of one or more parts, such as image features and sentence vectors.
 
-    names: of the parts, for messages; widths: of the parts, D in all; rows: how many will come.
     The result does not depend on how the rows were cut into blocks.
+
+    Args:
+        names: what the parts are called in messages.
+        widths: columns of each part, D in all.
+        rows: how many will come.
     """
 
     def __init__(self, names: Sequence[str], widths: Sequence[int], rows: int) -> None:
@@ -41,7 +45,8 @@ class Covariance:
     def add(self, parts: Sequence[np.ndarray]) -> None:
         """Add B rows; parts: one (B, width) array per part.
 
-        Raises WorkbenchError when a value is not finite or more rows come than were announced.
+        Raises:
+            WorkbenchError: a value is not finite, or more rows come than were announced.
         """
         if len({len(part) for part in parts}) != 1:
             raise ValueError(f"parts of {[len(part) for part in parts]} rows do not pair up")
@@ -63,7 +68,9 @@ class Covariance:
 
         The covariance is in Fortran order with its lower triangle filled, as LAPACK reads it in
         place; it takes over this object's memory.
-        Raises WorkbenchError when fewer rows came than were announced.
+
+        Raises:
+            WorkbenchError: fewer rows came than were announced.
         """
         if self.filled:
             self._sum_chunk()
@@ -125,7 +132,21 @@ def peek(blocks: Blocks) -> tuple[list[int], Blocks]:
 def measure(
     title: str, names: Sequence[str], widths: Sequence[int], blocks: Blocks, rows: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run all blocks through a Covariance under a progress display; see Covariance.finish."""
+    """Run all blocks through a Covariance under a progress display.
+
+    Args:
+        title: of the progress display.
+        names: what the parts are called in messages.
+        widths: columns of each part, D in all.
+        blocks: one (B, width) array per part, block after block.
+        rows: of all blocks together.
+
+    Returns:
+        Mean (D,) and covariance (D, D), see Covariance.finish.
+
+    Raises:
+        WorkbenchError: as Covariance.add and Covariance.finish.
+    """
     covariance = Covariance(names, widths, rows)
     with Progress(title, rows, "rows") as progress:
         for parts in blocks:

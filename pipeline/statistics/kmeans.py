@@ -23,10 +23,14 @@ GPU_VALUES = 1 << 26
 class Clustering:
     """K-means clusters of N points.
 
-    centres: (k, D) float32; labels: (N,) int64, the nearest centre of each point; sizes: (k,)
-    int64, 0 for an empty cluster; inertia: sum of squared distances to the nearest centre, before
-    the first update and after each: never rising; reseeded: clusters moved by each update because
-    they were empty; converged: whether it stopped before its iterations were used up.
+    Attributes:
+        centres: (k, D) float32.
+        labels: (N,) int64, the nearest centre of each point.
+        sizes: (k,) int64, 0 for an empty cluster.
+        inertia: sum of squared distances to the nearest centre, before the first update and after
+            each: never rising.
+        reseeded: clusters moved by each update because they were empty.
+        converged: whether it stopped before its iterations were used up.
     """
 
     centres: torch.Tensor
@@ -51,18 +55,25 @@ def kmeans(
     tolerance: float = 1e-4,
     seed: int = 0,
 ) -> Clustering:
-    """Cluster points (N, D), on their device, into k clusters.
+    """Cluster N points, on their device, into k clusters.
 
-    initialisation: kmeans++, random (k different points) or the centres (k, D) themselves;
-    iterations: updates of the centres at most; tolerance: stop when the inertia falls by no more
-    than this share of itself and no cluster is empty, 0 to go on until it stands still. A cluster
-    that gets no points is moved to the point farthest from its centre, several one after the
-    other, each counting as a centre for the next. The points are copied once, as float32 around
+    A cluster that gets no points is moved to the point farthest from its centre, several one after
+    the other, each counting as a centre for the next. The points are copied once, as float32 around
     their mean, where squares lose least; beside that copy, memory grows with neither N x k nor
     N x D.
 
-    Raises WorkbenchError when k is not in [1, N], for another initialisation, and when values are
-    not finite or too large to be squared.
+    Args:
+        points: (N, D).
+        k: number of clusters, in [1, N].
+        initialisation: kmeans++, random (k different points) or the centres (k, D) themselves.
+        iterations: updates of the centres at most.
+        tolerance: stop when the inertia falls by no more than this share of itself and no cluster
+            is empty, 0 to go on until it stands still.
+        seed: of the first centres.
+
+    Raises:
+        WorkbenchError: k is not in [1, N], another initialisation, values that are not finite or
+            too large to be squared.
     """
     check(points, k)
     mean = points.mean(0, dtype=torch.float64).to(torch.float32)
@@ -75,7 +86,21 @@ def kmeans(
 def start(
     points: torch.Tensor, mean: torch.Tensor, k: int, initialisation: str | torch.Tensor, seed: int
 ) -> torch.Tensor:
-    """The first centres (k, D), around the mean like the points (N, D)."""
+    """The first centres, around the mean like the points.
+
+    Args:
+        points: (N, D), their mean subtracted.
+        mean: (D,) the mean that was subtracted.
+        k: number of centres.
+        initialisation: a name of INITIALISATIONS, or the centres (k, D), the mean not subtracted.
+        seed: of the draw.
+
+    Returns:
+        (k, D) centres, on the points' device.
+
+    Raises:
+        WorkbenchError: another initialisation, or given centres of another shape.
+    """
     if isinstance(initialisation, torch.Tensor):
         if initialisation.shape != (k, points.shape[1]):
             raise WorkbenchError(
@@ -93,7 +118,14 @@ def start(
 def lloyd(
     points: torch.Tensor, centres: torch.Tensor, iterations: int, tolerance: float
 ) -> Clustering:
-    """Assign and update in turn, from the first centres (k, D), while the inertia falls."""
+    """Assign and update in turn while the inertia falls.
+
+    Args:
+        points: (N, D).
+        centres: (k, D) the first ones.
+        iterations: updates at most.
+        tolerance: least share of itself by which the inertia falls, as for kmeans.
+    """
     state = assign(points, centres)
     inertia, reseeded, converged = [state.inertia], list[int](), False
     with Progress("k-means", iterations, "iterations") as progress:
@@ -113,9 +145,15 @@ def lloyd(
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """Which of the centres (k, D) each of N points is nearest to.
+    """Which of the centres each of N points is nearest to.
 
-    labels: (N,) int64; squared: (N,) float32 squared distances; sizes: (k,) int64.
+    Attributes:
+        centres: (k, D).
+        labels: (N,) int64, the nearest centre of each point.
+        squared: (N,) float32 squared distances from it.
+        sizes: (k,) int64 points of each centre.
+        inertia: sum of the squared distances.
+        empty: centres without points.
     """
 
     centres: torch.Tensor
@@ -159,9 +197,15 @@ def updated(points: torch.Tensor, state: Assignment) -> tuple[torch.Tensor, int]
 
 
 def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.Tensor:
-    """(<= count,) rows of points (N, D), each the farthest from its centre and those before it.
+    """Rows of points, each the farthest from its centre and from those before it.
 
-    squared: (N,) squared distances from the nearest centre. Fewer when all others are at 0.
+    Args:
+        points: (N, D).
+        squared: (N,) squared distances from the nearest centre.
+        count: number of rows wanted.
+
+    Returns:
+        (<= count,) int64 rows; fewer when all others are at 0.
     """
     rows: list[torch.Tensor] = []
     while len(rows) < count and bool(squared.any()):
@@ -175,9 +219,17 @@ def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.T
 
 
 def cluster_sums(points: torch.Tensor, labels: torch.Tensor, k: int) -> torch.Tensor:
-    """(k, D) float64 sums of points (N, D) by their labels (N,).
+    """Sums of points by their labels.
 
     In float64 the mean of equal points is that point, to the last bit.
+
+    Args:
+        points: (N, D).
+        labels: (N,) int64 in [0, k).
+        k: number of clusters.
+
+    Returns:
+        (k, D) float64, zeros for an empty cluster.
     """
     sums = torch.zeros(k, points.shape[1], dtype=torch.float64, device=points.device)
     for rows in row_blocks(points, points.shape[1]):
@@ -229,18 +281,35 @@ VALUES = 1 << 22  # distances held at once: 16 MB in float32
 
 
 def random_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
-    """(k,) different rows of points (N, D), every set equally likely, on the CPU."""
+    """Different rows of points, every set equally likely.
+
+    Args:
+        points: (N, D).
+        k: number of rows, at most N.
+        generator: of the draw, on the CPU.
+
+    Returns:
+        (k,) int64 on the CPU.
+    """
     return torch.randperm(len(points), generator=generator)[:k]
 
 
 def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
-    """(k,) rows of points (N, D) by k-means++ (Arthur and Vassilvitskii 2007), on the CPU.
+    """Rows of points by k-means++ (Arthur and Vassilvitskii 2007).
 
     Each row is drawn with a chance in proportion to its squared distance from the nearest one
     before it. Candidates are drawn many at a time from the chances as they were, and each is taken
     with the ratio of its chance now to its chance then: rejection gives exactly the law of drawing
     one by one, and the distances of a batch are one matrix product. When all points lie on chosen
     ones, the remaining rows are drawn uniformly.
+
+    Args:
+        points: (N, D).
+        k: number of rows, at most N.
+        generator: of the draws, on the CPU.
+
+    Returns:
+        (k,) int64 on the CPU.
     """
     norms = torch.linalg.vector_norm(points, dim=1).square_()
     rows = torch.randint(len(points), (1,), generator=generator)
@@ -259,7 +328,16 @@ def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
 
 
 def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """(count,) indices drawn in proportion to weights (N,) float64 on the CPU, with replacement."""
+    """Indices drawn in proportion to weights, with replacement.
+
+    Args:
+        weights: (N,) float64 on the CPU, not all zero.
+        count: number of draws.
+        generator: of the draws, on the CPU.
+
+    Returns:
+        (count,) int64.
+    """
     totals = weights.cumsum(0)
     marks = torch.rand(count, generator=generator, dtype=torch.float64) * totals[-1]
     found = torch.searchsorted(totals, marks, right=True)
@@ -275,8 +353,13 @@ def accept(
 ) -> list[int]:
     """Positions of the candidates to take, in their order; never none.
 
-    nearest: (N,) squared distances when they were drawn; between: (N, C) from all points to the
-    candidates; candidates: (C,) rows. The first is always taken: its chance has not changed.
+    The first is always taken: its chance has not changed.
+
+    Args:
+        nearest: (N,) squared distances from the nearest centre when the candidates were drawn.
+        between: (N, C) squared distances from all points to the candidates.
+        candidates: (C,) rows of the points.
+        generator: of the draws, on the CPU.
     """
     before = nearest.cpu()[candidates].double()
     among = between[candidates.to(between.device)].cpu().double()
@@ -292,9 +375,15 @@ def accept(
 def squared_distances(
     points: torch.Tensor, norms: torch.Tensor, rows: torch.Tensor
 ) -> torch.Tensor:
-    """(N, C) squared distances of points (N, D) from C of them, 0 where rounding hides them.
+    """Squared distances of points from some of them, 0 where rounding hides them.
 
-    norms: (N,) squared lengths of the points; rows: (C,) integers.
+    Args:
+        points: (N, D).
+        norms: (N,) squared lengths of the points.
+        rows: (C,) integers, the points to measure from.
+
+    Returns:
+        (N, C).
     """
     rows = rows.to(points.device)
     result = points.new_empty(len(points), len(rows))

@@ -21,8 +21,12 @@ from pipeline.statistics.covariance import measure, peek
 class Projection:
     """Principal components in descending order of variance.
 
-    mean: (D,) float32; components: (P, D) float32, orthonormal rows, each with a positive entry of
-    largest magnitude; variances: (P,) float64, over rows - 1; total: variance of all D columns.
+    Attributes:
+        mean: (D,) float32.
+        components: (P, D) float32, orthonormal rows, each with a positive entry of largest
+            magnitude.
+        variances: (P,) float64, over rows - 1.
+        total: variance of all D columns.
     """
 
     mean: np.ndarray
@@ -41,11 +45,16 @@ class Projection:
 
 
 def fit_projection(blocks: Iterable[np.ndarray], components: int, rows: int) -> Projection:
-    """Fit P = `components` principal components in one pass over (B, D) float32 blocks.
+    """Fit P principal components in one pass.
 
-    rows: of all blocks together. The blocks may be cut anywhere: the result is the same.
-    Raises WorkbenchError when components is not within 1 to min(rows - 1, D), when values are not
-    finite, when another number of rows comes, and when the rows are all equal.
+    Args:
+        blocks: (B, D) float32 each; they may be cut anywhere, the result is the same.
+        components: P.
+        rows: of all blocks together.
+
+    Raises:
+        WorkbenchError: components not within 1 to min(rows - 1, D), values that are not finite,
+            another number of rows than announced, rows that are all equal.
     """
     (width,), parts = peek((block,) for block in blocks)
     _require_components(components, rows, width)
