@@ -20,9 +20,14 @@ Module = TypeVar("Module", bound=nn.Module)
 class Description(BaseModel):
     """What a checkpoint says about itself.
 
-    model: name of the system; architecture: the network's arguments; params: values of params.yaml
-    that the training read; inputs: what identifies its inputs (network behind the features,
-    digest of the vocabulary); epoch, val_rsum: which epoch's weights these are and their rsum.
+    Attributes:
+        schema_version: of the file's format.
+        model: its name in params.yaml.
+        architecture: the network's arguments.
+        params: values of params.yaml that the training read.
+        inputs: what identifies its inputs (network behind the features, digest of the vocabulary).
+        epoch: which epoch's weights these are.
+        val_rsum: their rsum on the validation split.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -38,7 +43,14 @@ class Description(BaseModel):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file's content. weights: name to tensor, on the CPU; sha256: over all of it."""
+    """A checkpoint file's content.
+
+    Attributes:
+        path: of the file.
+        weights: name to tensor, on the CPU.
+        description: what the file says of them.
+        sha256: over weights and description.
+    """
 
     path: Path
     weights: dict[str, torch.Tensor]
@@ -99,7 +111,13 @@ class Checkpoint:
 def write_checkpoint(
     path: Path | str, weights: Mapping[str, torch.Tensor], description: Description
 ) -> None:
-    """Write weights and description atomically; the same content gives the same bytes."""
+    """Write weights and description atomically; the same content gives the same bytes.
+
+    Args:
+        path: of the file, .safetensors.
+        weights: name to tensor, on any device.
+        description: what the file is to say of them.
+    """
     write_weights(path, weights, description.model_dump(mode="json"))
 
 

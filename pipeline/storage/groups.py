@@ -34,8 +34,13 @@ Groups = Mapping[str, Mapping[str, np.ndarray | Sequence[str]]]
 def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> None:
     """Write groups of datasets atomically; equal content gives equal bytes.
 
-    groups: group -> dataset -> array of numbers, or texts; attributes: non-empty texts and numbers.
-    Raises WorkbenchError for texts that are empty or hold NUL.
+    Args:
+        path: of the file, .h5.
+        groups: group -> dataset -> array of numbers, or texts.
+        attributes: non-empty texts and numbers.
+
+    Raises:
+        WorkbenchError: texts that are empty or hold NUL.
     """
     named = {**attributes, "schema_version": SCHEMA_VERSION}
     with atomic_path(path) as temporary, h5py.File(temporary, "w") as file:

@@ -30,8 +30,12 @@ DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticE
 class Layout:
     """Where one dataset lies in its file.
 
-    shape: rows first; dtype: little-endian numbers or fixed-length bytes; offset: bytes from the
-    start of the file; sha256: the recorded digest over the raw bytes, None when there is none.
+    Attributes:
+        name: of the dataset.
+        shape: rows first.
+        dtype: little-endian numbers or fixed-length bytes.
+        offset: bytes from the start of the file.
+        sha256: the recorded digest over the raw bytes, None when there is none.
     """
 
     name: str

@@ -55,7 +55,14 @@ def create(
 ) -> None:
     """Create a feature file with its ids, and zeros in place of every other value and digest.
 
-    ids: (N,) bytes; datasets: name -> (shape of one row, dtype), created in this order.
+    Args:
+        path: of the file.
+        ids: (N,) fixed-length UTF-8 bytes.
+        datasets: name -> (shape of one row, dtype), created in this order.
+        attributes: what the file was made from.
+
+    Raises:
+        WorkbenchError: a dataset of anything but numbers, an attribute that cannot be stored.
     """
     # Aligned, so that a memory map of a dataset is an ordinary array to numpy.
     with h5py.File(path, "w", alignment_threshold=1, alignment_interval=ALIGNMENT) as file:
@@ -79,8 +86,15 @@ def stored_attributes(attributes: Attributes) -> dict[str, str | int | float]:
 def checked(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) -> Array:
     """Values as contiguous `dtype`, all finite before and after the conversion.
 
-    ids: (n,) what the rows belong to. Raises WorkbenchError naming the first rows that are not
-    finite or too large for `dtype`.
+    Args:
+        name: of the dataset, for messages.
+        values: (n, ...) numbers.
+        dtype: of the result, which is little-endian.
+        ids: (n,) what the rows belong to, for messages.
+
+    Raises:
+        WorkbenchError: values that are not finite or that `dtype` cannot hold, naming the first
+            rows.
     """
     target = np.dtype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):

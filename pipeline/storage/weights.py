@@ -25,7 +25,10 @@ def write_weights(
 ) -> None:
     """Write weights and what is said of them atomically; the same content gives the same bytes.
 
-    entry: JSON-able values by name, without `sha256`, which is added.
+    Args:
+        path: of the file, .safetensors.
+        weights: name to tensor, on any device.
+        entry: JSON-able values by name, without `sha256`, which is added.
     """
     tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     text = as_text({**entry, "sha256": content_digest(entry, tensors)})
@@ -36,10 +39,18 @@ def write_weights(
 def read_weights(
     path: Path | str, kind: str, schema_version: int
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
-    """Entry, weights on the CPU, and the digest over both.
+    """Read a file that write_weights wrote.
 
-    kind: what the file should be, for messages; schema_version: that of the entry. Raises
-    WorkbenchError when the file is missing, damaged or foreign, and when weights are not finite.
+    Args:
+        path: of the file.
+        kind: what the file should be, for messages.
+        schema_version: that of the entry.
+
+    Returns:
+        Entry, weights on the CPU, and the digest over both.
+
+    Raises:
+        WorkbenchError: a missing, damaged or foreign file, weights that are not finite.
     """
     path = Path(path)
     entry, weights = _read(path, kind)
@@ -70,7 +81,13 @@ def as_text(entry: Mapping[str, Any]) -> str:
 
 
 def damaged(path: Path, why: str, kind: str = "checkpoint") -> WorkbenchError:
-    """The error for a file that cannot be used."""
+    """The error for a file that cannot be used.
+
+    Args:
+        path: of the file.
+        why: what is wrong with it.
+        kind: what the file should be.
+    """
     return WorkbenchError(f"{path}: damaged or foreign {kind}: {why}", "make it again: dvc repro")
 
 

@@ -40,9 +40,14 @@ def write_features(
 ) -> None:
     """Write a feature file at once, atomically.
 
-    ids: N different names; arrays: dataset name -> (N, ...) finite numbers, written in their own
-    dtype; attributes: what the file was made from.
-    Raises WorkbenchError for unusable ids, lengths that differ from N, and values not finite.
+    Args:
+        path: of the file, .h5.
+        ids: N different names.
+        arrays: dataset name -> (N, ...) finite numbers, written in their own dtype.
+        attributes: what the file was made from.
+
+    Raises:
+        WorkbenchError: unusable ids, lengths that differ from N, values that are not finite.
     """
     encoded = encode_ids(ids)
     for name, array in arrays.items():
@@ -62,11 +67,18 @@ def write_features(
 class FeatureWriter:
     """A feature file in the making that continues where an earlier, killed process stopped.
 
-    work: folder for unfinished files, with one writer at a time; fingerprint: digest of all that
-    the values depend on; ids: N names; datasets: name -> (shape of one row, dtype);
-    attributes: as in write_features; flush_seconds: how much work a power cut may cost.
-    missing: row numbers not yet written. Use as a context manager: leaving it keeps the work.
-    Raises WorkbenchError when another process writes into `work`.
+    Use as a context manager: leaving it keeps the work.
+
+    Args:
+        work: folder for unfinished files, with one writer at a time.
+        fingerprint: digest of all that the values depend on.
+        ids: N different names.
+        datasets: name -> (shape of one row, dtype).
+        attributes: what the file is made from.
+        flush_seconds: how many seconds of work a power cut may cost.
+
+    Raises:
+        WorkbenchError: another process writes into `work`.
     """
 
     def __init__(
@@ -98,8 +110,12 @@ class FeatureWriter:
     def write(self, rows: npt.ArrayLike, **arrays: Array) -> None:
         """Write some rows of every dataset.
 
-        rows: (B,) integers in [0, N); arrays: dataset name -> (B, ...) values, converted to the
-        dataset's dtype. Raises WorkbenchError for values that are not finite or do not fit.
+        Args:
+            rows: (B,) integers in [0, N).
+            **arrays: dataset name -> (B, ...) values, converted to the dataset's dtype.
+
+        Raises:
+            WorkbenchError: values that are not finite or do not fit.
         """
         chosen = np.asarray(rows, dtype=np.int64)
         if set(arrays) != set(self.datasets):
