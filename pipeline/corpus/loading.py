@@ -52,10 +52,18 @@ class ImageFiles:
 
 
 def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
-    """The batches of `size` rows, of `count` in all, that hold any of the missing rows.
+    """The batches that hold any of the missing rows.
 
     A batch that is partly there is computed again as a whole, in its own company: float sums may
     differ in the last bits between batches of different sizes.
+
+    Args:
+        missing: row numbers in [0, count).
+        size: rows per batch; the last batch may be smaller.
+        count: rows in all.
+
+    Returns:
+        The row numbers of each batch, (<= size,) int64, ascending.
     """
     starts = (np.unique(missing // size) * size).tolist()
     return [np.arange(start, min(start + size, count)) for start in starts]
@@ -64,8 +72,13 @@ def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
 def decode_ahead(batches: Dataset[Batch], workers: int, section: str) -> Iterator[Batch]:
     """The batches in order, decoded by worker processes ahead of their use.
 
-    workers: processes, 0 for none; section: of params.yaml, for the advice in errors.
-    Raises WorkbenchError with the problems of the first batch that has any.
+    Args:
+        batches: by number.
+        workers: processes, 0 for none.
+        section: of params.yaml, for the advice in errors.
+
+    Raises:
+        WorkbenchError: the problems of the first batch that has any, or a worker that died.
     """
     loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
     try:
