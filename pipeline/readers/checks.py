@@ -70,7 +70,16 @@ def with_tokens(captions: pd.DataFrame) -> pd.DataFrame:
 def find_rejects(
     images: pd.DataFrame, captions: pd.DataFrame, checked: list[CheckedImage]
 ) -> pd.DataFrame:
-    """What cannot be used, image by image: image_id, caption_id ("" for the image), reason."""
+    """What cannot be used, image by image.
+
+    Args:
+        images: N rows with image_id.
+        captions: rows with image_id, caption_id and tokens.
+        checked: what decoding each of the N images told.
+
+    Returns:
+        A row per fault: image_id, caption_id ("" for the image), reason.
+    """
     wordless = captions[captions["tokens"].map(len) == 0]
     empty = {str(image): list(rows) for image, rows in wordless.groupby("image_id")["caption_id"]}
     total = captions["image_id"].value_counts().to_dict()

@@ -21,14 +21,21 @@ EXPECTED = f"expected is the format of CUHK-PEDES' {WITH_SPLITS} or {WITHOUT_SPL
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read reid_raw.json or caption_all.json; nothing is written to `out`.
+    """Read reid_raw.json or caption_all.json.
 
     image_id is file_path, group the person's id, caption_id `<file_path>#<number>`. Words are cut
     from the captions, because only one of the files has tokens and both should give the same
     corpus. Records without splits get those of the papers: the last 1,000 persons by id are for
     test (Zheng et al. 2020, section 6.1), the 1,000 before for validation.
-    Raises WorkbenchError for text that is not JSON, for records with missing or ill-typed fields
-    and for persons in more than one split.
+
+    Args:
+        raw: folder of the annotations and images.
+        out: nothing is written to it.
+        options: which files to take.
+
+    Raises:
+        WorkbenchError: text that is not JSON, records with missing or ill-typed fields, persons in
+            more than one split.
     """
     name, remarks = _annotations(raw, options.corpus.annotations)
     path = find_annotations(raw, name, (WITH_SPLITS, WITHOUT_SPLITS))

@@ -16,10 +16,17 @@ PATTERNS = ("dataset_*.json",)
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read a Karpathy JSON file; nothing is written to `out`.
+    """Read a Karpathy JSON file.
 
-    image_id is filepath/filename (MS-COCO) or filename, caption_id the sentid. Raises
-    WorkbenchError for text that is not JSON and for records with missing or ill-typed fields.
+    image_id is filepath/filename (MS-COCO) or filename, caption_id the sentid.
+
+    Args:
+        raw: folder of the annotations and images.
+        out: nothing is written to it.
+        options: which files to take, and what becomes of the split restval.
+
+    Raises:
+        WorkbenchError: text that is not JSON, records with missing or ill-typed fields.
     """
     path = find_annotations(raw, options.corpus.annotations, PATTERNS)
     records = _records(path)

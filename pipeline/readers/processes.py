@@ -18,10 +18,18 @@ WORTH_IT = 500  # starting processes takes about as long as decoding this many s
 def ordered_map(
     function: Callable[[T], R], items: Sequence[T], workers: int, title: str, unit: str = "images"
 ) -> list[R]:
-    """[function(item) for item in items] in `workers` processes with a progress display.
+    """[function(item) for item in items] in worker processes with a progress display.
 
-    `function` and `items` must pickle. Raises what `function` raises, and WorkbenchError when a
-    process dies (killed for its memory, or by a decoder's fault).
+    Args:
+        function: it and the items must pickle.
+        items: in the order of the results.
+        workers: processes; below 2 all is done in this one.
+        title: of the progress display, and for messages.
+        unit: what an item is called there, in the plural.
+
+    Raises:
+        WorkbenchError: a process died (killed for its memory, or by a decoder's fault).
+        Exception: what `function` raises.
     """
     with Progress(title, len(items), unit) as progress:
         results: list[R] = []

@@ -16,7 +16,14 @@ IMAGE_FOLDERS = ("Images", "images", "flickr30k_images")
 
 @dataclass(frozen=True)
 class Options:
-    """All that a reader may depend on: the parameters that its stage declares to DVC."""
+    """All that a reader may depend on: the parameters that its stage declares to DVC.
+
+    Attributes:
+        seed: of every draw.
+        corpus: the section corpus.
+        shapes: the section shapes.
+        workers: processes; never changes the result.
+    """
 
     seed: int
     corpus: CorpusConfig
@@ -28,10 +35,12 @@ class Options:
 class Source:
     """What a reader found, in source order, before any check of the files.
 
-    root: folder of the images. images: image_id (the file's path inside root, with slashes), split,
-    and optionally group. captions: caption_id, image_id, text, and optionally tokens.
-    boxes: image_id, x1, y1, x2, y2, object, attributes; None when there are none.
-    remarks: lines for the user about what was left out by option.
+    Attributes:
+        root: folder of the images.
+        images: image_id (the file's path inside root, with slashes), split, and optionally group.
+        captions: caption_id, image_id, text, and optionally tokens.
+        boxes: image_id, x1, y1, x2, y2 in pixels, object, attributes; None when there are none.
+        remarks: lines for the user about what was left out by option.
     """
 
     root: Path
@@ -47,7 +56,16 @@ Reader = Callable[[Path, Path, Options], Source]
 
 
 def find_annotations(raw: Path, name: str | None, patterns: Sequence[str]) -> Path:
-    """The annotation file in `raw`: the named one, or the only one that matches a pattern."""
+    """The annotation file in `raw`: the named one, or the only one that matches a pattern.
+
+    Args:
+        raw: folder to look in.
+        name: path inside raw, corpus.annotations; None to look for the patterns.
+        patterns: globs inside raw.
+
+    Raises:
+        WorkbenchError: no such file, or several that match.
+    """
     if not raw.is_dir():
         raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
     if name is not None:
@@ -70,7 +88,16 @@ def find_annotations(raw: Path, name: str | None, patterns: Sequence[str]) -> Pa
 
 
 def find_image_folder(raw: Path, name: str | None, files: Sequence[str]) -> Path:
-    """The folder `files` are in: the named one, the only usual one, or `raw` itself."""
+    """The folder the images are in: the named one, the only usual one, or `raw` itself.
+
+    Args:
+        raw: folder to look in.
+        name: path inside raw, corpus.images; None to look for the usual ones.
+        files: paths of images inside the folder; `raw` is taken where it has one of them.
+
+    Raises:
+        WorkbenchError: no such folder, or several of the usual ones.
+    """
     if name is not None:
         folder = _named(raw, name, "corpus.images")
         if not folder.is_dir():

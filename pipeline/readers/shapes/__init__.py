@@ -40,8 +40,15 @@ class Rendered(NamedTuple):
 def read(raw: Path, out: Path, options: Options) -> Source:
     """Render the world of raw/world.yaml into out/images as JPEG files.
 
-    Boxes carry the shape as object and colour, size and texture as attributes. Raises
-    WorkbenchError when world.yaml is missing or wrong.
+    Boxes carry the shape as object and colour, size and texture as attributes.
+
+    Args:
+        raw: folder of world.yaml.
+        out: folder that gets the images.
+        options: numbers of scenes and captions, sizes in pixels, the seed.
+
+    Raises:
+        WorkbenchError: world.yaml is missing or wrong.
     """
     world = load_world(raw / "world.yaml")
     root = out / "images"
@@ -54,7 +61,15 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
 
 def render(task: Task, root: Path, world: World, side: int, captions: int) -> Rendered:
-    """Draw one scene to its file and speak of it."""
+    """Draw one scene to its file and speak of it.
+
+    Args:
+        task: what to draw, and the name of its file.
+        root: folder of the images.
+        world: what the scene's words stand for.
+        side: of the image, pixels.
+        captions: how many to say.
+    """
     boxes = [box(thing, world, side) for thing in task.scene.things]
     draw(task.scene, world, side).save(root / task.image_id, "JPEG", quality=JPEG_QUALITY)
     speaker = Speaker(world, side, np.random.default_rng(task.seed))

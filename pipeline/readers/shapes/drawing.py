@@ -11,7 +11,13 @@ _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601 luma
 
 
 def draw(scene: Scene, world: World, side: int) -> Image.Image:
-    """Render a scene as an RGB image of side x side pixels."""
+    """Render a scene as an RGB image.
+
+    Args:
+        scene: objects and background.
+        world: what the objects' attributes look like.
+        side: of the square image, pixels.
+    """
     canvas = background(scene.background, side)
     for thing in scene.things:
         mask, (left, top) = thing_mask(thing, world, side)
@@ -23,7 +29,16 @@ def draw(scene: Scene, world: World, side: int) -> Image.Image:
 
 
 def corners(thing: Thing, world: World, side: int) -> np.ndarray:
-    """The outline's corners (P, 2) in pixels, x and y."""
+    """The corners of an object's outline.
+
+    Args:
+        thing: the object.
+        world: what its shape looks like.
+        side: of the image, pixels.
+
+    Returns:
+        (P, 2) x and y in pixels.
+    """
     turn = np.deg2rad(thing.turn)
     rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
     outline = world.shapes[thing.shape].points() @ rotation
@@ -31,14 +46,32 @@ def corners(thing: Thing, world: World, side: int) -> np.ndarray:
 
 
 def box(thing: Thing, world: World, side: int) -> tuple[float, float, float, float]:
-    """The tight box x1, y1, x2, y2 around an object, pixels."""
+    """The tight box around an object.
+
+    Args:
+        thing: the object.
+        world: what its shape looks like.
+        side: of the image, pixels.
+
+    Returns:
+        x1, y1, x2, y2 in pixels.
+    """
     points = corners(thing, world, side)
     (x1, y1), (x2, y2) = points.min(axis=0), points.max(axis=0)
     return float(x1), float(y1), float(x2), float(y2)
 
 
 def thing_mask(thing: Thing, world: World, side: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """Coverage (H, W) in 0..1 of the pixels around an object, and the patch's left and top."""
+    """How much of each pixel around an object it covers.
+
+    Args:
+        thing: the object.
+        world: what its shape looks like.
+        side: of the image, pixels.
+
+    Returns:
+        Coverage (H, W) float32 in 0..1, and the patch's left and top in pixels.
+    """
     points = corners(thing, world, side)
     left, top = np.floor(points.min(axis=0)).astype(int)
     right, bottom = np.ceil(points.max(axis=0)).astype(int)

@@ -30,6 +30,12 @@ def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
     """Whether the first box lies clearly in the relation's direction from the second.
 
     Centres differ by at least GAP of the side in that direction, and by no more across it.
+
+    Args:
+        relation: left, right, up or down.
+        first: x1, y1, x2, y2 in pixels.
+        second: likewise.
+        side: of the image, pixels.
     """
     dx = (first[0] + first[2] - second[0] - second[2]) / 2
     dy = (first[1] + first[3] - second[1] - second[3]) / 2
@@ -39,13 +45,25 @@ def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
 
 
 class Speaker:
-    """Draws captions for scenes of one world from one generator of random numbers."""
+    """Draws captions for scenes of one world from one generator of random numbers.
+
+    Args:
+        world: words of objects, relations and frames.
+        side: of the image, pixels, the unit of "clearly left of".
+        rng: the generator.
+    """
 
     def __init__(self, world: World, side: int, rng: np.random.Generator) -> None:
         self.world, self.side, self.rng = world, side, rng
 
     def captions(self, scene: Scene, boxes: Sequence[Box], count: int) -> list[str]:
-        """`count` captions, different from each other as far as the scene has that many to say."""
+        """Captions, different from each other as far as the scene has that many to say.
+
+        Args:
+            scene: what to speak of.
+            boxes: x1, y1, x2, y2 in pixels of each of its objects.
+            count: number of captions.
+        """
         said: list[str] = []
         for _ in range(count):
             caption = self.caption(scene, boxes)

@@ -39,10 +39,14 @@ class Scene:
 
 
 def make_scenes(world: World, count: int, near_duplicates: float, seed: list[int]) -> list[Scene]:
-    """Draw `count` scenes, each from a generator of its own.
+    """Draw scenes, each from a generator of its own.
 
-    near_duplicates: share of the scenes that have a twin, equal but for one attribute of one
-    object (half of them are originals, half are their changed copies, at random places).
+    Args:
+        world: what may be drawn.
+        count: number of scenes.
+        near_duplicates: share of the scenes that have a twin, equal but for one attribute of one
+            object (half of them are originals, half are their changed copies, at random places).
+        seed: integers that with a scene's number decide it.
     """
     scenes = [make_scene(world, np.random.default_rng([*seed, n])) for n in range(count)]
     pairs = round(near_duplicates * count / 2)
@@ -71,7 +75,16 @@ def make_scene(world: World, rng: np.random.Generator) -> Scene:
 
 
 def twins(world: World, scene: Scene, rng: np.random.Generator) -> tuple[Scene, Scene]:
-    """The scene and a copy with one attribute of one object changed, both with that focus."""
+    """The scene and a copy with one attribute of one object changed, both with that focus.
+
+    Args:
+        world: what may be drawn.
+        scene: the original.
+        rng: what the change is drawn from.
+
+    Raises:
+        WorkbenchError: no attribute can be changed.
+    """
     changes = list(_changes(world, scene))
     for pick in rng.permutation(len(changes)):
         number, attribute, value = changes[pick]
