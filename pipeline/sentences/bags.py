@@ -17,8 +17,10 @@ from pipeline.runtime.errors import WorkbenchError, listing
 class Bags:
     """The known words of M captions, S in all, repeated words as often as they occur.
 
-    rows (S,) int64: rows of the table, caption after caption; starts, lengths (M,) int64: where the
-    rows of a caption begin and how many there are, possibly none.
+    Attributes:
+        rows: (S,) int64, rows of the table, caption after caption.
+        starts: (M,) int64, where the rows of a caption begin.
+        lengths: (M,) int64, how many rows a caption has, possibly none.
     """
 
     rows: np.ndarray

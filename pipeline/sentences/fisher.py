@@ -27,9 +27,15 @@ _TINY = torch.finfo(torch.float32).tiny
 class FisherVector:
     """Fisher vectors over a mixture of word vectors, [K x C first order | K x C second order].
 
-    words: V different words; vectors: (V, C) in the space the mixture was fitted in. Holds the
-    table of (V, 2KC) float32. Raises WorkbenchError when words, vectors and mixture do not fit each
-    other, or a value is not finite.
+    Holds the table of (V, 2KC) float32.
+
+    Args:
+        words: V different words.
+        vectors: (V, C) in the space the mixture was fitted in.
+        mixture: of K centres and C dimensions.
+
+    Raises:
+        WorkbenchError: words, vectors and mixture do not fit each other, or a value is not finite.
     """
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray, mixture: Mixture) -> None:
@@ -86,10 +92,21 @@ def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
 def fisher_table(
     vectors: np.ndarray, mixture: Mixture, dtype: type[np.floating] = np.float32
 ) -> np.ndarray:
-    """Word vectors (V, C) to the Fisher vectors of single words before normalisation, (V, 2KC).
+    """The Fisher vectors of single words before normalisation.
 
-    Computed in float64 a few words at a time, rounded to `dtype` once. Raises WorkbenchError when
-    the vectors are not as wide as the mixture or too far from its centres for that type.
+    Computed in float64 a few words at a time, rounded to `dtype` once.
+
+    Args:
+        vectors: (V, C) of the words.
+        mixture: of K centres and C dimensions.
+        dtype: of the result.
+
+    Returns:
+        (V, 2KC).
+
+    Raises:
+        WorkbenchError: vectors not as wide as the mixture, or too far from its centres for that
+            type.
     """
     _check_width(vectors, mixture)
     table = np.empty((len(vectors), 2, *mixture.laplacian.shape), dtype)

@@ -20,7 +20,12 @@ _UNIVERSAL = tuple(pos.upper() for pos in PARTS_OF_SPEECH)  # tags of universald
 class Lemmatiser:
     """A rule from word to lemma, with its results kept.
 
-    provenance: its name and whatever else decides about the lemmas; equal provenance, equal lemmas.
+    `provenance` is its name and its origin; equal provenance, equal lemmas.
+
+    Args:
+        name: one of NAMES.
+        origin: whatever else decides about the lemmas, by what it is.
+        rule: from a lower-case word to its lemma.
     """
 
     def __init__(self, name: str, origin: Mapping[str, str], rule: Callable[[str], str]) -> None:

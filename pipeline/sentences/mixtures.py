@@ -24,12 +24,18 @@ _BLOCK = 2**16  # numbers worked on at a time, half a megabyte: they stay in the
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture with independent dimensions, all arrays float64.
+    """A mixture with independent dimensions, all arrays of numbers float64.
 
-    kind: one of KINDS; weights (K,): sum to 1, none below WEIGHT_FLOOR but for rounding; mean,
-    variance (K, D): of the Gaussian dimensions; median, scale (K, D): of the Laplacian ones;
-    laplacian (K, D) bool: which dimension is which, all False for gmm, all True for lmm. Where a
-    dimension is of one family, the other's parameters are not read.
+    Where a dimension is of one family, the other's parameters are not read.
+
+    Attributes:
+        kind: one of KINDS.
+        weights: (K,), sum to 1, none below WEIGHT_FLOOR but for rounding.
+        mean: (K, D) of the Gaussian dimensions.
+        variance: (K, D) of the Gaussian dimensions.
+        median: (K, D) of the Laplacian dimensions.
+        scale: (K, D) of the Laplacian dimensions, their mean distance from the median.
+        laplacian: (K, D) bool, which dimension is which: all False for gmm, all True for lmm.
     """
 
     kind: str
@@ -80,14 +86,26 @@ def _expect(mixture: Mixture, x: np.ndarray) -> tuple[np.ndarray, float]:
 def fit_mixture(
     x: np.ndarray, kind: str, centres: int, iterations: int, seed: int
 ) -> tuple[Mixture, list[float]]:
-    """Fit a mixture by EM; also the mean log-likelihood of x after every iteration.
+    """Fit a mixture by EM.
 
-    x: (N, D), numbers; kind: one of KINDS; centres: K; iterations: of EM, 10 in Klein et al. The
-    log-likelihood never falls but for rounding: every M step takes the best parameters among those
-    that respect FLOOR, the old ones included. The same x and seed give the same mixture.
+    The log-likelihood never falls but for rounding: every M step takes the best parameters among
+    those that respect FLOOR, the old ones included. The same x and seed give the same mixture.
     Beside x this holds N x D int32 (not for gmm) and a few N x K float64.
-    Raises ValueError for another kind; WorkbenchError for less than one centre or iteration, rows
-    that are not numbers, and fewer different rows than centres.
+
+    Args:
+        x: (N, D), numbers.
+        kind: one of KINDS.
+        centres: K.
+        iterations: of EM, 10 in Klein et al.
+        seed: of where EM starts.
+
+    Returns:
+        The mixture, and the mean log-likelihood of x after every iteration.
+
+    Raises:
+        ValueError: another kind.
+        WorkbenchError: less than one centre or iteration, rows that are not numbers, fewer
+            different rows than centres.
     """
     if kind not in KINDS:
         raise ValueError(f"mixture {kind!r}: allowed are {', '.join(KINDS)}")
@@ -120,10 +138,19 @@ def sort_dimensions(x: np.ndarray) -> np.ndarray:
 def initial_mixture(
     x: np.ndarray, order: np.ndarray | None, kind: str, centres: int, seed: int
 ) -> Mixture:
-    """Where EM starts: K different rows of x (N, D), equal weights, the spread of all of x.
+    """Where EM starts: K different rows of x, equal weights, the spread of all of x.
 
-    order: of sort_dimensions, None for gmm, whose scales are then 1. Half the dimensions of a
-    hybrid, drawn at random, are Laplacian. Raises WorkbenchError below K different rows.
+    Half the dimensions of a hybrid, drawn at random, are Laplacian.
+
+    Args:
+        x: (N, D).
+        order: (D, N) of sort_dimensions, None for gmm, whose scales are then 1.
+        kind: one of KINDS.
+        centres: K.
+        seed: of the rows and the families.
+
+    Raises:
+        WorkbenchError: fewer than K different rows.
     """
     random = np.random.default_rng(seed)
     rows = _different_rows(x, centres, random)
@@ -145,11 +172,17 @@ def initial_mixture(
 def maximise(
     mixture: Mixture, x: np.ndarray, order: np.ndarray | None, gamma: np.ndarray
 ) -> Mixture:
-    """The M step: the mixture that suits x (N, D) best, given responsibilities gamma (N, K).
+    """The M step: the mixture that suits x best, given the responsibilities.
 
-    order: of sort_dimensions, None for gmm. A centre left with less than WEIGHT_FLOOR of the rows
-    keeps its parameters, since nothing estimates them, and that weight. The parameters of a family
-    that the kind has no use for stay as they were.
+    A centre left with less than WEIGHT_FLOOR of the rows keeps its parameters, since nothing
+    estimates them, and that weight. The parameters of a family that the kind has no use for stay as
+    they were.
+
+    Args:
+        mixture: the one before, of K centres.
+        x: (N, D).
+        order: (D, N) of sort_dimensions, None for gmm.
+        gamma: (N, K) responsibilities, rows sum to 1.
     """
     share = gamma.sum(axis=0) / len(x)
     weights = np.maximum(share, WEIGHT_FLOOR)
@@ -186,7 +219,13 @@ def fit_laplacians(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weighted medians, mean distances from them (FLOOR or more), mean log density they reach.
 
-    x: (N, D); order: of sort_dimensions; gamma: (N, K); all three results are (K, D).
+    Args:
+        x: (N, D).
+        order: (D, N) of sort_dimensions.
+        gamma: (N, K) responsibilities.
+
+    Returns:
+        Medians, distances and log densities, each (K, D) float64.
     """
     median = weighted_medians(x, order, gamma)
     spread = _spread(x, gamma, median, np.abs) / _mass(gamma)
@@ -197,7 +236,13 @@ def fit_laplacians(
 def weighted_medians(x: np.ndarray, order: np.ndarray, gamma: np.ndarray) -> np.ndarray:
     """Per centre and dimension, the first value by size whose cumulated gamma is half of all.
 
-    x: (N, D); order: of sort_dimensions; gamma: (N, K); result (K, D) float64.
+    Args:
+        x: (N, D).
+        order: (D, N) of sort_dimensions.
+        gamma: (N, K) responsibilities.
+
+    Returns:
+        (K, D) float64.
     """
     centres = gamma.shape[1]
     blocks = list(_blocks(len(x), centres))

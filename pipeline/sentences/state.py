@@ -8,8 +8,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class State:
-    """settings: JSON-able values; words: what the rows of per-word arrays belong to; arrays: by
-    name. An encoder restored from its state gives the same bytes."""
+    """What an encoder needs to give the same bytes again.
+
+    Attributes:
+        settings: JSON-able values.
+        words: what the rows of per-word arrays belong to.
+        arrays: by name.
+    """
 
     settings: dict[str, Any]
     words: list[str]

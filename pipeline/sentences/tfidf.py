@@ -17,8 +17,14 @@ AGAIN = "encode the sentences again with: dvc repro encode_sentences"
 class TfIdf:
     """Occurrences of D terms in a caption, times the terms' idf, scaled to unit Euclidean norm.
 
-    terms: D different lemmas; idf: (D,); lemmatiser: from words to lemmas; stop: words and lemmas
-    that do not count. Raises WorkbenchError when terms and idf do not fit each other.
+    Args:
+        terms: D different lemmas.
+        idf: (D,), positive.
+        lemmatiser: from words to lemmas.
+        stop: words and lemmas that do not count.
+
+    Raises:
+        WorkbenchError: terms and idf do not fit each other.
     """
 
     def __init__(
@@ -82,12 +88,20 @@ class TfIdf:
 def fit_tfidf(
     captions: Iterable[Sequence[str]], terms: int, lemmatiser: Lemmatiser, stop: frozenset[str]
 ) -> TfIdf:
-    """Choose terms and weigh them; `captions` must be those of the training split only.
+    """Choose terms and weigh them.
 
-    terms: the largest number of terms; taken are the lemmas with the most occurrences, equally
-    frequent ones in alphabetical order. idf = ln((1 + n) / (1 + df)) + 1 for n captions, df of them
-    with the lemma: never zero, and the same as one more caption with every lemma.
-    Raises WorkbenchError when no lemma is left.
+    Taken are the lemmas with the most occurrences, equally frequent ones in alphabetical order.
+    idf = ln((1 + n) / (1 + df)) + 1 for n captions, df of them with the lemma: never zero, and the
+    same as one more caption with every lemma.
+
+    Args:
+        captions: words of the training split's captions only.
+        terms: the largest number of terms.
+        lemmatiser: from words to lemmas.
+        stop: words and lemmas that do not count.
+
+    Raises:
+        WorkbenchError: no lemma is left.
     """
     occurrences: Counter[str] = Counter()
     containing: Counter[str] = Counter()
@@ -108,7 +122,13 @@ def fit_tfidf(
 
 
 def content_lemmas(words: Sequence[str], lemmatiser: Lemmatiser, stop: frozenset[str]) -> list[str]:
-    """Lemmas of a caption's words in order, without words and without lemmas that are in `stop`."""
+    """Lemmas of a caption's words, in their order.
+
+    Args:
+        words: of the caption, lower-case.
+        lemmatiser: from words to lemmas.
+        stop: left out are words that are in it and words whose lemma is.
+    """
     lemmas = (lemmatiser.lemma(word) for word in words if word not in stop)
     return [lemma for lemma in lemmas if lemma not in stop]
 

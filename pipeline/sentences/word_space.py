@@ -52,14 +52,22 @@ class WordSpace:
 def fit_word_space(
     vectors: np.ndarray, components: int | None, scale: float, seed: int
 ) -> WordSpace:
-    """The word space of the vectors (N, D); components: C of the ICA, None for none.
+    """The word space of N vectors.
 
     FastICA of scikit-learn in float64 (parallel, logcosh, unit variance) on the unit vectors,
     stopped after ITERATIONS with a line on the screen if it has not settled by then. The same
     vectors and seed give the same matrix. The vectors are centred for the fit alone. At work it
     holds about five float64 copies of the vectors.
-    Raises WorkbenchError for rows that are not finite, fewer than components + 1 vectors, and more
-    components than dimensions or than directions in which the vectors vary.
+
+    Args:
+        vectors: (N, D).
+        components: C of the ICA, None for none.
+        scale: the length of every vector in the space but zero ones.
+        seed: of where FastICA starts.
+
+    Raises:
+        WorkbenchError: rows that are not finite, fewer than components + 1 vectors, more components
+            than dimensions or than directions in which the vectors vary.
     """
     _check(vectors)
     if components is None:
