@@ -27,8 +27,15 @@ def described(
 ) -> dict[str, str | int | float]:
     """What a file of regions says of itself.
 
-    settings: the section regions; what changes no value (workers, where files lie) is left out.
-    weights: digest of the detector, or of the files that were imported.
+    Args:
+        images: of the corpus.
+        settings: the section regions; what changes no value (workers, where files lie) is left out.
+        model: name of the detector, or what the regions were imported from.
+        layer: whose output the features are.
+        weights: digest of the detector, or of the files that were imported.
+        objects: names of the object classes, by number.
+        attributes: names of the attribute classes, by number.
+        has_boxes: whether the boxes are more than zeros.
     """
     used = {name: value for name, value in settings.items() if name not in ("workers", "path")}
     return {
@@ -51,8 +58,14 @@ MAX_DIM = 1 << 16  # width of a region's feature
 class ImageRegions:
     """The K regions of one image.
 
-    size: width, height in pixels; boxes: (K, 4) float32 x1, y1, x2, y2 in pixels; features: (K, D)
-    float32; objects, attributes: (K,) class numbers, None where unknown; confidences: (K,) of each.
+    Attributes:
+        size: width, height in pixels.
+        boxes: (K, 4) float32 x1, y1, x2, y2 in pixels.
+        features: (K, D) float32.
+        objects: (K,) class numbers, None where unknown.
+        attributes: (K,) class numbers, None where unknown.
+        confidences: (K,) of the objects, None where unknown.
+        attribute_confidences: (K,) of the attributes, None where unknown.
     """
 
     size: tuple[int, int]
@@ -68,8 +81,12 @@ class ImageRegions:
 class RegionJob:
     """What a file of regions will hold, and how it is filled.
 
-    slots: R; width: D; attributes: of the file; machine: what else its values depend on;
-    fill: writes the missing rows.
+    Attributes:
+        slots: R, regions an image may have.
+        width: D of a region's feature.
+        attributes: of the file.
+        machine: what else its values depend on.
+        fill: writes the missing rows.
     """
 
     slots: int
@@ -94,9 +111,17 @@ def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], 
 
 
 def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, Array]:
-    """The datasets' rows (B, ...) of B images: zero beyond the counts, classes -1.
+    """The datasets' rows of some images: zero beyond the counts, classes -1.
 
     Features stay float32; the writer converts them and notices what float16 cannot hold.
+
+    Args:
+        images: B of them, with at most R regions each.
+        slots: R.
+        width: D.
+
+    Returns:
+        Dataset name -> (B, ...).
     """
     arrays: dict[str, Array] = {
         name: np.zeros((len(images), *row), "float32" if name == "features" else dtype)

@@ -31,8 +31,13 @@ _READERS: dict[str, Callable[[Path, Corpus], RegionSource]] = {
 def open_source(kind: str, path: str | None, corpus: Corpus) -> RegionSource:
     """Open the files of one kind and match them with a corpus.
 
-    kind: tsv, scan_npy or butd_h5; path: the file or folder. Raises WorkbenchError naming every
-    fault that can be seen without reading the values.
+    Args:
+        kind: tsv, scan_npy or butd_h5.
+        path: the file or folder, regions.path.
+        corpus: whose images the regions are of.
+
+    Raises:
+        WorkbenchError: every fault that can be seen without reading the values.
     """
     if path is None:
         raise WorkbenchError(
@@ -47,7 +52,16 @@ def open_source(kind: str, path: str | None, corpus: Corpus) -> RegionSource:
 
 
 def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | None) -> RegionJob:
-    """Regions from other tools' files; WorkbenchError for all that does not fit the corpus."""
+    """Regions from other tools' files.
+
+    Args:
+        settings: the section regions.
+        images: of the corpus.
+        captions: its table, for formats that name images by captions; None for the others.
+
+    Raises:
+        WorkbenchError: all that does not fit the corpus.
+    """
     table = load_captions(captions) if captions else None
     corpus = Corpus(images, table, skip_others=settings.other_images == "skip")
     source = open_source(settings.source, settings.path, corpus)

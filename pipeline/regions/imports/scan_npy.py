@@ -31,7 +31,13 @@ NOT_WORDS = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True)
 class Place:
-    """Rows of an array that show one image; more than one where the array repeats it."""
+    """Rows of an array that show one image.
+
+    Attributes:
+        path: of the array.
+        values: (N, R, D) the array.
+        rows: consecutive; more than one where the array repeats the image.
+    """
 
     path: Path
     values: np.ndarray

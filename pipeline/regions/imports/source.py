@@ -21,9 +21,13 @@ Rows = npt.NDArray[np.int64]
 class RegionSource(Protocol):
     """Files of regions whose ids have been matched with a corpus; values are read when asked for.
 
-    order: the corpus's N rows in the order of the files; width: D; most: largest number of regions
-    of an image; most_name: the id of an image with that many; has_boxes: whether there are boxes;
-    digest: SHA-256 over all that was read.
+    Attributes:
+        order: the corpus's N rows in the order of the files.
+        width: D.
+        most: largest number of regions of an image.
+        most_name: the id of an image with that many.
+        has_boxes: whether there are boxes.
+        digest: SHA-256 over all that was read.
     """
 
     order: Rows
@@ -40,9 +44,12 @@ class RegionSource(Protocol):
 
 @dataclass(frozen=True)
 class Corpus:
-    """The part of a corpus that imports need: N images, and captions where a format asks for them.
+    """The part of a corpus that imports need.
 
-    skip_others: leave out images that only the files have, instead of raising.
+    Attributes:
+        images: N rows.
+        captions: its table, where a format asks for it.
+        skip_others: leave out images that only the files have, instead of raising.
     """
 
     images: pd.DataFrame
@@ -56,7 +63,13 @@ class Corpus:
 
 
 def import_regions(source: RegionSource, writer: FeatureWriter, *, batch_size: int) -> None:
-    """Copy the missing rows of a file of regions from other tools' files, in the files' order."""
+    """Copy the missing rows of a file of regions from other tools' files, in the files' order.
+
+    Args:
+        source: the files.
+        writer: of the file of regions.
+        batch_size: images held at once.
+    """
     slots, width = writer.datasets["features"][0]
     missing = source.order[np.isin(source.order, writer.missing)]
     done = len(source.order) - len(missing)
@@ -70,8 +83,14 @@ def import_regions(source: RegionSource, writer: FeatureWriter, *, batch_size: i
 def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
     """R of an imported file: the fixed number, or when adaptive the largest number in the files.
 
-    Raises WorkbenchError when an image has more regions than the settings allow: which of them to
-    leave out, the files do not say.
+    Args:
+        source: the files.
+        boxes: regions.boxes, a number or adaptive.
+        maximum: regions.max, the largest number allowed when adaptive.
+
+    Raises:
+        WorkbenchError: an image with more regions than the settings allow: which of them to leave
+            out, the files do not say.
     """
     allowed = boxes if isinstance(boxes, int) else maximum
     if source.most > allowed:
@@ -84,7 +103,16 @@ def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
 
 
 def check_sizes(place: str, count: int, width: int) -> None:
-    """Raise WorkbenchError for a number of regions, or a width, that cannot be meant."""
+    """Refuse a number of regions, or a width, that cannot be meant.
+
+    Args:
+        place: what the message begins with.
+        count: regions of an image.
+        width: D of their features.
+
+    Raises:
+        WorkbenchError: count above MAX_REGIONS, or width not within 1 to MAX_DIM.
+    """
     if not 0 <= count <= MAX_REGIONS:
         raise WorkbenchError(f"{place}: {count:,} boxes; allowed are at most {MAX_REGIONS:,}")
     if not 1 <= width <= MAX_DIM:
@@ -99,7 +127,16 @@ def check_features(place: str, features: np.ndarray) -> None:
 
 
 def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
-    """Raise WorkbenchError unless boxes (K, 4) are finite, ordered and inside the image."""
+    """Refuse boxes that are not finite, ordered and inside the image.
+
+    Args:
+        place: what the message begins with.
+        boxes: (K, 4) x1, y1, x2, y2 in pixels.
+        size: width, height of the image in pixels.
+
+    Raises:
+        WorkbenchError: the first such box; beyond the border by OUTSIDE pixels is inside.
+    """
     with np.errstate(invalid="ignore"):
         ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)
         inside = (boxes >= -OUTSIDE).all(axis=1) & (boxes[:, 2:] <= np.add(size, OUTSIDE)).all(1)

@@ -30,7 +30,18 @@ NUMBER = re.compile(rb"\d{1,9}")
 
 @dataclass(frozen=True)
 class Line:
-    """Where a line is and what its short fields say; width: D of its features."""
+    """Where a line is and what its short fields say.
+
+    Attributes:
+        path: of the file.
+        number: of the line, from 1.
+        offset: bytes from the start of the file.
+        length: bytes, the line's end included.
+        name: image_id.
+        size: width, height of the image in pixels.
+        count: boxes.
+        width: D of the features.
+    """
 
     path: Path
     number: int
