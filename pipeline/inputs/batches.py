@@ -26,9 +26,11 @@ CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 class Batch:
     """B pairs of an image and a caption that describes it.
 
-    images: (B, D) features, or pipeline.inputs.regions.Regions; captions: (B, T) word ids, padded
-    at the end; lengths: (B,) words per caption, always on the CPU; groups: (B,) integers,
-    equal where pairs are not each other's negatives.
+    Attributes:
+        images: (B, D) features, or pipeline.inputs.regions.Regions.
+        captions: (B, T) word ids, padded at the end.
+        lengths: (B,) words per caption, always on the CPU.
+        groups: (B,) integers, equal where pairs are not each other's negatives.
     """
 
     images: Any
@@ -50,9 +52,14 @@ class Batch:
 class Split:
     """The images and captions of one split, in the corpus's order.
 
-    image_ids, image_groups: N; caption_ids: M; described: (M,) row of the image that a caption
-    describes; images: rows (B,) to their input tensor; captions: rows (B,) to what the model's
-    `embed_captions` takes, (word ids, lengths) or (vectors,); the first goes to the device.
+    Attributes:
+        image_ids: N.
+        image_groups: N, equal where images show the same person or are the same.
+        caption_ids: M.
+        described: (M,) row of the image that a caption describes.
+        images: rows (B,) to their input tensor.
+        captions: rows (B,) to what the model's `embed_captions` takes, (word ids, lengths) or
+            (vectors,); the first goes to the device.
     """
 
     image_ids: list[str]
@@ -66,9 +73,15 @@ class Split:
 class PairBatches:
     """Training batches: every epoch holds every (image, caption) pair of a split once.
 
-    split: where the pairs come from; size: pairs per batch; seed: with the epoch's number it alone
-    decides the order. A last batch of a single pair, which has no negatives, is left out.
-    Raises WorkbenchError when the split has fewer than two pairs.
+    A last batch of a single pair, which has no negatives, is left out.
+
+    Args:
+        split: where the pairs come from.
+        size: pairs per batch.
+        seed: with the epoch's number it alone decides the order.
+
+    Raises:
+        WorkbenchError: the split has fewer than two pairs.
     """
 
     def __init__(self, split: Split, size: int, seed: int) -> None:
@@ -101,9 +114,15 @@ def read_split(
 ) -> Split:
     """Put the images and captions of one split together.
 
-    name: of the split; images, captions: tables of the corpus; image_source: from N image ids to
-    their source; caption_source: from M rows of the captions table to theirs.
-    Raises WorkbenchError for captions of images that are not in the split.
+    Args:
+        name: of the split.
+        images: table of the corpus.
+        captions: table of the corpus.
+        image_source: from N image ids to their source.
+        caption_source: from M rows of the captions table to their source.
+
+    Raises:
+        WorkbenchError: captions of images that are not in the split.
     """
     pictures, texts = in_split(load_images(images), name), in_split(load_captions(captions), name)
     described = pd.Index(pictures["image_id"]).get_indexer(pd.Index(texts["image_id"]))

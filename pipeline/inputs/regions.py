@@ -24,9 +24,11 @@ ROWS = {"features": 3, "boxes": 3, "sizes": 2, "counts": 1}  # dataset -> dimens
 class Regions:
     """Regions of B images, padded at the end.
 
-    features: (B, R, D) float32, zero beyond the counts; positions: (B, R, 4) float32 width, height,
-    centre x, centre y as shares of the image, zero beyond the counts and where there are no boxes;
-    counts: (B,) int64 regions per image, always on the CPU.
+    Attributes:
+        features: (B, R, D) float32, zero beyond the counts.
+        positions: (B, R, 4) float32 width, height, centre x, centre y as shares of the image, zero
+            beyond the counts and where there are no boxes.
+        counts: (B,) int64 regions per image, always on the CPU.
     """
 
     features: Tensor

@@ -115,7 +115,13 @@ def open_inputs(inputs: Inputs) -> tuple[FeatureFile, FeatureFile]:
 
 
 def splits(inputs: Inputs, features: FeatureFile, sentences: FeatureFile) -> Callable[[str], Split]:
-    """A function from a split's name to its images and captions, both as vectors."""
+    """A function from a split's name to its images and captions, both as vectors.
+
+    Args:
+        inputs: whose tables of the corpus are read.
+        features: of the images, (N, D).
+        sentences: of the captions, (M, S).
+    """
     sources = partial(FeatureRows, features), partial(SentenceRows, sentences)
     return lambda name: read_split(name, inputs.images, inputs.captions, *sources)
 
