@@ -50,8 +50,15 @@ class Index:
 
 @dataclass(frozen=True)
 class Hit:
-    """One result. name: id of the image or caption; text: the caption, or the image's first one;
-    path: of the image, or of the one that the caption describes."""
+    """One result.
+
+    Attributes:
+        rank: 1 for the best.
+        score: similarity with the query.
+        name: id of the image or caption.
+        text: the caption, or the image's first one.
+        path: of the image, or of the one that the caption describes.
+    """
 
     rank: int
     score: float
@@ -63,9 +70,15 @@ class Hit:
 def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Index:
     """The ids and embeddings of a split from a score file, digests verified.
 
-    kind: image or caption; checkpoint_sha256: of the weights that queries are embedded with.
-    Raises WorkbenchError for splits there are not, for a model without embeddings, for scores
-    of other weights, and for a damaged file.
+    Args:
+        path: of the score file.
+        split: its name.
+        kind: image or caption.
+        checkpoint_sha256: of the weights that queries are embedded with.
+
+    Raises:
+        WorkbenchError: splits there are not, a model without embeddings, scores of other weights, a
+            damaged file.
     """
     file = GroupFile(path)
     if split not in file.layouts:
@@ -104,7 +117,13 @@ def words_of(text: str) -> list[str]:
 def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list[str]:
     """The words of a query that the model does not know, each once.
 
-    words: T; known: (T,). Raises WorkbenchError when it knows none of them.
+    Args:
+        words: T.
+        known: (T,) whether the model knows the word.
+        model: its name, for the message.
+
+    Raises:
+        WorkbenchError: it knows none of them.
     """
     unknown = list(
         dict.fromkeys(w for w, is_known in zip(words, known, strict=True) if not is_known)
@@ -125,10 +144,18 @@ def find_hits(
     captions: pd.DataFrame,
     kind: str,
 ) -> list[Hit]:
-    """The best of an index with their texts and files, at most `top`.
+    """The best of an index with their texts and files.
 
-    scores: (N,); images, captions: tables of the corpus; kind: of what the index holds.
-    Raises WorkbenchError naming ids that the corpus does not have.
+    Args:
+        index: of N images or captions.
+        scores: (N,), larger is better.
+        top: number of hits at most.
+        images: table of the corpus.
+        captions: table of the corpus.
+        kind: of what the index holds, image or caption.
+
+    Raises:
+        WorkbenchError: ids that the corpus does not have.
     """
     rows = best(scores, top)
     names = [index.ids[row] for row in rows]
