@@ -44,9 +44,17 @@ def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
 
 
 def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids: list[str]) -> str:
-    """correlations.json, .tsv, .png: matrices of the same N images, by label.
+    """Write correlations.json, .tsv and .png.
 
     The table has a row per pair of different images and a column per label.
+
+    Args:
+        folder: that gets the files.
+        found: matrices of the same N images, by label.
+        image_ids: N.
+
+    Returns:
+        A line for the screen.
     """
     write_json(folder / "correlations.json", {k: one.summary() for k, one in found.items()})
     first, second = np.triu_indices(len(image_ids), 1)
@@ -60,10 +68,15 @@ def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids
 
 
 def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> str:
-    """words.tsv, .png by word; word_drops.tsv, examples.png by caption.
+    """Write words.tsv and .png by word, word_drops.tsv and examples.png by caption.
 
-    drops: of discriminative.word_drops; captions: those it was given, of which examples are shown
-    from all over the table.
+    Args:
+        folder: that gets the files.
+        drops: of discriminative.word_drops.
+        captions: those it was given, of which examples are shown from all over the table.
+
+    Returns:
+        A line for the screen.
     """
     words = by_word(drops)
     write_table(folder / "words.tsv", words)
@@ -78,7 +91,16 @@ def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> st
 
 
 def write_curve(folder: Path, path: Path, name: str) -> str:
-    """curve.tsv, .png: loss and validation rsum of a model with the phases of its training."""
+    """Write curve.tsv and .png: loss and validation rsum of a model, with its phases.
+
+    Args:
+        folder: that gets the files.
+        path: of the curve that its training wrote.
+        name: of the model.
+
+    Returns:
+        A line for the screen.
+    """
     curve, stretches = read_phases(path)
     phases = [s.name for e in curve.epochs for s in stretches if s.first <= e <= s.last]
     columns = {"epoch": curve.epochs, "phase": phases, "loss": curve.loss, "val_rsum": curve.rsum}

@@ -55,6 +55,15 @@ def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
 
 
 def sample_rows(total: int, count: int, seed: int) -> np.ndarray:
-    """`count` different rows of `total`, drawn from the seed, in their order; all if fewer."""
+    """Different rows, drawn from the seed, in their order.
+
+    Args:
+        total: rows there are.
+        count: rows wanted; all there are if fewer.
+        seed: of the draw.
+
+    Returns:
+        (<= count,) int64, ascending.
+    """
     drawn = np.random.default_rng([seed, 0xC0441]).permutation(total)[:count]
     return np.sort(drawn)

@@ -35,9 +35,12 @@ class CaptionEmbedder:
 def vocabulary_embedder(
     embed_captions: Callable[..., torch.Tensor], vocabulary: Vocabulary, device: torch.device
 ) -> CaptionEmbedder:
-    """An embedder from word ids, for models whose `embed_captions` takes tokens (C, T), lengths.
+    """An embedder from word ids; words out of the vocabulary are read as in training.
 
-    The model must be in evaluation mode. Words out of the vocabulary are read as in training.
+    Args:
+        embed_captions: of a model in evaluation mode, tokens (C, T) and lengths (C,) to (C, K).
+        vocabulary: the model's.
+        device: where the model is.
     """
 
     def embed(captions: Sequence[Sequence[str]]) -> np.ndarray:
@@ -54,12 +57,21 @@ def word_drops(
 ) -> pd.DataFrame:
     """Leave every known word out of every caption, one at a time.
 
-    captions: M rows of the captions table; images: (M, K) unit vectors of the images they describe.
     Captions with fewer than two known words are left out: nothing would be left of them.
-    Returns a row per word: caption_id, image_id, position (from 0, among all words), word, score
-    (cosine of the whole caption with its image), drop (score minus that without the word), place
-    (1 for the largest drop of its caption; equal drops in the order of the words).
-    Raises WorkbenchError when no caption is left.
+
+    Args:
+        embedder: of the model.
+        captions: M rows of the captions table.
+        images: (M, K) unit vectors of the images they describe.
+        block: captions looked at in one go.
+
+    Returns:
+        A row per word: caption_id, image_id, position (from 0, among all words), word, score
+        (cosine of the whole caption with its image), drop (score minus that without the word),
+        place (1 for the largest drop of its caption; equal drops in the order of the words).
+
+    Raises:
+        WorkbenchError: no caption is left.
     """
     parts = []
     with Progress("leaving words out", len(captions), "captions") as progress:

@@ -40,7 +40,13 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
-    """A figure of that size in inches, written to `path` atomically when the context closes."""
+    """A figure that is written atomically when the context closes.
+
+    Args:
+        path: of the file, .png.
+        width: inches.
+        height: inches.
+    """
     with matplotlib.rc_context(rc={**matplotlib.rcParamsDefault, **_STYLE, "backend": "agg"}):
         drawn = Figure(figsize=(width, height))
         yield drawn
@@ -49,7 +55,14 @@ def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
 
 
 def panels(drawn: Figure, count: int, columns: int = 3, **shared: Any) -> Sequence[Axes]:
-    """`count` axes in rows of at most `columns`; what is left of the last row stays empty."""
+    """Axes in rows; what is left of the last row stays empty.
+
+    Args:
+        drawn: the figure.
+        count: number of axes.
+        columns: axes in a row at most.
+        **shared: options of matplotlib's subplots, such as sharex.
+    """
     grid = drawn.subplots(rows_of(count, columns), min(count, columns), squeeze=False, **shared)
     for axes in grid.ravel()[count:]:
         axes.set_visible(False)

@@ -54,9 +54,15 @@ def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
 
 
 def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> None:
-    """Mean drops of the words that were left out at least `least` times: largest and smallest.
+    """Mean drops of the words that were left out often: largest and smallest.
 
-    words: of discriminative.by_word. Bars are means, thin lines one standard deviation.
+    Bars are means, thin lines one standard deviation.
+
+    Args:
+        path: of the file, .png.
+        words: of discriminative.by_word.
+        least: times a word must have been left out to be shown.
+        most: words of a side.
     """
     often = words[words["times"] >= least]
     upper, lower = often.head(most), often.iloc[most:].tail(most)
@@ -76,7 +82,14 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
 
 
 def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]) -> None:
-    """Training loss and validation rsum by epoch, one above the other, phases told apart."""
+    """Training loss and validation rsum by epoch, one above the other, phases told apart.
+
+    Args:
+        path: of the file, .png.
+        name: of the model.
+        curve: loss and rsum by epoch.
+        stretches: the phases, in their order.
+    """
     with picture(path, 7.0, 5.0) as drawn:
         upper, lower = drawn.subplots(2, 1, sharex=True)
         _losses(upper, curve, stretches)

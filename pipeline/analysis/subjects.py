@@ -19,11 +19,19 @@ REMEDY = "bring both up to date with: dvc repro"
 def correlations(
     scores: Mapping[str, SplitScores], features: Path, count: int, seed: int
 ) -> tuple[dict[str, Correlation], list[str]]:
-    """Correlations of `count` images by label: first their features, then every model's embeddings.
+    """Correlations of images by label: first their features, then every model's embeddings.
 
-    scores: by label, of the same split; features: file of the images' features. The images are
-    drawn from the seed. Returns the matrices and the ids of the images, in their order.
-    Raises WorkbenchError for a model without embeddings or without one of the images.
+    Args:
+        scores: by label, of the same split.
+        features: file of the images' features.
+        count: images, drawn from the seed.
+        seed: of the draw.
+
+    Returns:
+        The matrices by label, and the ids of the images, in their order.
+
+    Raises:
+        WorkbenchError: a model without embeddings or without one of the images.
     """
     first = next(iter(scores.values()))
     rows = sample_rows(len(first.image_ids), count, seed)
@@ -39,10 +47,19 @@ def correlations(
 def described(
     scores: SplitScores, captions: pd.DataFrame, count: int, seed: int
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """`count` captions of a split, drawn from the seed, and embeddings (count, K) of their images.
+    """Captions of a split, drawn from the seed, with the embeddings of their images.
 
-    captions: the corpus's table. Raises WorkbenchError for scores without embeddings, and of
-    captions that the table does not have.
+    Args:
+        scores: of the split.
+        captions: the corpus's table.
+        count: captions wanted.
+        seed: of the draw.
+
+    Returns:
+        Rows of the captions table, and (count, K) embeddings of the images they describe.
+
+    Raises:
+        WorkbenchError: scores without embeddings, captions that the table does not have.
     """
     rows = sample_rows(len(scores.caption_ids), count, seed)
     table = captions.iloc[
