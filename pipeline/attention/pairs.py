@@ -27,9 +27,16 @@ FAILURES = 1  # captions that rank a wrong image first
 class PairAttention:
     """An image with R regions and a caption of T words.
 
-    words: T, those that the model does not know in brackets; weights: (T, R), word_weights: (T,)
-    or None, order: (R,) or None, score: as in models.attention.view.AttentionView; boxes: (R, 4)
-    x1, y1, x2, y2 in pixels of an image of `size`, width and height.
+    Attributes:
+        image_id: of the image.
+        caption_id: of the caption.
+        words: T, those that the model does not know in brackets.
+        score: similarity of the two.
+        weights: (T, R) of the words' regions, as in models.attention.view.AttentionView.
+        boxes: (R, 4) x1, y1, x2, y2 in pixels of an image of `size`.
+        size: width, height.
+        word_weights: (T,) shares of the words in the score, None where all have the same.
+        order: (R,) the regions in the order they were read, None where none is before another.
     """
 
     image_id: str
@@ -45,7 +52,14 @@ class PairAttention:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A pair worth a picture. place: of the image in the caption's ranking of all, 1 is first."""
+    """A pair worth a picture.
+
+    Attributes:
+        image_id: of the image.
+        caption_id: of the caption.
+        place: of the image in the caption's ranking of all, 1 is first.
+        is_true: whether the two are of one group.
+    """
 
     image_id: str
     caption_id: str
@@ -98,7 +112,13 @@ def record_attention(
 ) -> None:
     """Write the pairs that `choose_pairs` chooses; none where there is nothing to read them with.
 
-    read: from an image's and a caption's id to the pair (attention_reader.AttentionReader).
+    Args:
+        path: of the file, .h5.
+        read: from an image's and a caption's id to the pair (pipeline.attention.reader); None for a
+            model without attention to show.
+        scores: of the split the pairs are from.
+        seed: of the choice.
+        attributes: what the pairs are from.
     """
     chosen = choose_pairs(scores, seed) if read else []
     pairs = [
@@ -110,7 +130,13 @@ def record_attention(
 
 
 def write_attention(path: Path | str, pairs: Sequence[RankedPair], attributes: Attributes) -> None:
-    """Write pairs atomically; equal content gives equal bytes. attributes: what they are from."""
+    """Write pairs atomically; equal content gives equal bytes.
+
+    Args:
+        path: of the file, .h5.
+        pairs: in the order they are to be shown.
+        attributes: what they are from.
+    """
     write_groups(path, {f"{n:03d}": _datasets(pair) for n, pair in enumerate(pairs)}, attributes)
 
 

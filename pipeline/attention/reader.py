@@ -25,7 +25,11 @@ View = Callable[..., Any]
 class AttentionReader:
     """Looks at any image and any caption of a split through a model.
 
-    view: the model; split: its images are regions with boxes; words: of its M captions, as shown.
+    Args:
+        view: the model.
+        split: its images are regions with boxes.
+        words: of its M captions, as shown.
+        device: where the model is.
     """
 
     def __init__(
@@ -65,7 +69,13 @@ class AttentionReader:
 
 
 def split_words(captions: Path, split: str, vocabulary: Vocabulary) -> list[list[str]]:
-    """The words of a split's captions as they are shown; captions: table of the corpus."""
+    """The words of a split's captions as they are shown.
+
+    Args:
+        captions: table of the corpus.
+        split: its name.
+        vocabulary: which words the model knows.
+    """
     tokens = in_split(load_captions(captions), split)["tokens"]
     return [shown_words(words, vocabulary) for words in tokens]
 
