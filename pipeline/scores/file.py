@@ -24,10 +24,14 @@ EMBEDDINGS = ("image_embeddings", "caption_embeddings")
 class SplitScores:
     """Scores of one split, N images and M captions in corpus order.
 
-    scores: (N, M) float32, larger is better; image_ids: (N,); caption_ids: (M,);
-    caption_image_ids: (M,) the image each caption describes; image_groups: (N,) the image's own id
-    or the person it shows; image_embeddings: (N, K) and caption_embeddings: (M, K) float32, of
-    models that have them.
+    Attributes:
+        scores: (N, M) float32, larger is better.
+        image_ids: (N,).
+        caption_ids: (M,).
+        caption_image_ids: (M,) the image each caption describes.
+        image_groups: (N,) the image's own id or the person it shows.
+        image_embeddings: (N, K) float32, of models that have them.
+        caption_embeddings: (M, K) float32, of models that have them.
     """
 
     scores: np.ndarray
@@ -48,10 +52,16 @@ class SplitScores:
 def write_scores(
     path: Path | str, splits: Mapping[str, SplitScores], attributes: Attributes
 ) -> None:
-    """Write data/scores/<model>.h5 atomically: one group per split, equal content in equal bytes.
+    """Write a model's scores atomically: one group per split, equal content in equal bytes.
 
-    attributes: what the scores were made from. Raises WorkbenchError naming the split for shapes
-    that do not fit together, ids that repeat, captions of unknown images, NaN and infinity.
+    Args:
+        path: of the file, data/scores/<model>.h5.
+        splits: by name.
+        attributes: what the scores were made from.
+
+    Raises:
+        WorkbenchError: naming the split, for shapes that do not fit together, ids that repeat,
+            captions of unknown images, NaN and infinity.
     """
     groups = {}
     for name, split in sorted(splits.items()):

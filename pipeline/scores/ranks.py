@@ -35,11 +35,17 @@ def retrieval_ranks(
 ) -> Ranks:
     """Rank both directions of a score matrix.
 
-    scores: (N images, M captions) floats, larger is better; image_groups: (N,), caption_groups:
-    (M,), integers or strings: an image and a caption belong together when their groups are equal.
     rank = 1 + number of items that are not true and score at least as high as the best true item.
-    block: number of scores looked at at once, which bounds the memory beside `scores`.
-    Raises WorkbenchError for empty or ill-shaped input, NaN or infinity, a query without true item.
+    An image and a caption belong together when their groups are equal.
+
+    Args:
+        scores: (N images, M captions) floats, larger is better.
+        image_groups: (N,) integers or strings.
+        caption_groups: (M,) integers or strings.
+        block: number of scores looked at at once, which bounds the memory beside `scores`.
+
+    Raises:
+        WorkbenchError: empty or ill-shaped input, NaN or infinity, a query without true item.
     """
     images, captions = group_codes(image_groups, caption_groups)
     if scores.shape != (len(images), len(captions)) or scores.dtype not in FLOATS:
@@ -67,6 +73,11 @@ class RankCounter:
 
     Comparisons are written as float32 ones and summed: torch sums floats some twenty times faster
     than booleans, and sums of up to 2^24 ones are exact.
+
+    Args:
+        images: N.
+        captions: M.
+        dtype: of the scores.
     """
 
     def __init__(self, images: int, captions: int, dtype: np.dtype) -> None:
@@ -77,13 +88,28 @@ class RankCounter:
         self.buffer = torch.empty(0)
 
     def learn_best(self, image: np.ndarray, caption: np.ndarray, true: np.ndarray) -> None:
-        """Take in the scores `true` (P,) of true pairs, given as image and caption numbers."""
+        """Take in the scores of true pairs.
+
+        Args:
+            image: (P,) numbers of the pairs' images.
+            caption: (P,) numbers of the pairs' captions.
+            true: (P,) their scores.
+        """
         with np.errstate(invalid="ignore"):  # NaN is reported with its place when its tile is added
             np.maximum.at(self.best_i, image, true)
             np.maximum.at(self.best_t, caption, true)
 
     def add(self, scores: np.ndarray, rows: slice, columns: slice) -> None:
-        """Count the items of a tile that reach the best true score, true ones included."""
+        """Count the items of a tile that reach the best true score, true ones included.
+
+        Args:
+            scores: (n, m) of the tile.
+            rows: numbers of its images.
+            columns: numbers of its captions.
+
+        Raises:
+            WorkbenchError: NaN or infinity, naming the first.
+        """
         check_finite(scores, rows.start, columns.start)
         tile = _tensor(scores)
         if self.buffer.numel() < tile.numel():
@@ -96,7 +122,13 @@ class RankCounter:
         self.reach_t[columns] += reached.numpy().astype(np.int64)
 
     def drop_true(self, image: np.ndarray, caption: np.ndarray, true: np.ndarray) -> None:
-        """Take true pairs out of the counts; `true` as given to `learn_best`."""
+        """Take true pairs out of the counts.
+
+        Args:
+            image: (P,) as given to `learn_best`.
+            caption: (P,) likewise.
+            true: (P,) likewise.
+        """
         np.subtract.at(self.reach_i, image, true >= self.best_i[image])
         np.subtract.at(self.reach_t, caption, true >= self.best_t[caption])
 
@@ -110,9 +142,15 @@ def _slices(size: int, step: int) -> list[slice]:
 
 
 def check_finite(scores: np.ndarray, top: int, left: int) -> None:
-    """Raise WorkbenchError naming the first score that is NaN or infinite.
+    """Refuse scores that are NaN or infinite.
 
-    scores: (n, m) of the images from number `top` and the captions from number `left` on.
+    Args:
+        scores: (n, m) of consecutive images and captions.
+        top: number of the first image.
+        left: number of the first caption.
+
+    Raises:
+        WorkbenchError: naming the first such score.
     """
     tile = _tensor(scores)
     # A sum is ten times faster than isfinite; it overflows only for scores near the type's limit.
