@@ -31,11 +31,18 @@ class _Steps(NamedTuple):
 def bidirectional_mean(
     gru: nn.GRU, rows: torch.Tensor, numbers: torch.Tensor, lengths: torch.Tensor
 ) -> torch.Tensor:
-    """Mean of both directions' states at every position, (P, L, K), at least float32.
+    """Mean of both directions' states at every position.
 
-    gru: one layer, bidirectional, with biases; its parameters are used, not its forward;
-    rows: (N, D), what can be read; numbers: (P, L) the row at each position, not read beyond
-    the lengths (P,). Zeros beyond the lengths. Gradients of first order only.
+    Gradients of first order only.
+
+    Args:
+        gru: one layer, bidirectional, with biases; its parameters are used, not its forward.
+        rows: (N, D), what can be read.
+        numbers: (P, L) the row at each position, not read beyond the lengths.
+        lengths: (P,) positions that exist.
+
+    Returns:
+        (P, L, K), at least float32, zeros beyond the lengths.
     """
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     both = [(getattr(gru, f"{n}_l0"), getattr(gru, f"{n}_l0_reverse")) for n in names]

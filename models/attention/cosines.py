@@ -35,11 +35,18 @@ def attended_cosines(
 ) -> torch.Tensor:
     """Cosine of each query vector with its attended context vector, for all pairs of two sets.
 
-    Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). queries: (A, Q, K) and contexts:
-    (B, C, K), unit vectors or zeros, padded at the end; query_lengths: (A,), context_lengths: (B,)
-    integers, best on the CPU; temperature: the factor lambda inside the softmax over the contexts.
-    Returns (A, B, Q), at least float32, 0 at padded queries and where a side is zero. Padding never
-    enters. Memory: A B Q C floats, as many again for gradients; gradients of first order only.
+    Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). Padding never enters. Memory:
+    A B Q C floats, as many again for gradients; gradients of first order only.
+
+    Args:
+        queries: (A, Q, K) unit vectors or zeros, padded at the end.
+        contexts: (B, C, K) unit vectors or zeros, padded at the end.
+        query_lengths: (A,) integers, best on the CPU.
+        context_lengths: (B,) integers, best on the CPU.
+        temperature: the factor lambda inside the softmax over the contexts.
+
+    Returns:
+        (A, B, Q), at least float32, 0 at padded queries and where a side is zero.
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries = without_padding(queries, query_lengths)
@@ -50,10 +57,15 @@ def attended_cosines(
 
 
 def gram_cosines(products: torch.Tensor, gram: torch.Tensor, temperature: float) -> torch.Tensor:
-    """The cosines of `attended_cosines` from inner products: (B, Q, A).
+    """The cosines of `attended_cosines` from inner products, which are 0 where a vector is padding.
 
-    products: (B, C, Q, A) of C contexts and A sets of Q queries each; gram: (B, C, C) of the
-    contexts. Both are zero where a vector is padding.
+    Args:
+        products: (B, C, Q, A) of C contexts and A sets of Q queries each.
+        gram: (B, C, C) of the contexts.
+        temperature: the factor lambda inside the softmax over the contexts.
+
+    Returns:
+        (B, Q, A).
     """
     return _GramCosines.apply(products, gram, temperature)
 
@@ -65,9 +77,17 @@ def attention_weights(
     context_lengths: torch.Tensor,
     temperature: float,
 ) -> torch.Tensor:
-    """The softmax weights of `attended_cosines` (same arguments), for pictures: (A, B, Q, C).
+    """The softmax weights of `attended_cosines`, for pictures; no gradients.
 
-    They sum to 1 over the contexts of each query; zero at padding. No gradients.
+    Args:
+        queries: (A, Q, K) unit vectors or zeros, padded at the end.
+        contexts: (B, C, K) unit vectors or zeros, padded at the end.
+        query_lengths: (A,) integers, best on the CPU.
+        context_lengths: (B,) integers, best on the CPU.
+        temperature: the factor lambda inside the softmax over the contexts.
+
+    Returns:
+        (A, B, Q, C), sums of 1 over the contexts of each query, zero at padding.
     """
     with torch.no_grad(), torch.autocast(queries.device.type, enabled=False):
         queries = without_padding(queries, query_lengths)

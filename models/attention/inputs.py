@@ -23,7 +23,16 @@ def open_inputs(inputs: Inputs) -> tuple[Vocabulary, FeatureFile]:
 
 
 def sizes(own: Any, vocabulary: Vocabulary, regions: FeatureFile) -> dict[str, int]:
-    """What decides the shapes of the weights; own: the model's section of params.yaml."""
+    """What decides the shapes of the weights.
+
+    Args:
+        own: the model's section of params.yaml.
+        vocabulary: V words.
+        regions: a file of them, (N, R, D).
+
+    Returns:
+        Arguments of the network by name.
+    """
     found = {"image_dim": regions.shape()[2], "vocabulary_size": len(vocabulary)}
     return found | {"word_dim": own.word_dim, "dim": own.dim}
 
@@ -31,8 +40,15 @@ def sizes(own: Any, vocabulary: Vocabulary, regions: FeatureFile) -> dict[str, i
 def prepare_weights(model: Any, own: Any, name: str, inputs: Inputs, train: Split) -> None:
     """What first weights take from the data: word vectors, and the moments of the regions.
 
-    own: the section `name` of params.yaml. Raises WorkbenchError when it asks for positions that
-    the regions do not have.
+    Args:
+        model: the network, changed in place.
+        own: the section `name` of params.yaml.
+        name: of the model.
+        inputs: whose folder of the vocabulary has the word vectors.
+        train: the split whose regions are measured.
+
+    Raises:
+        WorkbenchError: the section asks for positions that the regions do not have.
     """
     assert isinstance(train.images, RegionRows)
     if own.position_gate:
@@ -44,7 +60,13 @@ def prepare_weights(model: Any, own: Any, name: str, inputs: Inputs, train: Spli
 
 
 def splits(inputs: Inputs, vocabulary: Vocabulary, regions: FeatureFile) -> Callable[[str], Split]:
-    """A function from a split's name to its images and captions, as regions and word ids."""
+    """A function from a split's name to its images and captions, as regions and word ids.
+
+    Args:
+        inputs: whose tables of the corpus are read.
+        vocabulary: from words to ids.
+        regions: a file of them.
+    """
     sources = partial(RegionRows, regions), partial(encode_captions, vocabulary)
     return lambda name: read_split(name, inputs.images, inputs.captions, *sources)
 

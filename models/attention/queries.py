@@ -17,7 +17,16 @@ from pipeline.storage.checkpoint import Checkpoint
 
 
 class RegionQueries(ABC):
-    """A models.base.queries.QueryModel; `network`: class of the model."""
+    """A models.base.queries.QueryModel; `network`: class of the model.
+
+    Args:
+        files: by what they are: `text`, `features` and `captions` are read.
+        checkpoint: of the model.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: files that are not those of the training.
+    """
 
     network: Any
 

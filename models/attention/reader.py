@@ -24,9 +24,16 @@ def open_reader(
 ) -> AttentionReader:
     """A function from ids of a split's image and caption to what the model attended to.
 
-    network: class of the model; view: from the network and a pair to its attention.
-    Raises WorkbenchError for regions without boxes, and for inputs that are not those of the
-    training.
+    Args:
+        checkpoint: of the model.
+        inputs: the vocabulary, regions and tables.
+        device: where the model runs.
+        split: its name.
+        network: class of the model.
+        view: from the network and a pair to its attention.
+
+    Raises:
+        WorkbenchError: regions without boxes, inputs that are not those of the training.
     """
     vocabulary, regions = Vocabulary.load(inputs.text), open_rows(inputs.features)
     checkpoint.require(identity(vocabulary, regions))

@@ -14,7 +14,11 @@ class RegionEncoder(nn.Module):
     """One linear layer per region, with DP-RNN's position gate if wanted (Chen and Luo 2020).
 
     The gate is sigmoid(FC(width, height, centre x, centre y)), multiplied with the features.
-    image_dim: D of the region features; dim: K.
+
+    Args:
+        image_dim: D of the region features.
+        dim: K of the vectors.
+        gate: whether there is a position gate.
     """
 
     def __init__(self, image_dim: int, dim: int, gate: bool) -> None:

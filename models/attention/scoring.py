@@ -57,11 +57,18 @@ class EmbeddedRegions:
 def score_pairs(model: PairModel, split: Split, device: torch.device) -> SplitScores:
     """Score every image of a split against every caption by `model.score`.
 
-    The split's images are pipeline.inputs.regions.Regions. The model is used in evaluation mode and
-    left in the mode it was in. image_embeddings and caption_embeddings of the result are mean
-    vectors, with which search makes its shortlist. Beside the result, (N, M) float32, and the
-    embedded regions, (N, R, K) float32, memory holds one block of captions and a few tensors of
-    at most BLOCK_VALUES values (or of one image with CAPTION_BLOCK captions).
+    The model is used in evaluation mode and left in the mode it was in. Beside the result, (N, M)
+    float32, and the embedded regions, (N, R, K) float32, memory holds one block of captions and a
+    few tensors of at most BLOCK_VALUES values (or of one image with CAPTION_BLOCK captions).
+
+    Args:
+        model: on the device.
+        split: its images are pipeline.inputs.regions.Regions.
+        device: where the model is.
+
+    Returns:
+        The scores; image_embeddings and caption_embeddings are mean vectors, with which search
+        makes its shortlist.
     """
     mode = model.training
     model.train(False)
@@ -81,7 +88,16 @@ def score_pairs(model: PairModel, split: Split, device: torch.device) -> SplitSc
 
 
 def embedded_regions(model: PairModel, split: Split, device: torch.device) -> EmbeddedRegions:
-    """Embed the regions of all images of a split, batch by batch."""
+    """Embed the regions of all images of a split, batch by batch.
+
+    Args:
+        model: on the device.
+        split: N images.
+        device: where the model is.
+
+    Returns:
+        Vectors (N, R, K), padded at the end, and counts (N,).
+    """
     vectors, counts = [], []
     for rows in in_batches(len(split.image_ids), EMBED_IMAGES):
         regions = split.images(rows).to(device)

@@ -8,11 +8,13 @@ import torch
 class AttentionView(NamedTuple):
     """Of an image with R regions and a caption of T words, without padding, on any device.
 
-    score: similarity of the two; weights: (T, R) of the words' regions, which sum to 1 over the
-    regions where words attend to regions, over the words where regions attend to words;
-    word_weights: (T,) shares of the words in the similarity, None where all have the same;
-    order: (R,) the regions from the first to the last that was read, None where none is before
-    another.
+    Attributes:
+        score: similarity of the two.
+        weights: (T, R) of the words' regions, which sum to 1 over the regions where words attend to
+            regions, over the words where regions attend to words.
+        word_weights: (T,) shares of the words in the similarity, None where all have the same.
+        order: (R,) the regions from the first to the last that was read, None where none is before
+            another.
     """
 
     score: float
@@ -58,8 +60,16 @@ def scan_view(
     tokens: torch.Tensor,
     lengths: torch.Tensor,
 ) -> AttentionView:
-    """The view of one image, (1, R, D) at (1, R, 4) with its count (1,) on the CPU, and of one
-    caption, word ids (1, T) with their length (1,)."""
+    """The view of one image and one caption.
+
+    Args:
+        model: on the device of the features, positions and tokens.
+        features: (1, R, D).
+        positions: (1, R, 4) width, height, centre x, centre y as shares of the image.
+        counts: (1,) regions, on the CPU.
+        tokens: (1, T) word ids.
+        lengths: (1,) words, on the CPU.
+    """
     regions = model.embed_images(features, positions, counts)
     pair = regions, counts, model.embed_captions(tokens, lengths), lengths
     weights = model.attention(*pair)[0, 0, : int(lengths[0]), : int(counts[0])]

@@ -10,6 +10,11 @@ class BiGRUEncoder(_WordGRU):
     """Word embedding, one-layer GRU in both directions, their mean at every word.
 
     Chen and Luo 2020, eq. 1-3; Lee et al. 2018.
+
+    Args:
+        vocabulary_size: V.
+        word_dim: width of a word embedding.
+        hidden: width of a direction's state, and of the result.
     """
 
     def __init__(self, vocabulary_size: int, word_dim: int, hidden: int) -> None:
