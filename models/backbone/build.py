@@ -15,9 +15,15 @@ from pipeline.runtime.errors import WorkbenchError
 
 
 def build_network(settings: ImageFeaturesConfig, seed: int, detector: Path) -> ImageNetwork:
-    """The network of params.yaml; detector: the file that weights `detector` are taken from.
+    """The network of params.yaml.
 
-    Raises WorkbenchError for networks, layers and weights that cannot be used.
+    Args:
+        settings: the section image_features.
+        seed: of random weights.
+        detector: the file that weights `detector` are taken from.
+
+    Raises:
+        WorkbenchError: networks, layers and weights that cannot be used.
     """
     try:
         network = classifier(settings.model, seed)

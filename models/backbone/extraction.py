@@ -25,7 +25,13 @@ from pipeline.storage.features import FeatureWriter
 
 @dataclass(frozen=True)
 class Decoded:
-    """One batch as it leaves a worker: (B, C, 3, S, S) bytes for `rows`, or what went wrong."""
+    """One batch as it leaves a worker.
+
+    Attributes:
+        rows: (B,) numbers of its images.
+        crops: (B, C, 3, S, S) bytes, C views of each image.
+        problems: what went wrong with the images, or nothing.
+    """
 
     rows: Rows
     crops: npt.NDArray[np.uint8]
@@ -45,10 +51,20 @@ def extract(
 ) -> None:
     """Compute the missing rows of `features` (N, D), the mean over views, and write them.
 
-    images: N rows with path, width, height and sha256; forward: (batch_size, 3, S, S) float32 to
-    (batch_size, D); writer: its ids in the order of `images`; workers: decoding processes, 0 for
-    none. Neither workers nor interruptions change the result.
-    Raises WorkbenchError naming images that cannot be read, or differ from the corpus.
+    Neither workers nor interruptions change the result.
+
+    Args:
+        images: N rows with path, width, height and sha256.
+        forward: (batch_size, 3, S, S) float32 to (batch_size, D).
+        preprocessing: from a picture to its views.
+        writer: its ids in the order of `images`.
+        batch_size: images at a time.
+        workers: decoding processes, 0 for none.
+        device: where `forward` runs.
+        max_pixels: larger images are refused before decoding, None for no limit.
+
+    Raises:
+        WorkbenchError: images that cannot be read, or differ from the corpus.
     """
     check_aspect(images)
     todo = whole_batches(writer.missing, batch_size, len(images))
@@ -82,7 +98,13 @@ def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
 
 class Batches(Dataset[Decoded]):
-    """Reads and crops batch after batch; problems are collected, so that all of a batch show."""
+    """Reads and crops batch after batch; problems are collected, so that all of a batch show.
+
+    Args:
+        files: the images.
+        batches: row numbers of each batch.
+        preprocessing: from a picture to its views.
+    """
 
     def __init__(
         self, files: ImageFiles, batches: list[Rows], preprocessing: Preprocessing

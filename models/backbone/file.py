@@ -23,8 +23,15 @@ KIND = "image network"
 
 @dataclass(frozen=True)
 class ImageNetwork:
-    """A cut network. settings: what of the section image_features its features depend on, with the
-    seed of random weights; width: D."""
+    """A cut network.
+
+    Attributes:
+        settings: what of the section image_features its features depend on, with the seed of random
+            weights.
+        backbone: images to features.
+        width: D.
+        preprocessing: from a picture to its inputs.
+    """
 
     settings: dict[str, Any]
     backbone: Backbone
@@ -64,7 +71,16 @@ def cut_network(network: nn.Module, settings: ImageFeaturesConfig) -> ImageNetwo
 
 
 def check_size(network: nn.Module, size: int, key: str) -> None:
-    """Raise WorkbenchError when images of size x size pixels do not fit; key: where size is set."""
+    """Refuse a size of images that the network cannot process.
+
+    Args:
+        network: (B, 3, H, W) to anything.
+        size: side of the square images, pixels.
+        key: where the size is set, for the message.
+
+    Raises:
+        WorkbenchError: images of that size do not fit.
+    """
     try:
         with torch.inference_mode():
             network(torch.zeros(1, 3, size, size))

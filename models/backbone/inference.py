@@ -45,11 +45,18 @@ def fold_batch_norm(graph: fx.GraphModule) -> int:
 def accelerate(
     backbone: Backbone, device: torch.device, precision: str, compiled: bool, batch: int, size: int
 ) -> Forward:
-    """A fast function from float32 images (B, 3, H, W) on `device` to float32 features (B, D).
+    """A fast function from float32 images (B, 3, H, W) on a device to float32 features (B, D).
 
-    precision: fp32 or bf16 (autocast on CUDA, bfloat16 weights on the CPU); compiled: with
-    torch.compile, for exactly `batch` images of size x size. The backbone is changed in place.
-    Raises BackboneError when it cannot be compiled on this machine.
+    Args:
+        backbone: changed in place.
+        device: where the images will be.
+        precision: fp32 or bf16 (autocast on CUDA, bfloat16 weights on the CPU).
+        compiled: with torch.compile, for exactly `batch` images of size x size.
+        batch: B, read only when compiled.
+        size: pixels, read only when compiled.
+
+    Raises:
+        BackboneError: it cannot be compiled on this machine.
     """
     fold_batch_norm(backbone.graph)
     backbone.to(device).to(memory_format=torch.channels_last)

@@ -71,9 +71,12 @@ def weights_digest(network: nn.Module) -> str:
 class Backbone(nn.Module):
     """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32.
 
-    graph: gives the layers' outputs by name, vectors (B, C) or maps (B, C, H', W'); nodes: the
-    names in the order of concatenation; pool: mean, max or both over a map's positions, vectors
-    pass unchanged. D is the sum of the layers' C, maps counting twice with mean_max.
+    D is the sum of the layers' C, maps counting twice with mean_max.
+
+    Args:
+        graph: gives the layers' outputs by name, vectors (B, C) or maps (B, C, H', W').
+        nodes: the names in the order of concatenation.
+        pool: mean, max or mean_max over a map's positions; vectors pass unchanged.
     """
 
     def __init__(self, graph: fx.GraphModule, nodes: Sequence[str], pool: str) -> None:
@@ -96,12 +99,22 @@ def pooled(output: Tensor, pool: str) -> Tensor:
 
 
 def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tuple[Backbone, int]:
-    """Cut a network at some layers; returns the backbone and its D for images of size x size.
+    """Cut a network at some layers.
 
-    layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
-    activations behind the fully connected layers of VGG and AlexNet, their last max-pooling, and
-    the average-pooling of ResNet. Raises BackboneError for unknown layers, layers that give
-    neither a vector nor a (B, C, H, W) map, and sizes that the network cannot process.
+    Args:
+        network: a torchvision classifier.
+        layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
+            activations behind the fully connected layers of VGG and AlexNet, their last
+            max-pooling, and the average-pooling of ResNet.
+        pool: mean, max or mean_max over a map's positions.
+        size: side of the images, pixels.
+
+    Returns:
+        The backbone and its D for images of size x size.
+
+    Raises:
+        BackboneError: unknown layers, layers that give neither a vector nor a (B, C, H, W) map,
+            sizes that the network cannot process.
     """
     if pool not in POOLS or not layers:
         raise BackboneError(f"pool {pool!r} of layers {list(layers)}: allowed are {_join(POOLS)}")

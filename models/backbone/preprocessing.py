@@ -26,10 +26,14 @@ MAX_ASPECT = 50
 class Preprocessing:
     """How one network's inputs are made.
 
-    resize: length of the shorter side after resizing, pixels; crop: side of the square crops;
-    mean, std: per RGB channel, of values in [0, 1]; resampling: Pillow's filter;
-    views: center | flip (centre and its mirror image) | ten_crop (four corners and centre, and
-    their mirror images; Krizhevsky et al. 2012).
+    Attributes:
+        resize: length of the shorter side after resizing, pixels.
+        crop: side of the square crops, pixels.
+        mean: per RGB channel, of values in [0, 1].
+        std: per RGB channel, of values in [0, 1].
+        resampling: Pillow's filter.
+        views: center | flip (centre and its mirror image) | ten_crop (four corners and centre, and
+            their mirror images; Krizhevsky et al. 2012).
     """
 
     resize: int
@@ -94,9 +98,14 @@ def check_aspect(images: pd.DataFrame) -> None:
 def preprocessing_of(model: str, size: int | None, views: str) -> Preprocessing:
     """The preprocessing that a torchvision classifier was published with, and the views wanted.
 
-    size None: its own, such as 256 -> 224. A given size is the side of the crop. `center` and
-    `flip` then see the whole shorter side (nothing is cut off an image of exactly that size);
-    `ten_crop` keeps the model's ratio of resize to crop, as its crops need room to differ.
+    `center` and `flip` see the whole shorter side of a given size (nothing is cut off an image of
+    exactly that size); `ten_crop` keeps the model's ratio of resize to crop, as its crops need room
+    to differ.
+
+    Args:
+        model: torchvision's name.
+        size: side of the crop, pixels; None for the model's own, such as 256 -> 224.
+        views: of Preprocessing.
     """
     preset: Any = published_weights(model).transforms()
     resize, crop = preset.resize_size[0], preset.crop_size[0]

@@ -18,10 +18,20 @@ from pipeline.storage.layout import checked
 def image_features(
     image: Image.Image, network: Path, stored: FeatureFile, device: torch.device
 ) -> torch.Tensor:
-    """Features (1, D) of an RGB image, the mean over its views.
+    """Features of an RGB image, the mean over its views.
 
-    network: the file of the network behind the corpus's features, `stored`. Raises WorkbenchError
-    when it is not that, and for an image much longer than wide.
+    Args:
+        image: RGB, upright.
+        network: the file of the network behind the corpus's features.
+        stored: those features.
+        device: where the network runs.
+
+    Returns:
+        (1, D) float32, on the CPU, rounded as the corpus's were.
+
+    Raises:
+        WorkbenchError: another network than that behind the features, an image much longer than
+            wide.
     """
     if max(image.size) > MAX_ASPECT * min(image.size):
         raise WorkbenchError(f"the image is more than {MAX_ASPECT} times as long as wide")
