@@ -62,7 +62,13 @@ class _WordGRU(nn.Module):
 
 
 class GRUEncoder(_WordGRU):
-    """Word embedding, one-layer GRU, state after the last word (Sun et al. 2019, section 2.1)."""
+    """Word embedding, one-layer GRU, state after the last word (Sun et al. 2019, section 2.1).
+
+    Args:
+        vocabulary_size: V.
+        word_dim: width of a word embedding.
+        hidden: width of the state, and of the result.
+    """
 
     def __init__(self, vocabulary_size: int, word_dim: int, hidden: int) -> None:
         super().__init__(vocabulary_size, word_dim, hidden, bidirectional=False)
