@@ -19,11 +19,19 @@ POOLINGS = ("mean", "lse")
 class SCAN(nn.Module):
     """Stacked cross attention between regions and words (Lee et al. 2018).
 
-    image_dim: D of the region features; vocabulary_size: V; word_dim: width of a word embedding;
-    dim: K of the joint space; direction: t2i, words attend to regions, or i2t, regions to words;
-    pooling of the attending side's cosines: mean or lse (LogSumExp); temperature: lambda_1 of the
-    attention (published: t2i 9, i2t 4); lse: lambda_2 of the pooling (6; i2t 5 or 20), read by lse
-    alone; position_gate: DP-RNN's gate in the region encoder. Raises ValueError on other names.
+    Args:
+        image_dim: D of the region features.
+        vocabulary_size: V.
+        word_dim: width of a word embedding.
+        dim: K of the joint space.
+        direction: t2i, words attend to regions, or i2t, regions to words.
+        pooling: of the attending side's cosines, mean or lse (LogSumExp).
+        temperature: lambda_1 of the attention (published: t2i 9, i2t 4).
+        lse: lambda_2 of the pooling (6; i2t 5 or 20), read by lse alone.
+        position_gate: whether the region encoder has DP-RNN's gate.
+
+    Raises:
+        ValueError: another direction or pooling.
     """
 
     def __init__(
@@ -57,9 +65,15 @@ class SCAN(nn.Module):
     def embed_images(
         self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
     ) -> torch.Tensor:
-        """Regions (B, R, D), their positions (B, R, 4) and counts (B,) to unit vectors (B, R, K).
+        """Regions to unit vectors.
 
-        Zeros in the padding. positions: as in models.attention.regions.
+        Args:
+            features: (B, R, D).
+            positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
+            counts: (B,) regions that exist.
+
+        Returns:
+            (B, R, K), zeros in the padding.
         """
         return unit_vectors(without_padding(self.regions(features, positions), counts))
 
@@ -77,11 +91,19 @@ class SCAN(nn.Module):
         words: torch.Tensor,
         lengths: torch.Tensor,
     ) -> torch.Tensor:
-        """Similarity of every image with every caption, (N, M) float32, images in rows.
+        """Similarity of every image with every caption.
 
-        regions: (N, R, K) unit vectors with counts (N,); words: (M, T, K) with lengths (M,).
         Memory: N R M T floats, as many again for gradients; models.attention.scoring calls it in
         blocks.
+
+        Args:
+            regions: (N, R, K) unit vectors.
+            counts: (N,) regions that exist.
+            words: (M, T, K) unit vectors.
+            lengths: (M,) words that exist.
+
+        Returns:
+            (N, M) float32, images in rows.
         """
         if self.direction == "t2i":
             cosines = attended_cosines(words, regions, lengths, counts, self.temperature)
@@ -96,9 +118,17 @@ class SCAN(nn.Module):
         words: torch.Tensor,
         lengths: torch.Tensor,
     ) -> torch.Tensor:
-        """Attention weights for pictures, arguments of `score`: (N, M, T, R), words before regions.
+        """Attention weights for pictures.
 
-        t2i: each word's sum to 1 over the regions; i2t: each region's over the words.
+        Args:
+            regions: (N, R, K) unit vectors.
+            counts: (N,) regions that exist.
+            words: (M, T, K) unit vectors.
+            lengths: (M,) words that exist.
+
+        Returns:
+            (N, M, T, R), words before regions. t2i: each word's sum to 1 over the regions; i2t:
+            each region's over the words.
         """
         if self.direction == "t2i":
             weights = attention_weights(words, regions, lengths, counts, self.temperature)
@@ -114,7 +144,18 @@ class SCAN(nn.Module):
         tokens: torch.Tensor,
         lengths: torch.Tensor,
     ) -> torch.Tensor:
-        """Similarities of a batch's images and captions, (B, B) float32, images in rows."""
+        """Similarities of a batch's images and captions.
+
+        Args:
+            features: (B, R, D) of the regions.
+            positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
+            counts: (B,) regions that exist.
+            tokens: (B, T) word ids, padded at the end.
+            lengths: (B,) words that exist, on the CPU.
+
+        Returns:
+            (B, B) float32, images in rows.
+        """
         regions = self.embed_images(features, positions, counts)
         return self.score(regions, counts, self.embed_captions(tokens, lengths), lengths)
 
