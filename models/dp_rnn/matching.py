@@ -14,7 +14,16 @@ ORIENTATIONS = ("word", "object")
 
 
 def padding(lengths: torch.Tensor, width: int, device: torch.device) -> torch.Tensor:
-    """(..., width) bool, True beyond the lengths (...)."""
+    """Which places are padding.
+
+    Args:
+        lengths: (...) places that exist.
+        width: number of places.
+        device: of the result.
+
+    Returns:
+        (..., width) bool, True beyond the lengths.
+    """
     return torch.arange(width, device=device) >= lengths.to(device)[..., None]
 
 
@@ -46,9 +55,16 @@ class SelfAttention(nn.Module):
 class MultiAttention(nn.Module):
     """One similarity of images and captions: word-oriented or object-oriented (eq. 12).
 
-    orientation: word, sum_j a_j S(I, j), or object, sum_i a_i S(i, T); temperature: lambda_2 for
-    words, lambda_1 for objects; beta: of the self-attention; dim: K. All vectors are unit vectors.
-    Raises ValueError on another orientation.
+    All vectors are unit vectors.
+
+    Args:
+        dim: K.
+        orientation: word, sum_j a_j S(I, j), or object, sum_i a_i S(i, T).
+        temperature: lambda_2 for words, lambda_1 for objects.
+        beta: of the self-attention.
+
+    Raises:
+        ValueError: another orientation.
     """
 
     def __init__(self, dim: int, orientation: str, temperature: float, beta: float) -> None:
@@ -65,9 +81,16 @@ class MultiAttention(nn.Module):
         words: torch.Tensor,
         lengths: torch.Tensor,
     ) -> torch.Tensor:
-        """Similarity of every image and every caption, (N, M).
+        """Similarity of every image and every caption.
 
-        objects: (N, R, K) with counts (N,); words: (M, T, K) with lengths (M,).
+        Args:
+            objects: (N, R, K).
+            counts: (N,) objects that exist.
+            words: (M, T, K).
+            lengths: (M,) words that exist.
+
+        Returns:
+            (N, M).
         """
         if self.by_words:
             cosines = attended_cosines(words, objects, lengths, counts, self.temperature)
@@ -83,9 +106,16 @@ class MultiAttention(nn.Module):
         words: torch.Tensor,
         lengths: torch.Tensor,
     ) -> torch.Tensor:
-        """Similarity (M, S) of M captions with S images each, whose objects are made for the pair.
+        """Similarity of captions with S images each, whose objects are made for the pair.
 
-        objects: (M, S, R, K) with counts (M, S); words: (M, T, K) with lengths (M,).
+        Args:
+            objects: (M, S, R, K).
+            counts: (M, S) objects that exist.
+            words: (M, T, K).
+            lengths: (M,) words that exist.
+
+        Returns:
+            (M, S).
         """
         words = without_padding(words, lengths)
         objects = without_padding(objects.flatten(0, 1), counts.flatten()).view(objects.shape)
@@ -106,9 +136,16 @@ class MultiAttention(nn.Module):
 def pair_products(
     objects: torch.Tensor, words: torch.Tensor, counts: torch.Tensor, lengths: torch.Tensor
 ) -> torch.Tensor:
-    """Inner products (M, S, R, T) of the objects and words of pairs, 0 where either is padding.
+    """Inner products of the objects and words of pairs, 0 where either is padding.
 
-    objects: (M, S, R, K) with counts (M, S); words: (M, T, K) with lengths (M,).
+    Args:
+        objects: (M, S, R, K).
+        words: (M, T, K).
+        counts: (M, S) objects that exist.
+        lengths: (M,) words that exist.
+
+    Returns:
+        (M, S, R, T).
     """
     cosines = (objects.flatten(1, 2) @ words.transpose(1, 2)).unflatten(1, objects.shape[1:3])
     no_object = padding(counts, objects.shape[2], words.device)[..., None]
@@ -119,10 +156,18 @@ def pair_products(
 def pair_weights(
     cosines: torch.Tensor, context_lengths: torch.Tensor, temperature: float
 ) -> torch.Tensor:
-    """Attention of queries to contexts (eq. 4, 5; 7, 8), (..., Q, C), 0 at padded contexts.
+    """Attention of queries to contexts (eq. 4, 5; 7, 8).
 
-    cosines: (..., Q, C), 0 where padded; context_lengths: (...). A query's affinities are relu of
-    the cosines, divided by their L2 norm over all queries, before the softmax over the contexts.
+    A query's affinities are relu of the cosines, divided by their L2 norm over all queries, before
+    the softmax over the contexts.
+
+    Args:
+        cosines: (..., Q, C), 0 where padded.
+        context_lengths: (...) contexts that exist.
+        temperature: the factor lambda inside the softmax.
+
+    Returns:
+        (..., Q, C), 0 at padded contexts.
     """
     affinities = nn.functional.normalize(cosines.relu(), dim=-2, eps=SMALLEST_NORM)
     beyond = padding(context_lengths, cosines.shape[-1], cosines.device)[..., None, :]

@@ -21,14 +21,26 @@ Sides = list[Side]  # one per tower
 class DPRNN(nn.Module):
     """Dual-path recurrent matching of regions and words (Chen and Luo 2020).
 
-    image_dim: D of a region's features; vocabulary_size: V; word_dim: width of a word embedding;
-    dim: K; orientation: both, word or object; matching: multi_attention, or scan, which averages
-    words and objects evenly; recurrent: whether there is a recurrent visual embedding; order:
-    attended, or random (table 1); temperature_objects, temperature_words: lambda_1 of eq. 5,
-    lambda_2 of eq. 8; beta_words, beta_objects: of eq. 10, 11; candidates: d, wrong images per
-    caption that are scored with recurrence in training; position_gate: as in RegionEncoder.
     Objects and words are L2-normalised wherever they are compared, as in SCAN.
-    Raises ValueError on other names.
+
+    Args:
+        image_dim: D of a region's features.
+        vocabulary_size: V.
+        word_dim: width of a word embedding.
+        dim: K.
+        orientation: both, word or object.
+        matching: multi_attention, or scan, which averages words and objects evenly.
+        recurrent: whether there is a recurrent visual embedding.
+        order: attended, or random (table 1).
+        temperature_objects: lambda_1 of eq. 5.
+        temperature_words: lambda_2 of eq. 8.
+        beta_words: of eq. 10.
+        beta_objects: of eq. 11.
+        candidates: d, wrong images per caption that are scored with recurrence in training.
+        position_gate: as in RegionEncoder.
+
+    Raises:
+        ValueError: another orientation, matching or order.
     """
 
     def __init__(
@@ -101,7 +113,13 @@ class DPRNN(nn.Module):
     def embed_images(
         self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
     ) -> Sides:
-        """Regions (B, R, D) at positions (B, R, 4), `counts` (B,) of them real, per tower."""
+        """Regions as each tower compares them.
+
+        Args:
+            features: (B, R, D).
+            positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
+            counts: (B,) regions that exist.
+        """
         return [tower.embed_images(features, positions, counts) for tower in self._towers()]
 
     def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Sides:
@@ -126,9 +144,15 @@ class DPRNN(nn.Module):
     def score_selected(
         self, images: Sides, captions: Sides, selected: torch.Tensor
     ) -> torch.Tensor:
-        """Similarity (M, S) with recurrence of M captions and the images `selected` (M, S).
+        """Similarity with recurrence of captions and a selection of images, the mean of the towers.
 
-        The mean of the towers, in [-1, 1].
+        Args:
+            images: N, per tower.
+            captions: M, per tower.
+            selected: (M, S) numbers of the images to compare each caption with.
+
+        Returns:
+            (M, S) in [-1, 1].
         """
         each = zip(self._towers(), images, captions, strict=True)
         scores = [tower.score_selected(own, other, selected) for tower, own, other in each]
@@ -143,10 +167,18 @@ class DPRNN(nn.Module):
         lengths: torch.Tensor,
         groups: torch.Tensor,
     ) -> list[PairScores]:
-        """Scores of a batch of B pairs of groups (B,), of each tower by itself.
+        """Scores of a batch of pairs, of each tower by itself.
 
         The loss is the sum of the towers' losses (models.dp_rnn.loss): they share no
         weights, so that each learns as if trained alone.
+
+        Args:
+            features: (B, R, D) of the regions.
+            positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
+            counts: (B,) regions that exist.
+            tokens: (B, T) word ids, padded at the end.
+            lengths: (B,) words that exist, on the CPU.
+            groups: (B,) integers, equal where pairs are not each other's negatives.
         """
         images = self.embed_images(features, positions, counts)
         captions = self.embed_captions(tokens, lengths)

@@ -31,11 +31,18 @@ class RecurrentVisualEmbedding(nn.Module):
     def forward(
         self, objects: torch.Tensor, counts: torch.Tensor, images: torch.Tensor, order: torch.Tensor
     ) -> torch.Tensor:
-        """New object features of P pairs, (P, R, K), in the order that is given.
+        """New object features of P pairs, in the order that is given.
 
-        objects: (N, R, K); counts: (N,) objects per image; images: (P,) the image of each pair;
-        order: (P, R) object numbers, those that do not exist last. Equal to running nn.GRU over
-        every pair's objects, cut to their count; zeros beyond the count.
+        Equal to running nn.GRU over every pair's objects, cut to their count.
+
+        Args:
+            objects: (N, R, K).
+            counts: (N,) objects per image.
+            images: (P,) the image of each pair.
+            order: (P, R) object numbers, those that do not exist last.
+
+        Returns:
+            (P, R, K), zeros beyond the count.
         """
         rows = images[:, None] * objects.shape[1] + order
         return bidirectional_mean(self.gru, objects.flatten(0, 1), rows, counts[images])
@@ -44,10 +51,16 @@ class RecurrentVisualEmbedding(nn.Module):
 def attended_order(
     relations: torch.Tensor, counts: torch.Tensor, lengths: torch.Tensor
 ) -> torch.Tensor:
-    """Objects by the position of their most related word (below eq. 14), (..., R).
+    """Objects by the position of their most related word (below eq. 14).
 
-    relations: (..., R, T), P(i, j); counts, lengths: (...) objects and words that exist. Objects
-    that share a word keep their order; those that do not exist come last.
+    Args:
+        relations: (..., R, T), P(i, j).
+        counts: (...) objects that exist.
+        lengths: (...) words that exist.
+
+    Returns:
+        (..., R) object numbers. Objects that share a word keep their order; those that do not exist
+        come last.
     """
     objects, words = relations.shape[-2:]
     beyond = torch.arange(words, device=relations.device) >= lengths[..., None]
@@ -59,10 +72,16 @@ def attended_order(
 def random_order(
     image_codes: torch.Tensor, caption_codes: torch.Tensor, counts: torch.Tensor, objects: int
 ) -> torch.Tensor:
-    """An order (..., R) that follows from the codes of the pair alone (table 1, random order).
+    """An order that follows from the codes of the pair alone (table 1, random order).
 
-    image_codes, caption_codes: (...) int64 of `content_codes`; counts: (...) objects that exist,
-    the others come last; objects: R.
+    Args:
+        image_codes: (...) int64 of `content_codes`.
+        caption_codes: (...) int64 of `content_codes`.
+        counts: (...) objects that exist; the others come last.
+        objects: R.
+
+    Returns:
+        (..., R) object numbers.
     """
     numbers = torch.arange(objects, device=counts.device)
     pairs = _mixed(_mixed(image_codes) + caption_codes)

@@ -56,12 +56,20 @@ class SelectingModel(Protocol):
 def score_selecting(
     model: SelectingModel, split: Split, device: torch.device, shortlist: int
 ) -> SplitScores:
-    """Score a split, each caption's `shortlist` images of the largest early scores in full.
+    """Score a split, each caption's images of the largest early scores in full.
 
     The others score 2 less than their similarity without recurrence. Where the model does not use
     recurrence nothing is selected or moved. The model is used in evaluation mode and left in the
     mode it was in. Memory holds the embeddings of all images and one block of pairs.
-    Raises ValueError on a shortlist below 1.
+
+    Args:
+        model: on the device.
+        split: its images are pipeline.inputs.regions.Regions.
+        device: where the model is.
+        shortlist: images per caption that are scored in full.
+
+    Raises:
+        ValueError: a shortlist below 1.
     """
     if shortlist < 1:
         raise ValueError(f"shortlist {shortlist}: at least 1 is needed")

@@ -25,8 +25,10 @@ from models.layers.linear import at_least_float32
 class Side(NamedTuple):
     """Images or captions as a tower compares them.
 
-    vectors: (N, L, K) unit vectors of objects or words; lengths: (N,) how many of the L exist, on
-    the vectors' device; codes: (N,) int64, what a random order is drawn from.
+    Attributes:
+        vectors: (N, L, K) unit vectors of objects or words.
+        lengths: (N,) how many of the L exist, on the vectors' device.
+        codes: (N,) int64, what a random order is drawn from.
     """
 
     vectors: torch.Tensor
@@ -44,9 +46,17 @@ class PairScores(NamedTuple):
 class Tower(nn.Module):
     """One oriented network.
 
-    image_dim: D; vocabulary_size: V; word_dim: width of a word embedding; dim: K; orientation:
-    word or object; temperature, beta: of models.dp_rnn.matching.MultiAttention; position_gate: of
-    RegionEncoder; recurrent: whether there is a recurrent embedding; random: whether its order is.
+    Args:
+        image_dim: D.
+        vocabulary_size: V.
+        word_dim: width of a word embedding.
+        dim: K.
+        orientation: word or object.
+        temperature: of models.dp_rnn.matching.MultiAttention.
+        beta: of models.dp_rnn.matching.MultiAttention.
+        position_gate: of RegionEncoder.
+        recurrent: whether there is a recurrent embedding.
+        random: whether its order is.
     """
 
     def __init__(
@@ -74,7 +84,13 @@ class Tower(nn.Module):
     def embed_images(
         self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
     ) -> Side:
-        """Regions (B, R, D) at positions (B, R, 4), `counts` (B,) of them real."""
+        """Regions as this tower compares them.
+
+        Args:
+            features: (B, R, D).
+            positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
+            counts: (B,) regions that exist.
+        """
         return self._side(self.image(features, positions), features, counts)
 
     def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Side:
@@ -106,9 +122,18 @@ class Tower(nn.Module):
         return captions.vectors * weigh(captions.vectors, captions.lengths)[..., None]
 
     def score_selected(self, images: Side, captions: Side, selected: torch.Tensor) -> torch.Tensor:
-        """Similarity (M, S) with recurrence of M captions and the images `selected` (M, S).
+        """Similarity with recurrence of captions and a selection of images.
 
-        Raises ValueError when the tower has no recurrent embedding.
+        Args:
+            images: N.
+            captions: M.
+            selected: (M, S) numbers of the images to compare each caption with.
+
+        Returns:
+            (M, S).
+
+        Raises:
+            ValueError: the tower has no recurrent embedding.
         """
         if self.recurrent is None:
             raise ValueError("this model was built without a recurrent visual embedding")
@@ -121,7 +146,16 @@ class Tower(nn.Module):
 
     @torch.no_grad()
     def order(self, images: Side, captions: Side, selected: torch.Tensor) -> torch.Tensor:
-        """Object numbers (M, S, R) in the order in which they are read for each caption."""
+        """The order in which objects are read for each caption.
+
+        Args:
+            images: N.
+            captions: M.
+            selected: (M, S) numbers of the images to compare each caption with.
+
+        Returns:
+            (M, S, R) object numbers.
+        """
         counts = images.lengths[selected]
         if self.random:
             codes = images.codes[selected], captions.codes[:, None]
@@ -138,7 +172,14 @@ class Tower(nn.Module):
     def selected_pairs(
         self, images: Side, captions: Side, groups: torch.Tensor, candidates: int
     ) -> PairScores:
-        """A batch's scores with recurrence, of true pairs and `candidates` images per caption."""
+        """A batch's scores with recurrence, of true pairs and of candidates.
+
+        Args:
+            images: B.
+            captions: B, the ones that describe them.
+            groups: (B,) integers, equal where pairs are not each other's negatives.
+            candidates: images per caption beside its own.
+        """
         with torch.no_grad(), torch.autocast(groups.device.type, enabled=False):
             early = self.image_sums(images) @ self.caption_sums(captions).T
             selected, valid = select_early(early, groups, candidates)
@@ -152,11 +193,16 @@ class Tower(nn.Module):
 def select_early(
     early: torch.Tensor, groups: torch.Tensor, candidates: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each caption its image and the `candidates` others of the largest early scores.
+    """For each caption its image and the others of the largest early scores.
 
-    early: (B, B) S_em, images in rows; groups: (B,), images of the caption's group are no
-    candidates. Returns images (B, S), the true one first, and which of them are valid (B, S):
-    a caption may have fewer candidates than asked for.
+    Args:
+        early: (B, B) S_em, images in rows.
+        groups: (B,), images of the caption's group are no candidates.
+        candidates: how many others.
+
+    Returns:
+        Images (B, S), the true one first, and which of them are valid (B, S): a caption may have
+        fewer candidates than asked for.
     """
     own = torch.arange(len(groups), device=early.device)[:, None]
     others = early.masked_fill(groups[:, None] == groups[None, :], -torch.inf).T
