@@ -24,9 +24,11 @@ AHEAD = 3  # batches in preparation while one is trained on
 class ImageBatch:
     """B images, each with one caption.
 
-    images: (B, D) float32 features or (B, 3, S, S) uint8 pixels; captions: (B, S) word ids in
-    slots, or whatever the caption source gives first; groups: (B,) integers, equal where images
-    and captions are not each other's negatives; labels: (B,) class numbers of the instance loss.
+    Attributes:
+        images: (B, D) float32 features or (B, 3, S, S) uint8 pixels.
+        captions: (B, S) word ids in slots, or whatever the caption source gives first.
+        groups: (B,) integers, equal where images and captions are not each other's negatives.
+        labels: (B,) class numbers of the instance loss.
     """
 
     images: torch.Tensor
@@ -48,15 +50,19 @@ class ImageBatches:
 
     The caption is drawn anew in every epoch; an image without captions of its own gets one of its
     group. A source that offers `augmented(rows, generator)` (models.dual_path.pixels.PixelRows,
-    models.dual_path.slots.SlotRows) is asked for it; others are called with the rows.
+    models.dual_path.slots.SlotRows) is asked for it; others are called with the rows. A last batch
+    of a single image, which has no negatives, is left out. `classes` is how many classes there are.
 
-    split: where images and captions come from; size: images per batch; seed: with the numbers of
-    epoch and step it alone decides everything random; labels: (N,) classes of the images, such as
-    pseudo classes; None: one class per group. ahead: whether batches are prepared in a thread.
-    classes: how many classes there are.
-    A last batch of a single image, which has no negatives, is left out.
-    Raises WorkbenchError when the split has fewer than two images, for groups without a caption,
-    and when the labels are not N classes from 0 on.
+    Args:
+        split: where images and captions come from.
+        size: images per batch.
+        seed: with the numbers of epoch and step it alone decides everything random.
+        labels: (N,) classes of the images, such as pseudo classes; None: one class per group.
+        ahead: whether batches are prepared in a thread.
+
+    Raises:
+        WorkbenchError: fewer than two images, groups without a caption, labels that are not N
+            classes from 0 on.
     """
 
     def __init__(
@@ -102,7 +108,13 @@ class ImageBatches:
             pool.shutdown(cancel_futures=True)
 
     def batch(self, order: np.ndarray, epoch: int, step: int) -> ImageBatch:
-        """Batch number `step` of an epoch whose images come in `order` (N,)."""
+        """One batch of an epoch.
+
+        Args:
+            order: (N,) rows of the images as the epoch has them.
+            epoch: from 0.
+            step: from 0.
+        """
         rows = order[step * self.size : (step + 1) * self.size]
         # 1 + step: numpy takes [seed, epoch, 0] for [seed, epoch], which has made the order
         generator = np.random.default_rng([self.seed, epoch, 1 + step])

@@ -23,10 +23,13 @@ Attributes = Mapping[str, str | int | float]
 class PseudoClasses:
     """The class of each of N training images.
 
-    image_ids: N names in corpus order; classes: (N,) int64 in [0, C), each with an image at least;
-    centres: (C, D) float32 of the clusters, or None; inertia: sum of squared distances before the
-    first update of the centres and after each, empty without clusters; attributes: what the
-    classes were made from.
+    Attributes:
+        image_ids: N names in corpus order.
+        classes: (N,) int64 in [0, C), each with an image at least.
+        centres: (C, D) float32 of the clusters, or None.
+        inertia: sum of squared distances before the first update of the centres and after each,
+            empty without clusters.
+        attributes: what the classes were made from.
     """
 
     image_ids: list[str]
@@ -63,10 +66,15 @@ def by_group(images: pd.DataFrame) -> PseudoClasses:
 
 
 def write_pseudo_classes(path: Path | str, found: PseudoClasses, attributes: Attributes) -> None:
-    """Write data/features/pseudo_classes.h5: a row per training image, and one per class.
+    """Write a row per training image, and one per class.
 
     Groups: `images` with ids and classes; `classes` with sizes, and centres of clusters;
-    `iterations` with the inertia of clusters. attributes: beside those of `found`.
+    `iterations` with the inertia of clusters.
+
+    Args:
+        path: of the file, data/features/pseudo_classes.h5.
+        found: the classes.
+        attributes: what the file was made from, beside those of `found`.
     """
     rows: dict[str, np.ndarray | Sequence[str]] = {"sizes": found.sizes}
     groups: dict[str, dict[str, np.ndarray | Sequence[str]]] = {

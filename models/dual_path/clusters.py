@@ -22,11 +22,23 @@ def by_cluster(
     seed: int,
     device: torch.device,
 ) -> PseudoClasses:
-    """A class per K-means cluster of the features of the images (N rows), the training split.
+    """A class per K-means cluster of the features of the images.
 
-    k to seed: as for `clustering.kmeans`. Clusters that stay empty, because fewer vectors than k
-    differ, become no class; attributes say how many. Raises WorkbenchError when k exceeds N, for
-    images without features and for features that are no vectors.
+    Clusters that stay empty, because fewer vectors than k differ, become no class; attributes say
+    how many.
+
+    Args:
+        images: N rows, the training split.
+        features: a file of them, (N, D) for these images.
+        k: as for pipeline.statistics.kmeans.kmeans.
+        initialisation: likewise, kmeans++ or random.
+        iterations: likewise.
+        tolerance: likewise.
+        seed: likewise.
+        device: where the clusters are found.
+
+    Raises:
+        WorkbenchError: k exceeds N, images without features, features that are no vectors.
     """
     if k > len(images):
         raise WorkbenchError(

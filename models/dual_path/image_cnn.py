@@ -27,8 +27,17 @@ class ImageCNN:
 
 
 def open_network(path: Path, features: FeatureFile, crop: int | None = None) -> ImageCNN:
-    """The network that made the features; WorkbenchError when the file is another one's, and when
-    it cannot be trained on crops of crop x crop pixels."""
+    """The network that made the features.
+
+    Args:
+        path: of the network's file.
+        features: a file of them.
+        crop: side of the crops it is to be trained on, pixels; None when it is not trained.
+
+    Raises:
+        WorkbenchError: the file is another network's, or its network cannot be trained on crops of
+            crop x crop pixels.
+    """
     network = read_network(path)
     if not made(network, features.attributes):
         raise WorkbenchError(
@@ -69,7 +78,18 @@ def build(
     slots: int = 0,
     **sizes: Any,
 ) -> DualPath:
-    """The network of a checkpoint's architecture; image_cnn: None makes it without its weights."""
+    """The network of a checkpoint's architecture.
+
+    Args:
+        image_model: torchvision's name of the image CNN.
+        image_layers: where it is cut, separated by commas.
+        image_pool: over the positions of a map.
+        image_resize: length of an image's shorter side, pixels.
+        image_crop: side of the crops, pixels.
+        image_cnn: with its weights; None makes it without.
+        slots: words a caption may have; not read by the network.
+        **sizes: of DualPath.
+    """
     if image_cnn is None:
         layers = image_layers.split(",")
         image_cnn, _ = cut(classifier(image_model, 0), layers, image_pool, image_crop)

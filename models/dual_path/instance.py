@@ -19,14 +19,20 @@ FORMS = ("separate", "sum")
 class InstanceLoss(nn.Module):
     """Softmax over C classes of image and caption features, eq. 5 to 8, or of their sum, eq. 11-12.
 
-    classes: C; dim: K, width of the features; instance: separate, one loss per branch, or sum, the
-    paper's ablation; sampled: 0 for the full softmax, else how many classes that are not in the
-    batch are drawn at every step to stand for all others; sparse: whether the classifier's gradient
-    then is sparse (rows of the sample alone), which takes an optimiser without momentum, weight
-    decay and clipping.
-
     The classifier `weight` (C, K) has no bias, as in eq. 5, and starts from Glorot's uniform
-    values. Raises ValueError on another form and on numbers out of range.
+    values.
+
+    Args:
+        classes: C.
+        dim: K, width of the features.
+        instance: separate, one loss per branch, or sum, the paper's ablation.
+        sampled: 0 for the full softmax, else how many classes that are not in the batch are drawn
+            at every step to stand for all others.
+        sparse: whether the classifier's gradient then is sparse (rows of the sample alone), which
+            takes an optimiser without momentum, weight decay and clipping.
+
+    Raises:
+        ValueError: another form, numbers out of range.
     """
 
     def __init__(
@@ -52,11 +58,18 @@ class InstanceLoss(nn.Module):
     def forward(
         self, images: torch.Tensor, captions: torch.Tensor, labels: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss of the images and loss of the captions, two scalars, at least float32.
+        """Loss of the images and loss of the captions.
 
-        images, captions: (B, K), row b of both belongs to class labels[b]; labels: (B,) int64 in
-        [0, C). The paper writes the loss of one sample; here it is the mean over the batch. For
+        The paper writes the loss of one sample; here it is the mean over the batch. For
         the form `sum` both scalars are half of eq. 12, so that weights of 1 and 1 give eq. 12.
+
+        Args:
+            images: (B, K).
+            captions: (B, K), row b of the same class as that of the images.
+            labels: (B,) int64 in [0, C).
+
+        Returns:
+            Two scalars, at least float32.
         """
         # bf16 would copy the whole classifier to a second type
         with torch.autocast(images.device.type, enabled=False):
@@ -81,12 +94,20 @@ class InstanceLoss(nn.Module):
         return functional.cross_entropy(logits, columns, reduction="none")
 
     def correction(self, own: int, drawn: int, like: torch.Tensor) -> torch.Tensor:
-        """(own + drawn,) what is added to the logits: minus the log-probability of being there.
+        """What is added to the logits: minus the log-probability of being there.
 
         Classes of the batch are there for certain: 0. Of the others `drawn` of C - own are, all
         equally likely, so each stands for (C - own) / drawn. The constant would vanish in the
         softmax if it were added to every class; it is not, so it matters. With it the sampled sum
         of exponentials has the full one as its expectation.
+
+        Args:
+            own: classes of the batch.
+            drawn: other classes in the sample.
+            like: of the result's type and device.
+
+        Returns:
+            (own + drawn,).
         """
         added = like.new_zeros(own + drawn)
         if drawn:

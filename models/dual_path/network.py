@@ -23,13 +23,22 @@ class DualPath(nn.Module):
     cosine (section 6.2). Images are features (B, D) of the image CNN, or pixels (B, 3, S, S) uint8,
     which go through it first.
 
-    image_dim: D of the image CNN's features; vocabulary_size, word_dim, text_pool: as in TextCNN;
-    text_cnn, text_width: its depth and width; hidden: width between the two FC layers of a head;
-    dim: K (2048 and 2048 in the paper); dropout: share of hidden activations set to zero in
-    training (0.75); flip: in evaluation f of pixels is the mean of the picture's and its mirror
-    image's (section 6.2); image_cnn: normalised images (B, 3, S, S) to (B, D), such as
-    models.backbone.network.Backbone, or None: features only; mean, deviation: by which its inputs,
-    in [0, 1], are normalised, per channel RGB.
+    Args:
+        image_dim: D of the image CNN's features.
+        vocabulary_size: V, as in TextCNN.
+        word_dim: width of a word vector, as in TextCNN.
+        text_cnn: depth of the TextCNN.
+        text_width: width of the TextCNN.
+        hidden: width between the two FC layers of a head (2048 in the paper).
+        dim: K (2048 in the paper).
+        text_pool: mean or max, as in TextCNN.
+        dropout: share of hidden activations set to zero in training (0.75 in the paper).
+        flip: in evaluation f of pixels is the mean of the picture's and its mirror image's (section
+            6.2).
+        image_cnn: normalised images (B, 3, S, S) to (B, D), such as
+            models.backbone.network.Backbone, or None: features only.
+        mean: by which its inputs, in [0, 1], are normalised, per channel RGB.
+        deviation: likewise.
     """
 
     def __init__(
@@ -155,8 +164,16 @@ class DualPath(nn.Module):
 
 
 def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequential:
-    """FC, batch norm, ReLU, dropout, FC: (B, inputs) to (B, outputs); He's weights, no bias before
-    the batch norm, which would take it away again."""
+    """FC, batch norm, ReLU, dropout, FC: (B, inputs) to (B, outputs).
+
+    He's weights, no bias before the batch norm, which would take it away again.
+
+    Args:
+        inputs: width of the features.
+        hidden: width between the two FC layers.
+        outputs: width of the result.
+        dropout: share of hidden activations set to zero in training.
+    """
     first, last = nn.Linear(inputs, hidden, bias=False), nn.Linear(hidden, outputs)
     nn.init.kaiming_normal_(first.weight, nonlinearity="relu")
     nn.init.xavier_uniform_(last.weight)

@@ -26,8 +26,13 @@ Pixels = npt.NDArray[np.uint8]
 def pixel_preprocessing(model: str, resize: int, crop: int) -> Preprocessing:
     """How images become crops for training a torchvision classifier from pixels.
 
-    resize: length of the shorter side, pixels (256 in Zheng et al. 2020, section 6.2); crop: side
-    of the crops (224). Raises WorkbenchError when the crop does not fit.
+    Args:
+        model: torchvision's name.
+        resize: length of the shorter side, pixels (256 in Zheng et al. 2020, section 6.2).
+        crop: side of the crops, pixels (224).
+
+    Raises:
+        WorkbenchError: the crop does not fit.
     """
     if crop > resize:
         raise WorkbenchError(
@@ -42,11 +47,17 @@ class PixelRows:
 
     Called, it cuts the centre, as feature extraction does; `augmented` cuts for training.
 
-    images: table of the corpus; image_ids: N of its images; preprocessing: resize and crop (its
-    normalisation is left to the network); flip: training may mirror a crop (section 6.2; wrong
-    where captions say left and right); workers: decoding threads, 0 for none; budget: bytes of
-    resized images that are kept; max_pixels: larger files are refused before they are decoded.
-    Raises WorkbenchError for images that are not in the table or extremely long.
+    Args:
+        images: table of the corpus.
+        image_ids: N of its images.
+        preprocessing: resize and crop (its normalisation is left to the network).
+        flip: training may mirror a crop (section 6.2; wrong where captions say left and right).
+        workers: decoding threads, 0 for none.
+        budget: bytes of resized images that are kept.
+        max_pixels: larger files are refused before they are decoded.
+
+    Raises:
+        WorkbenchError: images that are not in the table or extremely long.
     """
 
     def __init__(

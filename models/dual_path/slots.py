@@ -19,13 +19,19 @@ ALIGNMENTS = ("shift", "left")
 class SlotRows:
     """Word ids of M captions in S slots: rows (B,) to one tensor, int64 (B, S), alone in a tuple.
 
-    captions: M non-empty lists of word ids, clipped at the end to S; empty slots are 0. Called, a
-    source begins every caption in the first slot. `augmented` is for training: with alignment
-    `shift` a caption of n words begins in one of its S - n + 1 possible slots, each equally likely
-    (position shift), with `left` in the first.
-    clipped: number of captions that were clipped; dropped: number of words left out before, by
-    whoever made the lists (encode_slots).
-    Raises WorkbenchError for another alignment and for a number of slots that is not positive.
+    Called, a source begins every caption in the first slot. `augmented` is for training: with
+    alignment `shift` a caption of n words begins in one of its S - n + 1 possible slots, each
+    equally likely (position shift), with `left` in the first. `clipped` is the number of captions
+    that were clipped.
+
+    Args:
+        captions: M non-empty lists of word ids, clipped at the end to S; empty slots are 0.
+        slots: S.
+        alignment: shift or left.
+        dropped: number of words left out before, by whoever made the lists (encode_slots).
+
+    Raises:
+        WorkbenchError: another alignment, a number of slots that is not positive.
     """
 
     def __init__(
@@ -66,7 +72,14 @@ def encode_slots(
 ) -> SlotRows:
     """The slots of a captions table, words outside the vocabulary dropped and counted.
 
-    Raises WorkbenchError naming captions of which nothing is left, and as SlotRows does.
+    Args:
+        vocabulary: from words to ids.
+        captions: M rows of the captions table.
+        slots: S.
+        alignment: as in SlotRows.
+
+    Raises:
+        WorkbenchError: captions of which nothing is left, and as SlotRows does.
     """
     encoded = [vocabulary.encode(words) for words in captions["tokens"]]
     known = [[word for word in words if word != Vocabulary.UNK] for words in encoded]

@@ -23,13 +23,19 @@ class TextCNN(nn.Module):
     The paper's 1x1 convolution over one-hot words is a lookup. Then come four stages of blocks, as
     many as the image network of the same name has: basic blocks of two 1x2 convolutions
     (resnet18) or bottlenecks of 1x1, 1x2, 1x1. As there, each stage after the first halves the
-    slots and doubles the width. Kernels are padded behind the last slot.
+    slots and doubles the width. Kernels are padded behind the last slot. `outputs` is D of the
+    result, 8 * width, times 4 for bottlenecks.
 
-    vocabulary_size: V, row 0 is an empty slot; word_dim: width of a word vector (300 in the paper);
-    depth: a key of STAGES; width: of the first stage (64 as in the image networks); pool: over the
-    slots that are left, mean (as in the paper) or max (as in its published code).
-    outputs: D of the result, 8 * width, times 4 for bottlenecks.
-    Raises ValueError for another depth or pool.
+    Args:
+        vocabulary_size: V, row 0 is an empty slot.
+        word_dim: width of a word vector (300 in the paper).
+        depth: a key of STAGES.
+        width: of the first stage (64 as in the image networks).
+        pool: over the slots that are left, mean (as in the paper) or max (as in its published
+            code).
+
+    Raises:
+        ValueError: another depth or pool.
     """
 
     def __init__(
@@ -85,8 +91,13 @@ class TextCNN(nn.Module):
 class Block(nn.Module):
     """One residual block: (B, inputs, S) to (B, width * expansion, S / stride rounded up).
 
-    expansion 1: two 1x2 convolutions; otherwise 1x1, 1x2, 1x1 around a narrower middle. The
-    shortcut is the identity where the shapes agree, else a 1x1 convolution with batch norm.
+    The shortcut is the identity where the shapes agree, else a 1x1 convolution with batch norm.
+
+    Args:
+        inputs: channels.
+        width: channels of all convolutions but the last, which has `expansion` times as many.
+        expansion: 1 for two 1x2 convolutions, otherwise 1x1, 1x2, 1x1 around a narrower middle.
+        stride: of the 1x2 convolution that shortens the slots.
     """
 
     def __init__(self, inputs: int, width: int, expansion: int, stride: int) -> None:
