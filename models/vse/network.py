@@ -15,8 +15,12 @@ class VSE(nn.Module):
     an inner product is a cosine. As in the paper the GRU's state is the embedding; when `hidden`
     differs from `dim` a linear layer follows it.
 
-    image_dim: D of the image features; vocabulary_size: V; word_dim: width of a word embedding;
-    hidden: width of the GRU's state; dim: K of the joint space.
+    Args:
+        image_dim: D of the image features.
+        vocabulary_size: V.
+        word_dim: width of a word embedding.
+        hidden: width of the GRU's state.
+        dim: K of the joint space.
     """
 
     def __init__(
@@ -50,7 +54,16 @@ class VSE(nn.Module):
     def forward(
         self, images: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor
     ) -> torch.Tensor:
-        """Cosine of every image with every caption of a batch, (B, B) float32, images in rows."""
+        """Cosine of every image with every caption of a batch.
+
+        Args:
+            images: (B, D) features.
+            tokens: (B, T) word ids, padded at the end.
+            lengths: (B,) words per caption, on the CPU.
+
+        Returns:
+            (B, B) float32, images in rows.
+        """
         left, right = self.embed_images(images), self.embed_captions(tokens, lengths)
         # bf16 keeps 3 digits of a cosine: too few beside a margin of 0.2
         with torch.autocast(images.device.type, enabled=False):
