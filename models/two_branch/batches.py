@@ -20,9 +20,12 @@ from pipeline.runtime.errors import WorkbenchError
 class Neighbourhood:
     """I images and C captions, each of them once, of at least two groups.
 
-    images: (I, D) features; captions: what the split's caption source gives for C captions, the
-    first of it (C, ...) inputs of the model; image_groups: (I,), caption_groups: (C,) integers,
-    equal where two of them belong together.
+    Attributes:
+        images: (I, D) features.
+        captions: what the split's caption source gives for C captions, the first of it (C, ...)
+            inputs of the model.
+        image_groups: (I,) integers, equal where images and captions belong together.
+        caption_groups: (C,) likewise.
     """
 
     images: torch.Tensor
@@ -46,15 +49,21 @@ class Neighbourhood:
 class NeighbourBatches:
     """Training batches: in every epoch every (image, caption) pair is once the seed of a batch.
 
-    A batch grows from `size` seed pairs: each of their images brings `extra_captions` more
-    captions of its group, each of their groups `extra_images` more images, as far as the group
-    has such that are not in the batch yet. Sizes therefore vary.
+    A batch grows from its seed pairs as far as their groups have images and captions that are not
+    in
+    it yet. Sizes therefore vary. A last batch of a single pair is left out; any other whose seeds
+    are of one group by chance gets a further seed of another group, since it would have no
+    negatives.
 
-    split: where all of it comes from; size: seed pairs per batch; seed: with the epoch's and the
-    step's number it alone decides what is drawn. A last batch of a single pair is left out; any
-    other whose seeds are of one group by chance gets a further seed of another group, since it
-    would have no negatives.
-    Raises WorkbenchError when the split has fewer than two pairs, or pairs of one group only.
+    Args:
+        split: where all of it comes from.
+        size: seed pairs per batch.
+        seed: with the epoch's and the step's number it alone decides what is drawn.
+        extra_captions: captions of its group that each image of a seed pair brings.
+        extra_images: images that each group of a seed pair brings.
+
+    Raises:
+        WorkbenchError: fewer than two pairs, or pairs of one group only.
     """
 
     def __init__(
@@ -128,9 +137,13 @@ class Members:
     def draw(
         self, groups: np.ndarray, wanted: np.ndarray, taken: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Rows drawn without replacement, `wanted` (G,) of each of G different groups.
+        """Rows drawn without replacement; a group with too few gives all it has.
 
-        taken: rows that must not be drawn. A group with too few others gives all it has.
+        Args:
+            groups: (G,) different groups.
+            wanted: (G,) rows of each.
+            taken: rows that must not be drawn.
+            rng: of the draw.
         """
         counts = self.counts[groups]
         owner = np.repeat(np.arange(len(groups)), counts)  # place in `groups` of each candidate

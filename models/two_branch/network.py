@@ -13,9 +13,13 @@ class TwoBranch(nn.Module):
     Each branch: fully connected, ReLU, dropout, fully connected, batch norm, L2. With hidden = 0
     the linear variant of section 3.2: one layer, immediately followed by L2.
 
-    image_dim: D of the image features; sentence_dim: E of the sentence vectors; hidden: width of
-    the layer between, 0 for none; dim: K of the joint space; batch_norm: 0 leaves the batch norm
-    out (the linear variant never has one); dropout: probability after the ReLU.
+    Args:
+        image_dim: D of the image features.
+        sentence_dim: E of the sentence vectors.
+        hidden: width of the layer between, 0 for none.
+        dim: K of the joint space.
+        batch_norm: 0 leaves the batch norm out (the linear variant never has one).
+        dropout: probability after the ReLU.
     """
 
     def __init__(
@@ -69,6 +73,13 @@ def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float)
     for the half that the ReLU cuts off; the last one has Glorot's. Biases are not zero but
     torch's small random ones: the vector of a sentence without known words is zero, and without
     a bias its direction, and the gradient of its normalisation, would not be defined.
+
+    Args:
+        inputs: width of the features.
+        hidden: width of the layer between, 0 for none.
+        dim: K.
+        batch_norm: whether one follows the last layer; never where hidden is 0.
+        dropout: probability after the ReLU.
     """
     if not hidden:
         return nn.Sequential(_glorot(nn.Linear(inputs, dim)))
