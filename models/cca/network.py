@@ -12,7 +12,10 @@ class CCA(nn.Module):
     Each side is centred, multiplied by its canonical weights scaled by a power of the correlations,
     and L2-normalised, so that an inner product is a cosine. All zero until `initialise`.
 
-    image_dim: Dx; sentence_dim: Dy; dim: K of the joint space.
+    Args:
+        image_dim: Dx.
+        sentence_dim: Dy.
+        dim: K of the joint space.
     """
 
     def __init__(self, image_dim: int, sentence_dim: int, dim: int) -> None:
@@ -34,9 +37,14 @@ class CCA(nn.Module):
         sentence_weights: torch.Tensor,
         scales: torch.Tensor,
     ) -> None:
-        """Take means (Dx,) and (Dy,), weights (Dx, K) and (Dy, K), and a factor per direction.
+        """Take what the fit found.
 
-        scales: (K,), the correlations to the power p: p = 4 in Gong et al. 2014.
+        Args:
+            image_mean: (Dx,).
+            image_weights: (Dx, K) canonical weights.
+            sentence_mean: (Dy,).
+            sentence_weights: (Dy, K) canonical weights.
+            scales: (K,), the correlations to the power p: p = 4 in Gong et al. 2014.
         """
         scales = scales.to(self.image_weights.dtype)
         self.image_mean.copy_(image_mean)
@@ -57,5 +65,14 @@ class CCA(nn.Module):
     def forward(
         self, images: torch.Tensor, vectors: torch.Tensor, lengths: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Cosine of every image with every caption of a batch, (B, B), images in rows."""
+        """Cosine of every image with every caption of a batch.
+
+        Args:
+            images: (B, Dx) features.
+            vectors: (B, Dy) of the captions.
+            lengths: as other models have them; not read.
+
+        Returns:
+            (B, B), images in rows.
+        """
         return self.embed_images(images) @ self.embed_captions(vectors, lengths).T
