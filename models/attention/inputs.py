@@ -13,7 +13,6 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import ROWS, RegionRows, open_regions, region_moments, require_boxes
 from pipeline.inputs.sources import encode_captions
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.checkpoint import feature_identity
 from pipeline.storage.features import FeatureFile
 
 
@@ -69,11 +68,6 @@ def splits(inputs: Inputs, vocabulary: Vocabulary, regions: FeatureFile) -> Call
     """
     sources = partial(RegionRows, regions), partial(encode_captions, vocabulary)
     return lambda name: read_split(name, inputs.images, inputs.captions, *sources)
-
-
-def identity(vocabulary: Vocabulary, regions: FeatureFile) -> dict[str, str]:
-    """What the weights cannot be used without."""
-    return {"vocabulary_sha256": vocabulary.sha256} | feature_identity(regions.attributes)
 
 
 def open_rows(path: Path) -> FeatureFile:

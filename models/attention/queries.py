@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.attention.inputs import identity, open_rows
+from models.attention.inputs import open_rows
 from models.base.queries import Query, check_aspect, stored_word_ids, word_ids
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.regions import RegionRows, Regions
+from pipeline.inputs.words import identity
 from pipeline.storage.checkpoint import Checkpoint
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 
-from models.attention.inputs import identity, open_rows, splits
+from models.attention.inputs import open_rows, splits
 from pipeline.attention.reader import AttentionReader, split_words
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import require_boxes
+from pipeline.inputs.words import identity
 from pipeline.storage.checkpoint import Checkpoint
 
 

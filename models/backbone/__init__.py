@@ -1,1 +1,8 @@
-"""Image networks: cut, pooled, run over images, kept in a file."""
+"""Image networks: cut, pooled, run over images, kept in a file.
+
+torchvision's classifiers are known by their names. To add a network write a module here with a
+function that builds it, an nn.Module of normalised images (B, 3, H, W), and name both in NETWORKS.
+Its images are resized and normalised as those of torchvision's ResNets are.
+"""
+
+NETWORKS: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Image classifiers of torchvision, cut at named layers and pooled to one vector per image.
+"""Image classifiers, cut at named layers and pooled to one vector per image.
 
 The literature names layers in its own way (fc7, pool5) and libraries in another; both are taken.
 Only what the deepest wanted layer needs is kept, so nothing behind it is computed.
@@ -6,6 +6,7 @@ Only what the deepest wanted layer needs is kept, so nothing behind it is comput
 
 import difflib
 import hashlib
+import importlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from torch import Tensor, fx, nn
 from torchvision import models as zoo
 from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
 
+from models.backbone import NETWORKS
+
 POOLS = ("mean", "max", "mean_max")
 
 
@@ -23,18 +26,22 @@ class BackboneError(ValueError):
 
 
 def classifier(name: str, seed: int) -> nn.Module:
-    """A torchvision classifier in evaluation mode with seeded random weights.
+    """A network of models.backbone.NETWORKS or torchvision, in evaluation mode, seeded weights.
 
     The same seed gives the same weights in every process; the global random state is untouched.
-    Raises BackboneError naming similar networks when torchvision has none of this name.
+    Raises BackboneError naming similar networks when there is none of this name.
     """
-    known = zoo.list_models(module=zoo)
+    known = [*NETWORKS, *zoo.list_models(module=zoo)]
     if name not in known:
         near = _join(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known)
         raise BackboneError(f"model {name!r} is not a torchvision classifier; similar: {near}")
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # GoogLeNet and Inception warn of their slow initialisation
         torch.manual_seed(seed)
+        if name in NETWORKS:
+            module, build = NETWORKS[name].split(":")
+            made: nn.Module = getattr(importlib.import_module(module), build)()
+            return made.eval()
         return zoo.get_model(name, weights=None).eval()
 
 

@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 from torchvision.models import get_model_weights
 
+from models.backbone import NETWORKS
 from pipeline.runtime.errors import WorkbenchError, listing
 
 # A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
@@ -123,10 +124,10 @@ def preprocessing_of(model: str, size: int | None, views: str) -> Preprocessing:
 
 
 def published_weights(model: str) -> Any:
-    """torchvision's entry for a classifier's first ImageNet weights.
+    """torchvision's entry for a classifier's first ImageNet weights, ResNet-18's for NETWORKS.
 
     The first (IMAGENET1K_V1), not the newest: papers' features come from them, and the newer
     recipes' label smoothing and mixing make features that transfer less well.
     """
-    entries = get_model_weights(model)
+    entries = get_model_weights("resnet18" if model in NETWORKS else model)
     return entries.__members__.get("IMAGENET1K_V1", entries.DEFAULT)

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from models.backbone import NETWORKS
 from models.backbone.preprocessing import published_weights
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
@@ -34,6 +35,11 @@ def published_state(model: str, weights: str) -> dict[str, Tensor] | None:
     """The state dict for `weights`: imagenet or a file's path; None for random."""
     if weights == "random":
         return None
+    if weights == "imagenet" and model in NETWORKS:
+        raise WorkbenchError(
+            f"image_features.weights = imagenet: none are published for {model!r}",
+            "set it to random, or to the path of a state dict",
+        )
     return imagenet_state(model) if weights == "imagenet" else read_state_dict(weights)
 
 

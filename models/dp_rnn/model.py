@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from models.attention.inputs import identity, open_inputs, prepare_weights, sizes, splits
+from models.attention.inputs import open_inputs, prepare_weights, sizes, splits
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, by_warm_up, chosen_loss, warm_up_epochs
 from models.dp_rnn.loss import NetworksLoss
@@ -14,6 +14,7 @@ from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import score_selecting
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
+from pipeline.inputs.words import identity
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit

@@ -25,10 +25,11 @@ from pipeline.corpus.tables import load_images
 from pipeline.corpus.vocabulary import Vocabulary, load_word_vectors
 from pipeline.inputs.batches import Split, read_split
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.sources import FeatureRows, feature_moments, open_vectors
+from pipeline.inputs.sources import FeatureRows, feature_moments
+from pipeline.inputs.words import identity, open_inputs
 from pipeline.runtime.process import say
 from pipeline.scores.file import SplitScores
-from pipeline.storage.checkpoint import Checkpoint, feature_identity
+from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
 from pipeline.training.loop import fit
 from pipeline.training.phases import Objective, Phase, Schedule, optimiser
@@ -42,7 +43,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
     used |= {"ranking": settings.ranking.model_dump()}
     used |= {"dual_path": config.model_dump(mode="json", exclude={"training": {"workers"}})}
-    vocabulary, features = Vocabulary.load(inputs.text), open_vectors(inputs.features)
+    vocabulary, features = open_inputs(inputs)
     network = open_network(inputs.required("network"), features, config.crop)
     architecture = network.architecture | config.model_dump(include=SIZES)
     architecture |= {"vocabulary_size": len(vocabulary)}
@@ -93,7 +94,7 @@ def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
     """A function from a split's name to its scores, from pixels; all sizes are the checkpoint's."""
-    vocabulary, features = Vocabulary.load(inputs.text), open_vectors(inputs.features)
+    vocabulary, features = open_inputs(inputs)
     checkpoint.require(identity(vocabulary, features))
     model = checkpoint.build(build).to(device)
     architecture = checkpoint.description.architecture
@@ -139,11 +140,6 @@ def prepare_weights(model: DualPath, config: Any, inputs: Inputs, train: Split) 
     if config.standardise_images:
         assert isinstance(train.images, FeatureRows)
         model.standardise_images(*feature_moments(train.images))
-
-
-def identity(vocabulary: Vocabulary, features: FeatureFile) -> dict[str, str]:
-    """What the weights cannot be used without."""
-    return {"vocabulary_sha256": vocabulary.sha256} | feature_identity(features.attributes)
 
 
 def phases_of(

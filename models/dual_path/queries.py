@@ -9,12 +9,12 @@ from PIL import Image
 
 from models.base.queries import Files, Query, check_aspect
 from models.dual_path.image_cnn import build
-from models.dual_path.model import identity
 from models.dual_path.network import DualPath
 from models.dual_path.pixels import pixel_preprocessing
 from models.dual_path.slots import SlotRows
 from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
 from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.words import identity
 from pipeline.runtime.process import say
 from pipeline.search.index import check_words
 from pipeline.storage.checkpoint import Checkpoint

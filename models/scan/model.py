@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from models.attention.inputs import identity, open_inputs, prepare_weights, sizes, splits
+from models.attention.inputs import open_inputs, prepare_weights, sizes, splits
 from models.attention.scoring import score_pairs
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, chosen_loss, ranking_phases
@@ -14,6 +14,7 @@ from models.losses.pairs import PairLoss
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
+from pipeline.inputs.words import identity
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit

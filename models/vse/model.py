@@ -11,13 +11,13 @@ from models.base.phases import Trained, advice, chosen_loss, ranking_phases
 from models.base.scoring import score_vectors
 from models.losses.pairs import PairLoss
 from models.vse.network import VSE
-from pipeline.corpus.vocabulary import Vocabulary, load_word_vectors
-from pipeline.inputs.batches import Batch, PairBatches, Split, read_split
+from pipeline.corpus.vocabulary import load_word_vectors
+from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.sources import FeatureRows, encode_captions, feature_moments, open_vectors
+from pipeline.inputs.sources import FeatureRows, feature_moments
+from pipeline.inputs.words import identity, open_inputs, splits
 from pipeline.scores.file import SplitScores
-from pipeline.storage.checkpoint import Checkpoint, feature_identity
-from pipeline.storage.features import FeatureFile
+from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
 from pipeline.training.phases import Schedule
 
@@ -27,7 +27,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     config, training = settings.config, settings.config.training
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
     used |= {"ranking": settings.ranking.model_dump(), "vse": config.model_dump()}
-    vocabulary, features = Vocabulary.load(inputs.text), open_vectors(inputs.features)
+    vocabulary, features = open_inputs(inputs)
     sizes = {"image_dim": features.shape()[1], "vocabulary_size": len(vocabulary)}
     sizes |= {"word_dim": config.word_dim, "hidden": config.hidden, "dim": config.dim}
     model = VSE(**sizes)
@@ -61,22 +61,11 @@ def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
     """A function from a split's name to its scores; the sizes come from the checkpoint."""
-    vocabulary, features = Vocabulary.load(inputs.text), open_vectors(inputs.features)
+    vocabulary, features = open_inputs(inputs)
     checkpoint.require(identity(vocabulary, features))
     model = checkpoint.build(VSE).to(device)
     split = splits(inputs, vocabulary, features)
     return lambda name: score_vectors(model, split(name), device)
-
-
-def splits(inputs: Inputs, vocabulary: Vocabulary, features: FeatureFile) -> Callable[[str], Split]:
-    """A function from a split's name to its images and captions, as features and word ids."""
-    sources = partial(FeatureRows, features), partial(encode_captions, vocabulary)
-    return lambda name: read_split(name, inputs.images, inputs.captions, *sources)
-
-
-def identity(vocabulary: Vocabulary, features: FeatureFile) -> dict[str, str]:
-    """What the weights cannot be used without."""
-    return {"vocabulary_sha256": vocabulary.sha256} | feature_identity(features.attributes)
 
 
 def scores_and_groups(model: VSE, batch: Batch) -> tuple[torch.Tensor, ...]:

@@ -3,10 +3,10 @@
 import torch
 
 from models.base.queries import Files, VectorQueries, word_ids
-from models.vse.model import identity
 from models.vse.network import VSE
 from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
 from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.words import identity
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
 

@@ -25,12 +25,11 @@ from tiny_inputs import (
 from models.backbone.build import build_network
 from models.backbone.file import write_network
 from models.backbone.network import weights_digest
-from models.dual_path import model as dual_path_inputs
 from models.dual_path.image_cnn import build, open_network
-from models.vse import model as vse
 from models.vse.network import VSE
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.words import identity
 from pipeline.runtime.graph import stage_paths
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import Description, write_checkpoint
@@ -79,7 +78,7 @@ def scored(tmp_path_factory):
 def draw_weights(files, seed):
     """A checkpoint of drawn weights and what it scores."""
     torch.manual_seed(seed)
-    inputs = vse.identity(Vocabulary.load(files["text"]), FeatureFile(files["features"]))
+    inputs = identity(Vocabulary.load(files["text"]), FeatureFile(files["features"]))
     description = Description(
         model="vse", architecture=SIZES, params={}, inputs=inputs, epoch=1, val_rsum=1.0
     )
@@ -223,7 +222,7 @@ def draw_dual_path(files):
     model = build(**sizes, image_cnn=network.image_cnn)
     description = Description(
         model="dual_path", architecture=sizes | {"slots": 2}, params={},
-        inputs=dual_path_inputs.identity(vocabulary, file), epoch=1, val_rsum=1.0,
+        inputs=identity(vocabulary, file), epoch=1, val_rsum=1.0,
     )  # fmt: skip
     write_checkpoint(files["checkpoint"], model.state_dict(), description)
     arguments = [word for name, path in files.items() for word in (f"--{name}", str(path))]

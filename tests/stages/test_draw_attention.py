@@ -18,6 +18,7 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import open_regions
+from pipeline.inputs.words import identity
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.runtime.graph import stage_paths
 from pipeline.scores.file import write_scores
@@ -49,7 +50,7 @@ def put_regions(**attributes):
 
 def put_model(model):
     files = paths(model)
-    inputs = regions.identity(Vocabulary.load(files["text"]), open_regions(files["features"]))
+    inputs = identity(Vocabulary.load(files["text"]), open_regions(files["features"]))
     torch.manual_seed(0)
     network = KINDS[model](**SIZES)
     for parameter in network.parameters():

@@ -14,20 +14,18 @@ from click.testing import CliRunner
 from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_corpus, write_params, write_vocabulary
 
-from models.attention import inputs as regions
 from models.base.queries import FILES
 from models.cca.network import CCA
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.dp_rnn.network import DPRNN
-from models.dual_path import model as dual_path_inputs
 from models.dual_path.image_cnn import build, open_network
 from models.scan.network import SCAN
 from models.two_branch.network import TwoBranch
-from models.vse import model as vse
 from models.vse.network import VSE
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs import sources as vectors
+from pipeline.inputs import words
 from pipeline.runtime.graph import stage_paths
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import Description, write_checkpoint
@@ -154,9 +152,8 @@ def draw_weights(model):
     if model == "dual_path":
         path = stage_paths("extract_image_features", ("network",))["network"]
         sizes |= open_network(path, features).architecture
-    identity = {"scan": regions, "dp_rnn": regions, "dual_path": dual_path_inputs}.get(model, vse)
     if model in WITH_VOCABULARY:
-        inputs = identity.identity(Vocabulary.load(files["text"]), features)
+        inputs = words.identity(Vocabulary.load(files["text"]), features)
     else:
         inputs = vectors.identity(features, FeatureFile(files["text"]))
     torch.manual_seed(0)
