@@ -5,4 +5,6 @@ function that builds it, an nn.Module of normalised images (B, 3, H, W), and nam
 Its images are resized and normalised as those of torchvision's ResNets are.
 """
 
-NETWORKS: dict[str, str] = {}
+NETWORKS: dict[str, str] = {
+    # "name": "models.backbone.module:function",
+}
