@@ -26,8 +26,8 @@ class Canonical:
     image_mean: (Dx,), image_weights: (Dx, K), sentence_mean: (Dy,), sentence_weights: (Dy, K), all
     float32; correlations: (K,) float64 in [0, 1]; constant: columns that never vary, of the image
     features and of the sentence vectors. W' (C + r I) W = I on either side, r the regulariser.
-    Directions beyond the rank of the data have correlation 0 and, like constant columns, weights of
-    zero.
+    Directions whose correlation is no more than rounding, such as those beyond the rank of the
+    data, have correlation 0 and, like constant columns, weights of zero.
     """
 
     image_mean: np.ndarray
@@ -61,7 +61,8 @@ def fit_cca(
         rows,
     )
     edge = widths[narrow]
-    still = np.split(joint.diagonal() == 0, [edge])
+    deviations = np.split(np.sqrt(joint.diagonal()), [edge])
+    still = [deviation == 0 for deviation in deviations]
     constant = tuple(int(still[side].sum()) for side in order)
     _require_variation(constant, widths, rows)
     say(f"cca: {dim:,} directions of {widths[0]:,} and {widths[1]:,} columns")
@@ -73,6 +74,8 @@ def fit_cca(
         for side, covariance in zip(order, (a, b), strict=True)
     )
     weights_a, weights_b, correlations = _directions(a, b, cross, dim)
+    noise = correlations <= _rounding(deviations[0], deviations[1], weights_a, weights_b)
+    weights_a[:, noise] = weights_b[:, noise] = correlations[noise] = 0
     # Rounding gives a constant column a weight, which would scale what new data do there.
     weights_a[still[0]] = weights_b[still[1]] = 0
     both = [(mean[:edge], weights_a), (mean[edge:], weights_b)]
@@ -148,6 +151,24 @@ def _directions(
     left = dtrsm(1.0, a, left, lower=1, trans_a=1, overwrite_b=1)
     right = dtrsm(1.0, b, np.asfortranarray(right), lower=1, trans_a=1, overwrite_b=1)
     return left, right, np.where(kept, np.minimum(rho, 1.0), 0.0)
+
+
+def _rounding(
+    deviations_a: np.ndarray, deviations_b: np.ndarray, weights_a: np.ndarray, weights_b: np.ndarray
+) -> np.ndarray:
+    """What the float32 products of the covariance may add to each of K correlations.
+
+    deviations: (Da,) and (Db,) standard deviations of the columns; weights: (Da, K) and (Db, K).
+    The rounding of an entry of C is of size eps s_i s_j; a matrix E of independent errors of size
+    eps has norm eps (sqrt(Da) + sqrt(Db)) (Vershynin 2012, theorem 5.32), so that of a correlation
+    wb' C wa no more than that times |s wb| |s wa| is rounding.
+    """
+    sizes = np.sqrt(len(deviations_a)) + np.sqrt(len(deviations_b))
+    scale_a, scale_b = (
+        np.linalg.norm(deviations[:, None] * weights, axis=0)
+        for deviations, weights in ((deviations_a, weights_a), (deviations_b, weights_b))
+    )
+    return np.finfo(np.float32).eps * sizes * scale_a * scale_b
 
 
 def _require_dim(dim: int, rows: int, widths: list[int]) -> None:

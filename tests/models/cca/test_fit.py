@@ -161,6 +161,25 @@ def test_directions_beyond_the_rank_get_no_weight():
         assert not weights[:, 2:].any()
 
 
+@pytest.mark.parametrize("regularisation", [1e-6, 1e-4, 1e-2])
+@pytest.mark.parametrize(
+    ("rows", "image", "sentence", "rank"), [(300, 6, 8, 2), (300, 60, 80, 20), (3000, 90, 50, 30)]
+)
+def test_rounding_is_no_correlation(rows, image, sentence, rank, regularisation):
+    """Columns that mix fewer variables than there are columns: float32 alone tells them apart."""
+    rng = np.random.default_rng(1)
+    latent = rng.standard_normal((rows, rank))
+    x = latent @ rng.standard_normal((rank, image))
+    y = latent @ rng.standard_normal((rank, sentence)) + rng.standard_normal((rows, sentence))
+    pair = tuple(side.astype(np.float32) for side in (x, y))
+    fitted = fit_cca([pair], rank + 3, regularisation, rows)
+    assert (fitted.correlations[:rank] > 0.1).all()
+    assert not fitted.correlations[rank:].any()
+    for weights in (fitted.image_weights, fitted.sentence_weights):
+        assert weights[:, :rank].any(axis=0).all()
+        assert not weights[:, rank:].any()
+
+
 def test_fewer_rows_than_columns():
     x, y = sample(12, 20, 30)
     fitted = fit_cca([(x, y)], 11, 1e-2, 12)
