@@ -44,13 +44,13 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
         params=job.params,
         inputs=job.inputs,
         epoch=fitted.epoch,
-        val_rsum=fitted.rsum,
+        val_rsum=fitted.kept["val_rsum"],
     )
     write_text(curve, curve_tsv(fitted.history))
     named = {n: v for n, v in fitted.weights.items() if n.startswith(job.kept)}
     write_checkpoint(output, {n.removeprefix(job.kept): v for n, v in named.items()}, description)
     resume.remove()
-    say(f"{name}: kept epoch {fitted.epoch}, validation rsum {fitted.rsum:.1f}")
+    say(f"{name}: kept epoch {fitted.epoch}, validation rsum {description.val_rsum:.1f}")
 
 
 if __name__ == "__main__":

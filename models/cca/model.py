@@ -47,7 +47,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
             f"which get no weight: {images} of the images, {captions} of the sentences"
         )
         row = {"epoch": 1, "phase": "fit"} | columns
-        return Fitted(model.state_dict(), 1, columns["val_rsum"], [row])
+        return Fitted(model.state_dict(), 1, [row])
 
     used = {"cca": config.model_dump()}
     return TrainingJob(run, sizes, used, identity(features, sentences))

@@ -7,11 +7,10 @@ import torch
 
 from pipeline.evaluation.metrics import chance_level, retrieval_ranks, summarise
 from pipeline.scores.file import SplitScores
+from pipeline.training.phases import Row
 
 NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
 EQUAL = 0.002  # every hinge is within a hundredth of the margin
-
-Row = dict[str, Any]
 
 
 def validation_columns(scores: SplitScores) -> Row:
@@ -44,8 +43,12 @@ def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) ->
 
 
 def curve_tsv(history: Sequence[Row]) -> str:
-    """The history as tab-separated text with a header, one row per epoch, six digits."""
-    rows = [list(history[0])] + [list(row.values()) for row in history]
+    """The history as tab-separated text with a header, one row per epoch, six digits.
+
+    A column that only some epochs have, such as a loss term of one phase, is empty in the others.
+    """
+    columns = list(dict.fromkeys(column for row in history for column in row))
+    rows = [columns] + [[row.get(column, "") for column in columns] for row in history]
     return "".join(
         "\t".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row) + "\n"
         for row in rows

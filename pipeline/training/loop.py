@@ -1,8 +1,9 @@
-"""One training loop for all models: what differs between them comes in as phases.
+"""One training loop for all models: what differs between them comes in as phases, a schedule of the
+learning rate and a judge of what validation finds.
 
-A phase is a stretch of epochs with one objective. After every epoch the validation split is
-scored; the weights with the largest rsum are kept. Killed at any moment, a training continues
-from its last written state and ends with the same bytes.
+A phase is a stretch of epochs with one objective. After every epoch the model is validated; the
+weights that the judge prefers are kept. Killed at any moment, a training continues from its last
+written state and ends with the same bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +14,27 @@ from torch import nn
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress, say
-from pipeline.scores.file import SplitScores
-from pipeline.training.curve import Row, is_collapsed, validation_columns
-from pipeline.training.phases import Batches, Fitted, Phase, Schedule, Weights
+from pipeline.training.phases import (
+    Batches,
+    Fitted,
+    Judge,
+    Judgement,
+    LearningRates,
+    Phase,
+    Row,
+    Weights,
+)
 from pipeline.training.resume import ResumeFile, random_states, restore_random_states
+from pipeline.training.retrieval import judge_retrieval
 
 CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
 WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has converged
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
+COLLAPSED = "lower the learning rate or train with another loss"
+NOT_FINITE = (
+    "lower lr, set clip to 2 or so, and look for NaN with: "
+    "python -m stages.inspect_features FILE.h5"
+)
 
 
 def fit(
@@ -28,41 +42,54 @@ def fit(
     optimiser: torch.optim.Optimizer,
     phases: Sequence[Phase],
     batches: Batches,
-    score_validation: Callable[[], SplitScores],
-    schedule: Schedule,
+    score_validation: Callable[[], Any],
+    schedule: LearningRates,
     resume: ResumeFile,
     *,
-    advice: str = "lower the learning rate, or train with another loss",
+    judge: Judge = judge_retrieval,
+    advice: str = COLLAPSED,
+    not_finite: str = NOT_FINITE,
 ) -> Fitted:
     """Train a model through its phases.
 
-    model: on its device, initialised from a seed; optimiser: over its parameters, with the first
-    epoch's learning rates; score_validation: scores the validation split with the model as it is;
-    resume: where the state is kept (and looked for); advice: what may help after a collapse.
-    Everything is deterministic given the random
-    generators' states, the batches and the machine.
-    Raises WorkbenchError when the loss is not finite or the model has collapsed.
+    Everything is deterministic given the random generators' states, the batches and the machine.
+    The model is left with the weights of the last epoch.
+
+    Args:
+        model: on its device, initialised from a seed.
+        optimiser: over its parameters, with the first epoch's learning rates.
+        phases: at least one of them selects.
+        batches: of the phases that have none of their own.
+        score_validation: what `judge` takes, from the model as it is: by default, scores.
+        schedule: of the learning rate.
+        resume: where the state is kept (and looked for).
+        judge: of every epoch's validation.
+        advice, not_finite: what to try when training has collapsed, or the loss is not finite.
+
+    Raises:
+        WorkbenchError: the loss is not finite or the model has collapsed.
     """
-    loop = _Loop(model, optimiser, phases, batches, schedule, resume, advice)
+    loop = _Loop(model, optimiser, phases, batches, schedule, resume, not_finite)
     loop.restore()
-    steps = [phase.epochs * (phase.batches or batches).steps for phase in phases]
-    with Progress("training", sum(steps), "steps", loop.steps_done()) as progress:
+    total, done = loop.total_steps(phases), loop.steps_done()
+    with Progress("training", total, "steps", done) as progress:
         while loop.phase < len(phases):
-            loop.raise_if_stuck(COLLAPSED_EPOCHS)
+            loop.raise_if_stuck(COLLAPSED_EPOCHS, advice)
             loop.train_epoch(progress)
-            loop.close_epoch((loop.current.score or score_validation)(), progress)
-    loop.raise_if_stuck(min(loop.epoch, COLLAPSED_EPOCHS))
-    best = loop.history[loop.best - 1]
-    return Fitted(loop.best_weights, best["epoch"], best["val_rsum"], loop.history)
+            found = (loop.current.score or score_validation)()
+            loop.close_epoch(judge(found, loop.history), progress)
+    loop.raise_if_stuck(min(loop.epoch, COLLAPSED_EPOCHS), advice)
+    return Fitted(loop.best_weights, loop.best, loop.history)
 
 
 class _Loop:
     """Everything that changes during a training, and how it is saved and restored.
 
     epoch, step: how many of them are complete; phase: number of the running phase; phase_epoch:
-    how many of its epochs are complete; total: sum of the running epoch's losses; best: epoch
-    (from 1) with the largest rsum of those that may be kept, 0 before the first; stuck: number
-    of collapsed epochs in a row.
+    how many of its epochs are complete; names, totals: of the loss's terms (one without a name for
+    a plain loss), and their sums in the running epoch; best: epoch (from 1) that the judge prefers
+    of those that may be kept, 0 before the first; score: its score; stuck: number of collapsed
+    epochs in a row; collapsed: in which way.
     """
 
     def __init__(
@@ -71,16 +98,19 @@ class _Loop:
         optimiser: torch.optim.Optimizer,
         phases: Sequence[Phase],
         batches: Batches,
-        schedule: Schedule,
+        schedule: LearningRates,
         resume: ResumeFile,
-        advice: str,
+        not_finite: str,
     ) -> None:
         self.model, self.optimiser, self.phases = model, optimiser, phases
         self.batches, self.schedule, self.resume = batches, schedule, resume
-        self.advice = advice
+        self.not_finite = not_finite
         self.device = next(model.parameters()).device
         self.epoch = self.step = self.best = self.stuck = self.phase = self.phase_epoch = 0
-        self.total = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.score: float | None = None
+        self.collapsed = ""
+        self.names: list[str] = []
+        self.totals = torch.zeros(0, dtype=torch.float64, device=self.device)
         self.history: list[Row] = []
         self.best_weights: Weights = {}
 
@@ -92,12 +122,18 @@ class _Loop:
         """Steps per epoch of a phase."""
         return (phase.batches or self.batches).steps
 
+    def total_steps(self, phases: Sequence[Phase]) -> int:
+        """Steps of all epochs of some phases."""
+        return sum(phase.epochs * self.steps(phase) for phase in phases)
+
     def steps_done(self) -> int:
         """Steps taken or left out until here."""
-        past = sum(phase.epochs * self.steps(phase) for phase in self.phases[: self.phase])
-        if self.phase == len(self.phases):
-            return past
-        return past + self.phase_epoch * self.steps(self.current) + self.step
+        past = self.total_steps(self.phases[: self.phase])
+        return past + (self.steps_of_phase() if self.phase < len(self.phases) else 0)
+
+    def steps_of_phase(self) -> int:
+        """Steps taken in the running phase."""
+        return self.phase_epoch * self.steps(self.current) + self.step
 
     def train_epoch(self, progress: Progress) -> None:
         """Take the steps of this epoch that are still to be taken."""
@@ -105,9 +141,9 @@ class _Loop:
         self.model.train()
         if phase.prepare:
             phase.prepare(self.model)
-        self.set_learning_rate()
         for batch in (phase.batches or self.batches).epoch(self.epoch, self.step):
-            self.total += self.train_step(phase, batch.to(self.device))
+            self.set_learning_rate()
+            self.train_step(phase, batch.to(self.device))
             self.step += 1
             look = self.step % CHECK_EVERY == 0 or self.step == self.steps(phase)
             progress.update(note=self.checked_note() if look else "")
@@ -115,63 +151,75 @@ class _Loop:
                 self.checked_note()
                 self.save()
 
-    def train_step(self, phase: Phase, batch: Any) -> torch.Tensor:
-        """One step of the optimiser; the loss before it, detached."""
+    def train_step(self, phase: Phase, batch: Any) -> None:
+        """One step of the optimiser; the loss before it is added to the epoch's."""
         self.optimiser.zero_grad()
         reduced = self.schedule.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
             loss = phase.objective(self.model, batch)
-        loss.backward()
+        terms = loss if isinstance(loss, Mapping) else {"": loss}
+        values = torch.stack(list(terms.values()))
+        values.sum().backward()
         if self.schedule.clip > 0:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         self.optimiser.step()
-        return loss.detach()
+        self.add(list(terms), values.detach().double())
+
+    def add(self, names: list[str], values: torch.Tensor) -> None:
+        """Add the terms of one step's loss to the epoch's."""
+        self.names = names
+        self.totals = self.totals + values if self.step else values
 
     def set_learning_rate(self) -> None:
+        """That of the next step."""
         own = self.current.lr
-        epochs = self.epoch if own is None else self.phase_epoch
-        factor = self.schedule.lr_factor ** (epochs // self.schedule.lr_step)
+        if own is None:
+            place = self.epoch, self.steps_done(), self.total_steps(self.phases)
+        else:
+            place = self.phase_epoch, self.steps_of_phase(), self.total_steps([self.current])
+        share = self.schedule.share(*place)
         for group in self.optimiser.param_groups:
             first = group.setdefault("initial_lr", group["lr"])
-            group["lr"] = (first if own is None else own) * factor
+            group["lr"] = (first if own is None else own) * share
 
     def checked_note(self) -> str:
         """The running mean loss as a note for the bar; WorkbenchError when it is not finite."""
-        mean = self.total.item() / self.step
-        if not torch.isfinite(self.total):
+        if not torch.isfinite(self.totals).all():
+            finite = torch.isfinite(self.totals).tolist()
+            bad = [name for name, good in zip(self.names, finite, strict=True) if name and not good]
             raise WorkbenchError(
-                f"the loss is not finite in epoch {self.epoch + 1}, by step {self.step}",
-                "lower lr, set clip to 2 or so, and look for NaN with: "
-                "python -m stages.inspect_features FILE.h5",
+                f"the loss is not finite in epoch {self.epoch + 1}, by step {self.step}"
+                + (f": {', '.join(bad)}" if bad else ""),
+                self.not_finite,
             )
-        return f"epoch {self.epoch + 1}, loss {mean:.4g}"
+        return f"epoch {self.epoch + 1}, loss {self.totals.sum().item() / self.step:.4g}"
 
-    def close_epoch(self, scores: SplitScores, progress: Progress) -> None:
+    def close_epoch(self, judged: Judgement, progress: Progress) -> None:
         """Record the epoch, keep its weights when they are the best, and write the state."""
-        row = {
-            "epoch": self.epoch + 1,
-            "phase": self.current.name,
-            "loss": self.total.item() / self.steps(self.current),
-            **validation_columns(scores),
-            "lr": self.optimiser.param_groups[0]["lr"],
-        }
-        improved = all(row["val_rsum"] > other["val_rsum"] for other in self.history)
-        collapsed = self.current.ranks and is_collapsed(scores, row, improved)
-        self.stuck = self.stuck + 1 if collapsed else 0
-        kept = self.history[self.best - 1]["val_rsum"] if self.best else -1.0
+        row = self.row() | judged.columns | {"lr": self.optimiser.param_groups[0]["lr"]}
+        self.collapsed = judged.collapsed if self.current.ranks else ""
+        self.stuck = self.stuck + 1 if self.collapsed else 0
         self.history.append(row)
         self.epoch, self.phase_epoch, self.step = self.epoch + 1, self.phase_epoch + 1, 0
-        self.total.zero_()
-        if self.current.selects and row["val_rsum"] > kept:
-            self.best, self.best_weights = self.epoch, copied(self.model.state_dict())
-            kept = row["val_rsum"]
+        if self.current.selects and self.is_best(judged.score):
+            self.best, self.score = self.epoch, judged.score
+            self.best_weights = copied(self.model.state_dict())
         self.close_phase(progress)
         self.save()
-        say(
-            f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, validation rsum "
-            f"{row['val_rsum']:.1f}"
-            + (f", best {kept:.1f} in epoch {self.best}" if self.best else "")
-        )
+        best = "" if self.score is None else f", best {self.score:.1f} in epoch {self.best}"
+        say(f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}{best}")
+
+    def row(self) -> Row:
+        """What the curve says of the running epoch before its validation: means of the loss and,
+        where it has several, of its terms."""
+        means = (self.totals / self.steps(self.current)).tolist()
+        row = {"epoch": self.epoch + 1, "phase": self.current.name, "loss": sum(means)}
+        terms = zip(self.names, means, strict=True)
+        return row | {f"loss_{name}": mean for name, mean in terms if name}
+
+    def is_best(self, score: float | None) -> bool:
+        """Whether weights with this score are better than those that were kept until here."""
+        return score is None or self.score is None or score > self.score
 
     def close_phase(self, progress: Progress) -> None:
         """Go on to the next phase when this one is over."""
@@ -195,15 +243,13 @@ class _Loop:
         before, after = sum(losses[:WINDOW]), sum(losses[WINDOW:])
         return bool(before - after < self.current.stop_below * abs(before))
 
-    def raise_if_stuck(self, epochs: int) -> None:
+    def raise_if_stuck(self, epochs: int, advice: str) -> None:
         """WorkbenchError when the last `epochs` epochs were all collapsed."""
         if self.stuck >= epochs:
-            row = self.history[-1]
             raise WorkbenchError(
-                f"training has collapsed: for {self.stuck} epochs the validation scores are nearly "
-                f"equal (standard deviation {row['val_spread']:.2g}), rsum is {row['val_rsum']:.1f}"
-                f" and the loss stands at {row['loss']:.4g}",
-                self.advice,
+                f"training has collapsed: for {self.stuck} epochs {self.collapsed} "
+                f"and the loss stands at {self.history[-1]['loss']:.4g}",
+                advice,
             )
 
     def save(self) -> None:
@@ -216,10 +262,13 @@ class _Loop:
                 "phase": self.phase,
                 "phase_epoch": self.phase_epoch,
                 "step": self.step,
-                "total": self.total,
+                "names": self.names,
+                "totals": self.totals,
                 "history": self.history,
                 "best": self.best,
+                "score": self.score,
                 "stuck": self.stuck,
+                "collapsed": self.collapsed,
                 "best_weights": self.best_weights,
             }
         )
@@ -234,8 +283,9 @@ class _Loop:
         restore_random_states(state["random"])
         self.epoch, self.step = state["epoch"], state["step"]
         self.phase, self.phase_epoch = state["phase"], state["phase_epoch"]
-        self.best, self.stuck = state["best"], state["stuck"]
-        self.total = state["total"].to(self.device)
+        self.best, self.score = state["best"], state["score"]
+        self.stuck, self.collapsed = state["stuck"], state["collapsed"]
+        self.names, self.totals = state["names"], state["totals"].to(self.device)
         self.history, self.best_weights = state["history"], state["best_weights"]
         say(f"continuing after {self.epoch} epochs and {self.step} steps")
 

@@ -1,17 +1,17 @@
-"""What a training is made of: phases with their objectives, batches, and a schedule of the rate."""
+"""What a training is made of: phases with their objectives, batches, schedules of the learning
+rate, judges of what validation finds, and optimisers."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
-from pipeline.scores.file import SplitScores
-from pipeline.training.curve import Row
-
-# from a model and a batch on the model's device to a scalar
-Objective = Callable[[Any, Any], torch.Tensor]
+Row = dict[str, Any]
 Weights = dict[str, torch.Tensor]
+# from a model and a batch on the model's device to the loss, or to its terms by name: their sum is
+# the loss, and each has a column of the curve
+Objective = Callable[[Any, Any], torch.Tensor | Mapping[str, torch.Tensor]]
 
 
 class Movable(Protocol):
@@ -32,7 +32,7 @@ class Batches(Protocol):
 class Phase:
     """Epochs with one objective.
 
-    name: for the curve; epochs: how many at most; objective: (model, batch) to a scalar.
+    name: for the curve; epochs: how many at most; objective: (model, batch) to the loss.
     batches, score: of this phase alone, None: those of `fit`; prepare: called on the model in
     training mode before every epoch, to say which parts are trained; lr: learning rate at the
     start of the phase, decayed by the phase's own epochs, None: that of the optimiser, decayed by
@@ -48,16 +48,35 @@ class Phase:
     prepare: Callable[[Any], None] | None = None
     lr: float | None = None
     stop_below: float = 0.0
-    score: Callable[[], SplitScores] | None = None
+    score: Callable[[], Any] | None = None
     selects: bool = True
     ranks: bool = True
 
 
+class LearningRates(Protocol):
+    """How steps are taken. clip: largest gradient norm, 0 for none; precision: fp32 or bf16
+    (autocast)."""
+
+    @property
+    def clip(self) -> float: ...
+
+    @property
+    def precision(self) -> str: ...
+
+    def share(self, epochs: int, done: int, total: int) -> float:
+        """The share of the first learning rate that the next step is taken with.
+
+        epochs, done: complete epochs and steps; total: steps of all epochs. All are those of the
+        phase where it has a rate of its own.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Schedule:
-    """How steps are taken: the learning rate is multiplied by lr_factor every lr_step epochs.
+    """The learning rate is multiplied by lr_factor every lr_step epochs.
 
-    clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast).
+    clip, precision: as in LearningRates.
     """
 
     lr_step: int
@@ -65,31 +84,87 @@ class Schedule:
     clip: float
     precision: str
 
+    def share(self, epochs: int, done: int, total: int) -> float:
+        """As in LearningRates."""
+        return self.lr_factor ** (epochs // self.lr_step)
+
+
+@dataclass(frozen=True)
+class WarmupSchedule:
+    """The learning rate rises in a line for `warmup` steps and falls in a line over all steps.
+
+    For trainings of so few epochs that the rate must change with every step. least: share of the
+    rate that the fall ends at; clip, precision: as in LearningRates.
+    """
+
+    warmup: int
+    least: float
+    clip: float
+    precision: str
+
+    def share(self, epochs: int, done: int, total: int) -> float:
+        """As in LearningRates."""
+        return min(1.0, (done + 1) / max(self.warmup, 1)) * max(self.least, 1 - done / total)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What an epoch's validation says.
+
+    columns: for the curve; note: for the person watching; score: the weights with the largest one
+    are kept, None: those of the last epoch; collapsed: in which way nothing is learnt any more,
+    empty while something is.
+    """
+
+    columns: Row
+    note: str
+    score: float | None = None
+    collapsed: str = ""
+
+
+# from what a validation gave and the rows of the epochs before to what it says
+Judge = Callable[[Any, Sequence[Row]], Judgement]
+
 
 @dataclass(frozen=True)
 class Fitted:
-    """The outcome. weights: of the epoch (from 1) with the largest validation rsum; history: one
-    row per epoch."""
+    """The outcome. weights: of the epoch (from 1) that was kept; history: one row per epoch."""
 
     weights: Weights
     epoch: int
-    rsum: float
     history: list[Row]
+
+    @property
+    def kept(self) -> Row:
+        """The row of the epoch that was kept."""
+        return self.history[self.epoch - 1]
 
 
 def optimiser(
     name: str,
     weights: Iterable[torch.nn.Parameter],
     lr: float,
-    momentum: float,
-    weight_decay: float,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
 ) -> torch.optim.Optimizer:
-    """`sgd` with momentum, or `adam`, which does not read it; ValueError for another name.
+    """An optimiser by name, the only place where they are made.
 
-    weight_decay: added to the gradient as weight_decay * weight by both.
+    Args:
+        name: `adam`; `adamw`, that is Adam with decoupled decay (Loshchilov and Hutter 2019); or
+            `sgd`.
+        weights: what is trained.
+        lr: first learning rate.
+        momentum: of sgd; the others do not read it.
+        weight_decay: adam and sgd add weight_decay * weight to the gradient; adamw takes
+            lr * weight_decay * weight from the weight.
+
+    Raises:
+        ValueError: the name is another one.
     """
     if name == "sgd":
         return torch.optim.SGD(weights, lr, momentum, weight_decay=weight_decay)
     if name == "adam":
         return torch.optim.Adam(weights, lr, weight_decay=weight_decay)
-    raise ValueError(f"optimiser {name!r}: allowed are sgd, adam")
+    if name == "adamw":
+        return torch.optim.AdamW(weights, lr, weight_decay=weight_decay)
+    raise ValueError(f"optimiser {name!r}: allowed are sgd, adam, adamw")

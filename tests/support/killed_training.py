@@ -114,8 +114,9 @@ def train(folder, output, killer, interval):
         Schedule(lr_step=2, lr_factor=0.5, clip=1.0, precision="fp32"),
         ResumeFile(folder, "toy", interval),
     )
+    rsum = fitted.kept["val_rsum"]
     description = Description(
-        model="toy", architecture={}, params={}, inputs={}, epoch=fitted.epoch, val_rsum=fitted.rsum
+        model="toy", architecture={}, params={}, inputs={}, epoch=fitted.epoch, val_rsum=rsum
     )
     write_checkpoint(output / "weights", fitted.weights, description)
     (output / "curve").write_text(curve_tsv(fitted.history))

@@ -1,4 +1,4 @@
-"""The detector's training: kills at any point, the learning rate, and honest failure."""
+"""The detector's training: kills at any point, its loss terms, and honest failure."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from killed_detector import POINTS, RECIPE, SIZES, Squares
 
 from models.detector.data import DetectionBatches
 from models.detector.fpn import build_detector
-from models.detector.training import _Loop, fit_detector, validate
+from models.detector.training import fit_detector, loss_terms, validate
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.training.resume import ResumeFile
 
@@ -24,7 +24,7 @@ def outcomes(tmp_path_factory):
     subprocess.run(
         [sys.executable, HERE / "killed_detector.py", folder],
         check=True,
-        env=os.environ | {"PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"},
     )
     return folder
 
@@ -47,29 +47,50 @@ def test_the_curve_names_the_loss_terms(outcomes):
 
 
 @pytest.fixture
-def loop(tmp_path):
+def model():
     torch.manual_seed(0)
-    model = build_detector("fpn_resnet18", ["square"], ["red", "blue"], **SIZES)
+    return build_detector("fpn_resnet18", ["square"], ["red", "blue"], **SIZES)
+
+
+def fitted(model, folder, validation):
     batches = DetectionBatches(Squares(8, 0), 4, seed=1)
-    return _Loop(model, batches, RECIPE, ResumeFile(tmp_path, "x", 1e6))
+    return fit_detector(model, batches, validation, RECIPE, ResumeFile(folder, "x", 1e6))
 
 
-def test_the_learning_rate_rises_and_falls(loop):
-    shares = []
-    for epoch in (0, 1):
-        for step in (0, 1):
-            loop.epoch, loop.step = epoch, step
-            shares.append(loop.lr_share())
-    assert shares == pytest.approx([0.5 * 1, 0.75, 0.5, 0.25])
+def test_the_learning_rate_of_each_step_rises_and_falls(model, tmp_path):
+    rates, step = [], torch.optim.AdamW.step
+
+    class Watched(torch.optim.AdamW):
+        def step(self, *arguments):
+            rates.append(self.param_groups[0]["lr"])
+            return step(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim, "AdamW", Watched)
+        fitted(model, tmp_path, Squares(0, 0))
+    shares = [0.5 * 1, 0.75, 0.5, 0.25]
+    assert rates == pytest.approx([share * RECIPE.lr for share in shares])
 
 
-def test_a_loss_that_is_not_finite_stops_the_training(loop):
-    torch.nn.init.constant_(loop.model.roi_heads.attribute_predictor.scores.bias, float("nan"))
+def test_only_the_attribute_term_is_weighted(model):
+    batch, terms = Squares(4, 0).batch(range(4)), []
+    model.train()
+    for weight in (1.0, 0.5):
+        torch.manual_seed(0)  # regions are sampled
+        terms.append({name: term.item() for name, term in loss_terms(model, batch, weight).items()})
+    full, half = terms
+    assert half["attributes"] == pytest.approx(0.5 * full["attributes"])
+    assert [half[name] == full[name] for name in half if name != "attributes"] == [True] * 4
+
+
+def test_a_loss_that_is_not_finite_stops_the_training(model, tmp_path):
+    torch.nn.init.constant_(model.roi_heads.attribute_predictor.scores.bias, float("nan"))
     with pytest.raises(
         WorkbenchError, match=r"not finite in epoch 1, by step 2: .*attributes\n.*lr"
     ):
-        fit_detector(loop.model, loop.batches, Squares(2, 1), RECIPE, loop.resume)
+        fitted(model, tmp_path, Squares(2, 1))
 
 
-def test_no_validation_images_give_no_figures(loop):
-    assert validate(loop.model, Squares(0, 0), 4, 0.2) == {}
+def test_no_validation_images_give_no_figures(model, tmp_path):
+    assert validate(model, Squares(0, 0), 4, 0.2) == {}
+    assert not any(name.startswith("val_") for name in fitted(model, tmp_path, Squares(0, 0))[0])

@@ -19,7 +19,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.training.curve import curve_tsv, is_collapsed, validation_columns
 from pipeline.training.loop import fit
-from pipeline.training.phases import Phase, Schedule
+from pipeline.training.phases import Judgement, Phase, Schedule, WarmupSchedule
 from pipeline.training.resume import ResumeFile
 
 HERE = Path(__file__).resolve().parents[2] / "support"
@@ -33,7 +33,7 @@ def outcomes(tmp_path_factory):
     subprocess.run(
         [sys.executable, HERE / "killed_training.py", folder],
         check=True,
-        env=os.environ | {"PYTHONPATH": str(HERE.parents[2]), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"},
     )
     return {
         point: [(folder / point / name).read_bytes() for name in ("curve", "weights")]
@@ -67,9 +67,9 @@ class Toy:
     def score(self):
         return score_vectors(self.model, self.validation, CPU)
 
-    def fit(self):
+    def fit(self, **options):
         parts = (self.phases, self.batches, self.score, self.schedule, self.resume)
-        return fit(self.model, self.optimiser, *parts)
+        return fit(self.model, self.optimiser, *parts, **options)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_equals_a_plain_loop(toy, tmp_path):
     assert [row["val_rsum"] for row in fitted.history] == rsums
     assert [row["loss"] for row in fitted.history] == [pytest.approx(np.mean(e)) for e in losses]
     assert [row["lr"] for row in fitted.history] == [0.01, 0.01, 0.005, 0.005]
-    assert (fitted.epoch, fitted.rsum) == (int(np.argmax(rsums)) + 1, max(rsums))
+    assert (fitted.epoch, fitted.kept["val_rsum"]) == (int(np.argmax(rsums)) + 1, max(rsums))
     for name, value in weights[fitted.epoch - 1].items():
         assert torch.equal(fitted.weights[name], value), name
 
@@ -202,7 +202,78 @@ def test_epochs_of_a_phase_that_does_not_select_are_not_kept(toy):
     ]
     fitted = toy.fit()
     assert fitted.epoch == 4
-    assert fitted.rsum == fitted.history[3]["val_rsum"]
+    assert fitted.kept == fitted.history[3]
+
+
+def test_a_judge_without_scores_keeps_the_last_epoch_and_gives_its_columns(toy):
+    found = iter([0.9, 0.1, 0.2])
+    seen = []
+
+    def judge(figure, history):
+        seen.append([row["val_figure"] for row in history])
+        return Judgement({"val_figure": figure}, f"figure {figure}")
+
+    toy.phases, toy.score = [Phase("only", 3, toy.objective)], lambda: next(found)
+    fitted = toy.fit(judge=judge)
+    assert fitted.epoch == 3
+    assert [row["val_figure"] for row in fitted.history] == [0.9, 0.1, 0.2]
+    assert seen == [[], [0.9], [0.9, 0.1]]
+    assert list(fitted.kept) == ["epoch", "phase", "loss", "val_figure", "lr"]
+    for name, value in toy.model.state_dict().items():
+        assert torch.equal(fitted.weights[name], value), name
+
+
+def test_the_sum_of_named_terms_is_minimised_and_each_has_a_column(toy, tmp_path):
+    def terms(model, batch):
+        loss = toy_terms.objective(model, batch)
+        return {"most": 0.75 * loss, "rest": 0.25 * loss}
+
+    plain, toy_terms = toy.fit(), Toy(tmp_path / "terms")
+    toy_terms.phases = [Phase("only", 4, terms)]
+    named = toy_terms.fit()
+    for one, two in zip(plain.history, named.history, strict=True):
+        assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
+        assert two["loss_most"] == pytest.approx(3 * two["loss_rest"], rel=1e-6)
+        assert two["loss_most"] + two["loss_rest"] == pytest.approx(two["loss"], rel=1e-6)
+    for name, value in plain.weights.items():
+        torch.testing.assert_close(named.weights[name], value, rtol=1e-3, atol=1e-5)
+
+
+def test_terms_that_are_not_finite_are_named(toy):
+    def terms(model, batch):
+        loss = toy.objective(model, batch)
+        return {"good": loss, "bad": loss.detach() * float("nan")}
+
+    toy.phases = [Phase("only", 4, terms)]
+    with pytest.raises(WorkbenchError, match=r"in epoch 1, by step 5: bad\nlower lr"):
+        toy.fit()
+
+
+def test_a_schedule_may_change_the_rate_with_every_step(toy):
+    rates = []
+
+    def objective(model, batch):
+        rates.append(toy.optimiser.param_groups[0]["lr"] / toy.rate)
+        return toy.objective(model, batch)
+
+    toy.schedule, toy.rate = WarmupSchedule(4, 0.15, 1.0, "fp32"), 0.01
+    toy.phases = [Phase("a", 1, objective), Phase("b", 1, objective)]  # 5 steps each
+    toy.fit()
+    rising = [0.25 * 1.0, 0.5 * 0.9, 0.75 * 0.8]
+    assert rates == pytest.approx([*rising, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15])
+
+
+def test_a_rate_of_its_own_follows_the_steps_of_its_phase(toy):
+    rates = []
+
+    def objective(model, batch):
+        rates.append(toy.optimiser.param_groups[0]["lr"])
+        return toy.objective(model, batch)
+
+    toy.schedule = WarmupSchedule(1, 0.0, 1.0, "fp32")
+    toy.phases = [Phase("a", 1, toy.objective), Phase("b", 1, objective, lr=0.1)]
+    toy.fit()
+    assert rates == pytest.approx([0.1, 0.08, 0.06, 0.04, 0.02])
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
@@ -223,8 +294,8 @@ def test_collapse_stops_and_stays_an_error_when_run_again(toy, tmp_path):
     for split in (toy.batches.split, toy.validation):
         object.__setattr__(split, "images", lambda rows: torch.ones(len(rows), 6))
     toy.phases = [Phase("only", 9, toy.objective)]
-    with pytest.raises(WorkbenchError, match="collapsed: for 5 epochs"):
-        toy.fit()
+    with pytest.raises(WorkbenchError, match=r"collapsed: for 5 epochs .*\ntake another way$"):
+        toy.fit(advice="take another way")
     again = Toy(tmp_path)
     again.phases = toy.phases
     again.model.register_forward_pre_hook(lambda *_: pytest.fail("trained on after a collapse"))
@@ -274,6 +345,11 @@ def test_spread_is_the_smaller_of_both_directions():
     expected = min(matrix.std(axis=0).mean(), matrix.std(axis=1).mean())
     columns = validation_columns(split_scores(matrix))
     assert columns["val_spread"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_column_that_some_epochs_lack_is_empty_there():
+    text = curve_tsv([{"epoch": 1, "loss_a": 2.0, "lr": 1.0}, {"epoch": 2, "lr": 1.0, "loss_b": 3}])
+    assert text == "epoch\tloss_a\tlr\tloss_b\n1\t2\t1\t\n2\t\t1\t3\n"
 
 
 def test_curve_is_a_table():

@@ -46,6 +46,19 @@ def test_adam_with_weight_decay_in_the_gradient():
     assert weights_after("adam", lr, 0.5, 0.0)[0] == pytest.approx(START - lr, abs=1e-8)
 
 
+def test_adamw_takes_the_decay_from_the_weight():
+    """Loshchilov and Hutter 2019, algorithm 2: the gradient's moments know nothing of the decay."""
+    lr, decay, weight, expected = 0.01, 0.25, START, []
+    mean = square = 0.0
+    for step, gradient in enumerate((FIRST, SECOND), start=1):
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        rate = (square / (1 - 0.999**step)) ** 0.5 + 1e-8
+        weight -= lr * decay * weight + lr * mean / (1 - 0.9**step) / rate
+        expected.append(weight)
+    assert weights_after("adamw", lr, 0.5, decay) == pytest.approx(expected, rel=1e-12)
+
+
 def test_unknown_name():
     with pytest.raises(ValueError, match="optimiser 'adagrad': allowed are sgd, adam"):
         optimiser("adagrad", [torch.nn.Parameter(torch.ones(1))], 0.1, 0.9, 0.0)
