@@ -23,7 +23,7 @@ from pipeline.runtime import files
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
 from pipeline.training.loop import fit
-from pipeline.training.phases import Phase, Schedule
+from pipeline.training.phases import Phase, Schedule, optimiser
 from pipeline.training.resume import ResumeFile
 
 CPU = torch.device("cpu")
@@ -90,7 +90,7 @@ def train(folder, output, killer, interval):
     files.publish = publish_or_die
     fitted = fit(
         model,
-        torch.optim.Adam(model.parameters(), lr=0.01),
+        optimiser("adam", model.parameters(), 0.01),
         [
             Phase("first", 1, objective_of(pair_loss("sum_margin", 0.1))),
             Phase(

@@ -59,6 +59,32 @@ def test_adamw_takes_the_decay_from_the_weight():
     assert weights_after("adamw", lr, 0.5, decay) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("sgd", lambda ws: torch.optim.SGD(ws, 0.01, 0.9, weight_decay=0.1, fused=False)),
+        ("adam", lambda ws: torch.optim.Adam(ws, 0.01, weight_decay=0.1, fused=False)),
+        ("adamw", lambda ws: torch.optim.AdamW(ws, 0.01, weight_decay=0.1, fused=False)),
+    ],
+)
+def test_fused_steps_are_plain_ones_to_rounding(name, plain):
+    """Ten steps from the same gradients; sizes that fill no vector register, one weight frozen."""
+    generator = torch.Generator().manual_seed(0)
+    first = [torch.randn(shape, generator=generator) for shape in ((7, 13), (129,), (3,))]
+    sides = [[torch.nn.Parameter(start.clone()) for start in first] for _ in range(2)]
+    steps = optimiser(name, sides[0], 0.01, 0.9, 0.1), plain(sides[1])
+    assert all(group["fused"] for group in steps[0].param_groups)
+    for _ in range(10):
+        for one, two in zip(*(side[:2] for side in sides), strict=True):
+            one.grad = torch.randn(one.shape, generator=generator)
+            two.grad = one.grad.clone()
+        for step in steps:
+            step.step()
+    for one, two, start in zip(*sides, first, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-7)
+        assert torch.equal(one, start) == (len(start) == 3)
+
+
 def test_unknown_name():
     with pytest.raises(ValueError, match="optimiser 'adagrad': allowed are sgd, adam"):
         optimiser("adagrad", [torch.nn.Parameter(torch.ones(1))], 0.1, 0.9, 0.0)
