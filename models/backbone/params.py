@@ -1,10 +1,13 @@
 """The section of params.yaml of the network that sees the images."""
 
+import os
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, Name, Natural, Section
+from pipeline.runtime.section import Count, Name, Natural, Section, contradictions, wrong_value
 
 
 class ImageFeaturesConfig(Section):
@@ -20,3 +23,13 @@ class ImageFeaturesConfig(Section):
     compile: bool
     batch_size: Count
     workers: Natural
+
+    @contradictions
+    def _weights_are_there(self) -> Iterator[InitErrorDetails]:
+        named = self.weights in ("detector", "random", "imagenet")
+        if not named and not os.path.isfile(self.weights):
+            yield wrong_value(
+                "weights",
+                self.weights,
+                "no such file; allowed are detector, random, imagenet or the path of a state dict",
+            )

@@ -1,10 +1,20 @@
 """DP-RNN's section of params.yaml."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, Natural, NonNegative, Positive, Section
+from pipeline.runtime.section import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Section,
+    contradictions,
+    wrong_whole,
+)
 from pipeline.training.params import Precision, Reduction
 
 
@@ -50,6 +60,20 @@ class DPRNNConfig(Section):
     standardise_images: bool
     margin: Positive
     training: DPRNNTrainingConfig
+
+    @contradictions
+    def _what_is_used_is_trained(self) -> Iterator[InitErrorDetails]:
+        epochs = self.training.epochs
+        if self.recurrent and epochs.recurrent == epochs.all == 0:
+            yield wrong_whole(
+                "training.epochs",
+                "recurrent and all are 0, but dp_rnn.recurrent = True; give one of them epochs or "
+                "set dp_rnn.recurrent to false",
+            )
+        if not self.recurrent and epochs.matching == epochs.all == 0:
+            yield wrong_whole(
+                "training.epochs", "matching and all are 0; one of them must have epochs"
+            )
 
 
 CONFIG = DPRNNConfig

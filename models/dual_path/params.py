@@ -1,10 +1,24 @@
 """The dual path's sections of params.yaml: its own and that of its classes."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, Name, Natural, NonNegative, Positive, Section, Share
+from pipeline.runtime.section import (
+    Count,
+    Name,
+    Natural,
+    NonNegative,
+    Positive,
+    Section,
+    Share,
+    WeightsSection,
+    contradictions,
+    wrong_value,
+    wrong_whole,
+)
 from pipeline.training.params import Precision, Reduction
 
 
@@ -18,7 +32,7 @@ class PseudoClassesConfig(Section):
     tolerance: NonNegative
 
 
-class StageWeightsConfig(Section):
+class StageWeightsConfig(WeightsSection):
     """Weights of the loss terms in one phase of the dual path."""
 
     ranking: NonNegative
@@ -39,6 +53,11 @@ class DualPathPhaseConfig(Section):
     weights: StageWeightsConfig
     lr: Positive
     stop_below: Share
+
+    @contradictions
+    def _cnn_sees_pixels(self) -> Iterator[InitErrorDetails]:
+        if self.images == "features" and "image_cnn" in self.train:
+            yield wrong_whole("train", "image_cnn can be trained on images = 'pixels' only")
 
 
 class DualPathTrainingConfig(Section):
@@ -78,6 +97,21 @@ class DualPathConfig(Section):
     flip: bool
     phases: Annotated[tuple[DualPathPhaseConfig, ...], Field(min_length=1, strict=False)]
     training: DualPathTrainingConfig
+
+    @contradictions
+    def _crop_and_phases(self) -> Iterator[InitErrorDetails]:
+        if self.crop > self.resize:
+            text = f"must not exceed dual_path.resize = {self.resize}"
+            yield wrong_value("crop", self.crop, text)
+        run = [phase for phase in self.phases if phase.epochs]
+        if not run:
+            yield wrong_whole("phases", "none has epochs; at least one must")
+        elif "image_cnn" in run[0].train:
+            yield wrong_whole(
+                "phases",
+                f"{run[0].name!r} comes first and trains image_cnn while the other parts are "
+                "random; begin with a phase that leaves image_cnn out",
+            )
 
 
 CONFIG = DualPathConfig

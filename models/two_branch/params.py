@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.runtime.section import Count, NonNegative, Positive, Section
+from pipeline.runtime.section import Count, NonNegative, Positive, Section, WeightsSection
 from pipeline.training.params import TrainingConfig
 
 
-class TermWeightsConfig(Section):
+class TermWeightsConfig(WeightsSection):
     """Weights of the four terms of the two-branch loss (Wang et al. 2016, eq. 5)."""
 
     image_to_sentence: NonNegative

@@ -1,7 +1,7 @@
 """What every reader takes and returns, and the questions all of them ask of a folder."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +48,6 @@ class Source:
     captions: pd.DataFrame
     boxes: pd.DataFrame | None = None
     remarks: tuple[str, ...] = ()
-
-
-Reader = Callable[[Path, Path, Options], Source]
-
-"""read(raw, out, options): `raw` is the folder to read, `out` the one that rendered files go to."""
 
 
 def find_annotations(raw: Path, name: str | None, patterns: Sequence[str]) -> Path:

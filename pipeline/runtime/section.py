@@ -1,9 +1,25 @@
-"""What a value of params.yaml may be: the base of all sections and the types of their keys."""
+"""What a value of params.yaml may be: the base of all sections, the types of their keys, and how a
+section says that its keys contradict each other."""
 
-from typing import Annotated, Any, Literal
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import Annotated, Any, Final, Literal, LiteralString
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+# Types of errors whose text is complete: `key = value: text`, and `key: text` for a whole.
+WRONG_VALUE: Final = "wrong_value"
+WRONG_WHOLE: Final = "wrong_whole"
 
 
 def _count_or_none(value: Any) -> int | None:
@@ -11,7 +27,7 @@ def _count_or_none(value: Any) -> int | None:
         return None
     if type(value) is int and value >= 1:
         return value
-    raise PydanticCustomError("count_or_none", "must be a whole number from 1, or none")
+    raise PydanticCustomError(WRONG_VALUE, "must be a whole number from 1, or none")
 
 
 def _count_or_adaptive(value: Any) -> int | str:
@@ -19,7 +35,29 @@ def _count_or_adaptive(value: Any) -> int | str:
         return value
     if type(value) is int and value >= 1:
         return value
-    raise PydanticCustomError("count_or_adaptive", "must be a whole number from 1, or adaptive")
+    raise PydanticCustomError(WRONG_VALUE, "must be a whole number from 1, or adaptive")
+
+
+def _existing(value: str) -> str:
+    if not os.path.exists(value):
+        raise PydanticCustomError(WRONG_VALUE, "no such file or folder")
+    return value
+
+
+def one_of(names: Iterable[str]) -> PlainValidator:
+    """The type of a key that names an entry of a registry: `Annotated[str, one_of(READERS)]`."""
+    allowed = tuple(names)
+
+    def check(value: Any) -> str:
+        if isinstance(value, str) and value in allowed:
+            return value
+        raise _error(WRONG_VALUE, f"allowed are {', '.join(allowed)}")
+
+    return PlainValidator(check)
+
+
+def _error(kind: LiteralString, text: str) -> PydanticCustomError:
+    return PydanticCustomError(kind, "{text}", {"text": text})  # braces in a text stay as they are
 
 
 Count = Annotated[int, Field(ge=1)]
@@ -28,6 +66,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(min_length=1)]
+ExistingPath = Annotated[Name, AfterValidator(_existing)]
 CountOrNone = Annotated[int | None, PlainValidator(_count_or_none)]
 CountOrAdaptive = Annotated[int | str, PlainValidator(_count_or_adaptive)]
 
@@ -36,6 +75,50 @@ class Section(BaseModel):
     """A frozen mapping of params.yaml without implicit conversions and without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def wrong_value(key: str, value: Any, text: str) -> InitErrorDetails:
+    """A problem of one key, reported as `key = value: text`.
+
+    Args:
+        key: inside the section that reports it, dots between names.
+        value: what stands there.
+        text: what is allowed.
+    """
+    return InitErrorDetails(type=_error(WRONG_VALUE, text), loc=_location(key), input=value)
+
+
+def wrong_whole(key: str, text: str) -> InitErrorDetails:
+    """A problem of a section or list as a whole, reported as `key: text`; key "": the section."""
+    return InitErrorDetails(type=_error(WRONG_WHOLE, text), loc=_location(key), input=None)
+
+
+def contradictions(check: Callable[[Any], Iterator[InitErrorDetails]]) -> Any:
+    """Decorator: a generator of problems as pydantic's validator of a whole section.
+
+    It runs once every key of the section is right in itself, and reports all that it finds.
+    """
+
+    @wraps(check)
+    def validate(self: Any) -> Any:
+        if found := list(check(self)):
+            raise ValidationError.from_exception_data(type(self).__name__, found)
+        return self
+
+    return model_validator(mode="after")(validate)
+
+
+class WeightsSection(Section):
+    """Weights of terms that are added up: not all of them are 0."""
+
+    @contradictions
+    def _some_term_counts(self) -> Iterator[InitErrorDetails]:
+        if not any(self.model_dump().values()):
+            yield wrong_whole("", "all are 0; at least one term must have another weight")
+
+
+def _location(key: str) -> tuple[int | str, ...]:
+    return tuple(key.split(".")) if key else ()
 
 
 class RuntimeConfig(Section):

@@ -1,8 +1,22 @@
 """Section of params.yaml: one vector per caption."""
 
-from typing import Literal
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
 
-from pipeline.runtime.section import Count, CountOrNone, Name, Section
+from pydantic_core import InitErrorDetails
+
+from pipeline.runtime.section import (
+    Count,
+    CountOrNone,
+    Name,
+    Section,
+    contradictions,
+    one_of,
+    wrong_value,
+)
+from pipeline.sentences import ENCODINGS
 
 
 class MeanVectorConfig(Section):
@@ -20,6 +34,20 @@ class TfIdfConfig(Section):
     terms: Count
     pca: CountOrNone
 
+    @property
+    def wordnet_folder(self) -> Path | None:
+        """The folder given for WordNet's files, None where they are to be looked for."""
+        return Path(self.wordnet) if self.wordnet else None
+
+    @contradictions
+    def _files_are_there(self) -> Iterator[InitErrorDetails]:
+        named = self.stop_words in ("function_words", "none")
+        if not named and not os.path.isfile(self.stop_words):
+            text = "no such file; allowed are function_words, none or the path of a list"
+            yield wrong_value("stop_words", self.stop_words, text)
+        if self.wordnet is not None and not os.path.isdir(self.wordnet):
+            yield wrong_value("wordnet", self.wordnet, "no such folder")
+
 
 class FisherConfig(Section):
     """Sentences as Fisher vectors of their words' vectors."""
@@ -32,10 +60,35 @@ class FisherConfig(Section):
 
 
 class SentencesConfig(Section):
-    """One vector per caption."""
+    """One vector per caption: which encoding, and a section for each that has settings."""
 
-    encoding: Literal["mean_vector", "tfidf", "fisher"]
+    encoding: Annotated[str, one_of(ENCODINGS)]
     unknown: Literal["error", "zero"]
     mean_vector: MeanVectorConfig
     tfidf: TfIdfConfig
     fisher: FisherConfig
+
+    def beyond(self, word_dim: int | None) -> Iterator[InitErrorDetails]:
+        """Projections to more components than the chosen encoding has dimensions.
+
+        word_dim: width of the word vectors; None where it is not known yet. The keys of the
+        problems begin with this section's name.
+        """
+        mean, tfidf, fisher = self.mean_vector, self.tfidf, self.fisher
+        if self.encoding == "mean_vector":
+            yield from _beyond("mean_vector.pca", mean.pca, word_dim, "vocabulary.dim")
+        if self.encoding == "tfidf":
+            yield from _beyond("tfidf.pca", tfidf.pca, tfidf.terms, "sentences.tfidf.terms")
+        if self.encoding == "fisher":
+            yield from _beyond("fisher.ica", fisher.ica, word_dim, "vocabulary.dim")
+            if dim := fisher.ica or word_dim:
+                made_of = "2 x centres x width of a word vector"
+                yield from _beyond("fisher.pca", fisher.pca, 2 * fisher.centres * dim, made_of)
+
+
+def _beyond(
+    key: str, wanted: int | None, width: int | None, origin: str
+) -> Iterator[InitErrorDetails]:
+    if wanted and width and wanted > width:
+        text = f"must not exceed {width}, that is {origin}"
+        yield wrong_value(f"sentences.{key}", wanted, text)

@@ -111,7 +111,11 @@ def test_no_implicit_conversion():
         (("image_features", "weights"), "no.pth", "no such file"),
         (("vocabulary", "other_cases"), True, "needs a source of vectors"),
         (("vocabulary", "background"), 9, "needs a source of vectors"),
-        (("vse", "training", "epochs"), 1, "must be below vse.training.epochs"),
+        (
+            ("vse", "training", "epochs"),
+            1,
+            "vse.training.warmup_epochs = 1: must be below epochs = 1",
+        ),
         (("two_branch", "training", "epochs"), 1, "must be below two_branch.training.epochs"),
         (("scan", "training", "epochs"), 1, "must be below scan.training.epochs"),
         (("detector", "weights"), "no.pth", "no such file"),

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from pipeline.readers import read_corpus
 from pipeline.readers.params import CorpusConfig, ShapesConfig
+from pipeline.readers.read import read_corpus
 from pipeline.readers.source import Options
 
 CORPUS = {
