@@ -6,22 +6,11 @@ from pathlib import Path
 
 import click
 import numpy as np
-from pandas import DataFrame
 
-from pipeline.corpus.tables import captions_digest, in_split, load_captions
+from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.runtime.files import fingerprint, sha256_file, source_digest
 from pipeline.runtime.process import Progress, say, seed_everything, set_threads
-from pipeline.sentences.encoder import (
-    SentenceEncoder,
-    blocks,
-    check_known,
-    chosen_settings,
-    fit_encoding,
-    project,
-    read_encoder,
-    wordnet_folder,
-)
-from pipeline.sentences.params import SentencesConfig
+from pipeline.sentences.encoder import blocks, chosen_settings, fit_encoder, read_encoder
 from pipeline.storage.features import FeatureWriter
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
@@ -48,9 +37,9 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
     ids, tokens = table["caption_id"].tolist(), list(table["tokens"])
     fitted = (work := WORK / "sentences") / f"encoder-{key}.h5"
     if not fitted.is_file():
-        fitted_encoder(settings, vocabulary, table, seed).write(fitted)
+        fit_encoder(settings, vocabulary, table, seed).write(fitted)
     # read back, so that a run that was continued computes with the very same numbers
-    made = read_encoder(fitted, wordnet_folder(settings))
+    made = read_encoder(fitted, settings.tfidf.wordnet_folder)
     attributes = described | {"model": made.name, "weights_sha256": sha256_file(fitted)}
     attributes["layer"] = f"pca {made.dim}" if made.projection else "none"
     datasets = {"features": ((made.dim,), "float16")}
@@ -67,20 +56,6 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
     for used in (fitted, *work.glob(f".*{key}*.part")):  # parts are what a kill left
         used.unlink()
     say(f"sentences: {len(ids):,} x {made.dim}, {made}")
-
-
-def fitted_encoder(
-    settings: SentencesConfig, vocabulary: Path, table: DataFrame, seed: int
-) -> SentenceEncoder:
-    """The encoder asked for, fitted on the training captions of a captions table.
-
-    Raises WorkbenchError for captions without a known word where settings.unknown says so.
-    """
-    name, training = settings.encoding, list(in_split(table, "train")["tokens"])
-    encoding = fit_encoding(settings, vocabulary, training, seed)
-    check_known(list(table["caption_id"]), encoding.known(list(table["tokens"])), settings.unknown)
-    kept, key = getattr(settings, name).pca, f"sentences.{name}.pca"
-    return SentenceEncoder(name, encoding, kept and project(encoding, training, kept, key))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,10 @@ import pytest
 from first_party import PACKAGES, closure, folders, imported, libraries, reachable
 
 from models.base.registry import config_of, model_names, models_with
+from pipeline.readers import READERS
 from pipeline.runtime.files import read_yaml
 from pipeline.runtime.graph import resolved_stage, stage_items
+from pipeline.sentences import ENCODINGS
 from stages.params import Params
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,7 +65,11 @@ STAGES = [pytest.param(*stage, id="@".join(filter(None, stage))) for stage in st
 def loaded_by(name, item):
     """Modules a stage runs: its own, and what the registry loads for its item."""
     part = {"train": "model", "score": "model", "record_attention": "attention"}.get(name)
-    return [f"stages.{name}", *([f"models.{item}.{part}"] if part else [])]
+    chosen = {
+        "prepare_corpus": [reader.module for reader in READERS.values()],
+        "encode_sentences": [place.partition(":")[0] for place in ENCODINGS.values()],
+    }.get(name, [])
+    return [f"stages.{name}", *([f"models.{item}.{part}"] if part else []), *chosen]
 
 
 def outputs_of(stage):

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.training.params import RankingConfig
-from pipeline.training.phases import Fitted
-from pipeline.training.resume import ResumeFile
+
+if TYPE_CHECKING:  # for annotations alone: check_params reads Settings and needs no torch
+    from pipeline.training.phases import Fitted
+    from pipeline.training.resume import ResumeFile
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class TrainingJob:
     whose names begin so go into the checkpoint, without that beginning.
     """
 
-    run: Callable[[ResumeFile], Fitted]
+    run: "Callable[[ResumeFile], Fitted]"
     architecture: dict[str, Any]
     params: dict[str, Any]
     inputs: dict[str, str]

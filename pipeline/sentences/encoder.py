@@ -3,27 +3,22 @@
 The file holds all that a new sentence needs to be encoded as those of the corpus were.
 """
 
+import importlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
+from pandas import DataFrame
 
-from pipeline.corpus.vocabulary import load_background, load_known_vectors
+from pipeline.corpus.tables import in_split
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
-from pipeline.sentences.fisher import FisherVector
-from pipeline.sentences.lemmas import lemmatiser
-from pipeline.sentences.mean_vector import MeanVector
-from pipeline.sentences.mixtures import fit_mixture
-from pipeline.sentences.params import FisherConfig, SentencesConfig
-from pipeline.sentences.state import State
-from pipeline.sentences.stop_words import stop_words
-from pipeline.sentences.tfidf import TfIdf, fit_tfidf
-from pipeline.sentences.word_space import SCALES, fit_word_space
+from pipeline.sentences import ENCODINGS
+from pipeline.sentences.params import SentencesConfig
+from pipeline.sentences.state import Material, State
 from pipeline.statistics.projection import Projection, fit_projection
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.hdf5 import damaged
@@ -37,22 +32,38 @@ Captions = Sequence[Sequence[str]]
 
 
 class Encoding(Protocol):
-    """What turns captions into vectors. dim: their width."""
+    """What turns captions into vectors, lists of words into rows. dim: their width.
+
+    One whose settings name files or programs has, too, `depends_on(settings)`: what of them its
+    vectors depend on, JSON-able, files told by their content. For others it is the settings.
+    """
 
     dim: int
 
-    def known(self, captions: Captions) -> np.ndarray: ...
+    @classmethod
+    def fit(cls, material: Material) -> Self:
+        """Fit it to training captions, or to the vectors of their words."""
 
-    def encode(self, captions: Captions) -> np.ndarray: ...
+    @classmethod
+    def restore(cls, state: State, wordnet: Path | None = None) -> Self:
+        """The encoding whose state this is; wordnet: folder of WordNet's files, if it reads them,
+        None to look for them."""
 
-    def state(self) -> State: ...
+    def known(self, captions: Captions) -> np.ndarray:
+        """How many words of each of M captions it knows, (M,) int64."""
+
+    def encode(self, captions: Captions) -> np.ndarray:
+        """M captions to (M, dim) float32; zeros for a caption without a known word."""
+
+    def state(self) -> State:
+        """All that it is made of."""
 
 
 @dataclass(frozen=True)
 class SentenceEncoder:
     """An encoding and, where one is asked for, the projection of its vectors.
 
-    name: mean_vector, tfidf or fisher.
+    name: of the encoding, a key of ENCODINGS.
     """
 
     name: str
@@ -115,10 +126,33 @@ def read_encoder(path: Path, wordnet: Path | None = None) -> SentenceEncoder:
     try:
         state = _state(file)
         name = str(file.attributes["encoding"])
-        encoding = _restored(name, state, wordnet)
+        encoding = encoding_class(name).restore(state, wordnet)
         return SentenceEncoder(name, encoding, _projection(file, encoding.dim))
     except MISFITS as error:
         raise damaged(path, f"not a sentence encoder ({error!r})") from None
+
+
+def fit_encoder(
+    settings: SentencesConfig, vocabulary: Path, table: DataFrame, seed: int
+) -> SentenceEncoder:
+    """The encoder asked for, fitted on the training captions.
+
+    Args:
+        settings: the section `sentences`.
+        vocabulary: folder of the words and their vectors.
+        table: captions of the corpus.
+        seed: of the run.
+
+    Raises:
+        WorkbenchError: captions without a known word, where settings.unknown says so; too few
+            captions, words or dimensions for what is asked for.
+    """
+    name, own = settings.encoding, _own_settings(settings)
+    training = list(in_split(table, "train")["tokens"])
+    encoding = encoding_class(name).fit(Material(own, training, vocabulary, seed))
+    check_known(list(table["caption_id"]), encoding.known(list(table["tokens"])), settings.unknown)
+    kept, key = own and own.pca, f"sentences.{name}.pca"
+    return SentenceEncoder(name, encoding, kept and project(encoding, training, kept, key))
 
 
 def check_known(ids: Sequence[str], known: np.ndarray, unknown: str) -> None:
@@ -173,16 +207,6 @@ def _state(file: GroupFile) -> State:
     return State(settings, words, arrays)
 
 
-def _restored(name: str, state: State, wordnet: Path | None) -> Encoding:
-    if name == "tfidf":
-        return TfIdf.restore(state, lemmatiser(state.settings["lemmatiser"], wordnet))
-    kinds: dict[str, type[MeanVector] | type[FisherVector]] = {
-        "mean_vector": MeanVector,
-        "fisher": FisherVector,
-    }
-    return kinds[name].restore(state)
-
-
 def _projection(file: GroupFile, width: int) -> Projection | None:
     """The projection of vectors of `width` numbers; ValueError when it is one of others."""
     if "projection" not in file.layouts:
@@ -197,55 +221,25 @@ def _projection(file: GroupFile, width: int) -> Projection | None:
     return made
 
 
+def encoding_class(name: str) -> type[Encoding]:
+    """The class of an encoding; KeyError for a name that is not one of ENCODINGS."""
+    module, _, kind = ENCODINGS[name].partition(":")
+    found: type[Encoding] = getattr(importlib.import_module(module), kind)
+    return found
+
+
 def chosen_settings(settings: SentencesConfig) -> dict[str, Any]:
     """What of the section the vectors depend on; files are told by their content, not their path.
 
-    Raises WorkbenchError when the chosen lemmatiser lacks its files.
+    Raises WorkbenchError when the chosen encoding lacks its files.
     """
-    chosen = settings.model_dump(exclude={"tfidf": {"wordnet"}})[settings.encoding]
-    if settings.encoding == "tfidf":
-        lemmas = lemmatiser(settings.tfidf.lemmatiser, wordnet_folder(settings))
-        chosen["lemmatiser"] = lemmas.provenance
-        if chosen["stop_words"] not in ("function_words", "none"):
-            chosen["stop_words"] = sha256_file(chosen["stop_words"])
-    return {"encoding": settings.encoding, settings.encoding: chosen}
+    name, own = settings.encoding, _own_settings(settings)
+    depends_on = getattr(encoding_class(name), "depends_on", None)
+    if own is None:
+        return {"encoding": name}
+    return {"encoding": name, name: depends_on(own) if depends_on else own.model_dump()}
 
 
-def fit_encoding(
-    settings: SentencesConfig, vocabulary: Path, training: Captions, seed: int
-) -> Encoding:
-    """The chosen encoding, fitted on the training captions and the vocabulary's vectors."""
-    if settings.encoding == "tfidf":
-        lemmas = lemmatiser(settings.tfidf.lemmatiser, wordnet_folder(settings))
-        stop = stop_words(settings.tfidf.stop_words)
-        return fit_tfidf(training, settings.tfidf.terms, lemmas, stop)
-    words, vectors = load_known_vectors(vocabulary)
-    if settings.encoding == "mean_vector":
-        return MeanVector(words, vectors)
-    return _fisher(settings.fisher, words, vectors, load_background(vocabulary), seed)
-
-
-def wordnet_folder(settings: SentencesConfig) -> Path | None:
-    """The folder given for WordNet's files, None where they are to be looked for."""
-    return Path(settings.tfidf.wordnet) if settings.tfidf.wordnet else None
-
-
-def _fisher(
-    settings: FisherConfig,
-    words: list[str],
-    vectors: np.ndarray,
-    background: np.ndarray | None,
-    seed: int,
-) -> Encoding:
-    basis = vectors if background is None else np.concatenate([vectors, background])
-    space = fit_word_space(basis, settings.ica, SCALES[settings.mixture], seed)
-    placed = space.apply(basis)
-    mixture, likelihoods = fit_mixture(
-        placed, settings.mixture, settings.centres, settings.iterations, seed
-    )
-    say(
-        f"{settings.mixture} of {settings.centres} centres on {len(basis):,} word vectors: mean "
-        f"log-likelihood {likelihoods[0]:.2f} after the first iteration, {likelihoods[-1]:.2f} "
-        f"after {len(likelihoods)}"
-    )
-    return FisherVector(words, placed[: len(words)], mixture)
+def _own_settings(settings: SentencesConfig) -> Any:
+    """The chosen encoding's part of the section, None where it has none."""
+    return getattr(settings, settings.encoding, None)

@@ -2,12 +2,15 @@
 that word order and rare words cannot disturb (Wang et al. 2016, section 3.1)."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
 
+from pipeline.corpus.vocabulary import load_known_vectors
 from pipeline.sentences.bags import add_rows, gather, index_words
-from pipeline.sentences.state import State
+from pipeline.sentences.state import Material, State
 
 
 class MeanVector:
@@ -38,6 +41,11 @@ class MeanVector:
         return State({}, list(self._index), {"vectors": self._table.numpy().copy()})
 
     @classmethod
-    def restore(cls, state: State) -> "MeanVector":
+    def fit(cls, material: Material) -> Self:
+        """The encoder of the vocabulary's vectors."""
+        return cls(*load_known_vectors(material.vocabulary))
+
+    @classmethod
+    def restore(cls, state: State, wordnet: Path | None = None) -> Self:
         """The encoder whose state this is."""
         return cls(state.words, state.arrays["vectors"])

@@ -3,13 +3,18 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.sentences.lemmas import Lemmatiser
-from pipeline.sentences.state import State
+from pipeline.runtime.files import sha256_file
+from pipeline.sentences.lemmas import Lemmatiser, lemmatiser
+from pipeline.sentences.params import TfIdfConfig
+from pipeline.sentences.state import Material, State
+from pipeline.sentences.stop_words import stop_words
 
 AGAIN = "encode the sentences again with: dvc repro encode_sentences"
 
@@ -66,11 +71,34 @@ class TfIdf:
         return State(settings, terms, {"idf": self._vectoriser.idf_.copy()})
 
     @classmethod
-    def restore(cls, state: State, lemmatiser: Lemmatiser) -> "TfIdf":
+    def fit(cls, material: Material) -> "TfIdf":
+        """The encoder of the terms of the training captions; WorkbenchError as fit_tfidf."""
+        settings: TfIdfConfig = material.settings
+        stop = stop_words(settings.stop_words)
+        return fit_tfidf(material.captions, settings.terms, _chosen_lemmatiser(settings), stop)
+
+    @staticmethod
+    def depends_on(settings: TfIdfConfig) -> dict[str, Any]:
+        """The settings, files told by their content; WorkbenchError when the lemmatiser lacks its
+        own."""
+        chosen = settings.model_dump(exclude={"wordnet"})
+        chosen["lemmatiser"] = _chosen_lemmatiser(settings).provenance
+        if settings.stop_words not in ("function_words", "none"):
+            chosen["stop_words"] = sha256_file(settings.stop_words)
+        return chosen
+
+    @classmethod
+    def restore(cls, state: State, wordnet: Path | None = None) -> Self:
         """The encoder whose state this is.
 
-        Raises WorkbenchError when `lemmatiser` is not the one it was fitted with.
+        wordnet: folder of WordNet's files, None to look for them; read for that lemmatiser alone.
+        Raises WorkbenchError when the lemmatiser is not the one it was fitted with.
         """
+        return cls.restore_with(lemmatiser(state.settings["lemmatiser"], wordnet), state)
+
+    @classmethod
+    def restore_with(cls, lemmatiser: Lemmatiser, state: State) -> Self:
+        """The same with a lemmatiser that is there already."""
         needed = state.settings["provenance"]
         if needed != lemmatiser.provenance:
             raise WorkbenchError(
@@ -131,6 +159,10 @@ def content_lemmas(words: Sequence[str], lemmatiser: Lemmatiser, stop: frozenset
     """
     lemmas = (lemmatiser.lemma(word) for word in words if word not in stop)
     return [lemma for lemma in lemmas if lemma not in stop]
+
+
+def _chosen_lemmatiser(settings: TfIdfConfig) -> Lemmatiser:
+    return lemmatiser(settings.lemmatiser, settings.wordnet_folder)
 
 
 def _named(provenance: dict[str, str]) -> str:

@@ -127,7 +127,7 @@ def test_a_restored_encoder_gives_the_same_bytes():
     encoder = fitted()
     state = encoder.state()
     settings = json.loads(json.dumps(state.settings))
-    again = TfIdf.restore(State(settings, list(state.words), state.arrays), SINGULAR)
+    again = TfIdf.restore_with(SINGULAR, State(settings, list(state.words), state.arrays))
     others = [["dogs", "cat"], ["a", "ball", "runs", "runs"], []]
     assert again.encode(others).tobytes() == encoder.encode(others).tobytes()
     assert again.known(others).tolist() == encoder.known(others).tolist()
@@ -139,7 +139,7 @@ def test_a_restored_encoder_gives_the_same_bytes():
 def test_another_lemmatiser_is_refused():
     newer = Lemmatiser("singular", {"version": "2"}, str)
     with pytest.raises(WorkbenchError, match=r"lemmatiser singular 1, but here it is singular 2"):
-        TfIdf.restore(fitted().state(), newer)
+        TfIdf.restore_with(newer, fitted().state())
 
 
 @pytest.mark.parametrize(
@@ -156,4 +156,4 @@ def test_another_lemmatiser_is_refused():
 def test_a_damaged_state_is_refused(words, idf):
     state = State(fitted().state().settings, words, {"idf": np.array(idf)})
     with pytest.raises(WorkbenchError, match="needed are different terms"):
-        TfIdf.restore(state, SINGULAR)
+        TfIdf.restore_with(SINGULAR, state)
