@@ -116,8 +116,16 @@ def test_no_implicit_conversion():
             1,
             "vse.training.warmup_epochs = 1: must be below epochs = 1",
         ),
-        (("two_branch", "training", "epochs"), 1, "must be below two_branch.training.epochs"),
-        (("scan", "training", "epochs"), 1, "must be below scan.training.epochs"),
+        (
+            ("two_branch", "training", "epochs"),
+            1,
+            "two_branch.training.warmup_epochs = 1: must be below epochs = 1",
+        ),
+        (
+            ("scan", "training", "epochs"),
+            1,
+            "scan.training.warmup_epochs = 1: must be below epochs = 1",
+        ),
         (("detector", "weights"), "no.pth", "no such file"),
         (("detector", "names"), "no/folder", "no such folder"),
         (("detector", "layers"), 2, "3 lists for detector.layers = 2"),
