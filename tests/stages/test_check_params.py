@@ -29,7 +29,7 @@ def test_wrong_params_are_plain_lines_and_exit_code_1(workspace, run_stage):
     assert process.returncode == 1
     assert process.stderr == (
         "error: params.yaml: 2 problems\n"
-        "  loss = 'bogus': allowed are sum_margin, max_margin, knn_margin\n"
+        "  loss = 'bogus': allowed are sum_margin, max_margin, knn_margin, infonce\n"
         "  los = 1: unknown key; did you mean loss?\n"
         "undo with: touch params.yaml && git checkout params.yaml\n"
     )
