@@ -1,12 +1,20 @@
 """What the documents say about the project is held against the project."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_drawn_graph_is_the_graph():
+    """The picture in the README is what DVC draws of dvc.yaml."""
+    command = [Path(sys.executable).with_name("dvc"), "dag", "--mermaid", "evaluate@vse"]
+    drawn = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f"```mermaid\n{drawn.rstrip()}\n```\n" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
