@@ -43,7 +43,7 @@ def read_curve(path: Path) -> Curve | None:
         raise WorkbenchError(f"{path}: not a tab-separated table", REMEDY) from None
     if not rows:
         raise WorkbenchError(f"{path}: no epoch in it", REMEDY)
-    if len(rows) == 1 and "loss" not in rows[0]:
+    if len(rows) == 1 and "loss" not in rows[0] and "val_rsum" in rows[0]:
         return None
     missing = [name for name in COLUMNS if name not in rows[0]]
     if missing:
