@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from pipeline.evaluation.metrics import COLUMNS, headings
 from pipeline.runtime.errors import WorkbenchError, listing
 
-FIGURES = ("i2t.r1", "i2t.r5", "i2t.r10", "t2i.r1", "t2i.r5", "t2i.r10", "rsum")
-TITLES = ("i2t R@1", "R@5", "R@10", "t2i R@1", "R@5", "R@10", "rsum")
+FIGURES = tuple(".".join(column.keys) for column in COLUMNS)
 SEED = "seed"
 
 
@@ -45,8 +45,16 @@ def tabulate(
     The last column is the difference of rsum from the first row, seed by seed: seeds change the
     data too, so that runs of one seed are alike, and differences vary less than figures do.
     Deviations are those of samples, n - 1 in their divisor.
-    Raises WorkbenchError when a column is missing, a run has no figures, or two runs have the same
-    seed and setting: then they differ in a parameter that `by` does not name.
+
+    Args:
+        experiments: as `read_experiments` gives them.
+        model: whose figures.
+        criterion: under which they were ranked.
+        by: parameters that tell settings apart.
+
+    Raises:
+        WorkbenchError: when a column is missing, a run has no figures, or two runs have the same
+            seed and setting: then they differ in a parameter that `by` does not name.
     """
     endings = [f"/{model}.json:{criterion}.{figure}" for figure in FIGURES]
     columns = [
@@ -60,7 +68,7 @@ def tabulate(
         )
     figures = experiments[columns].apply(pd.to_numeric, errors="coerce")
     _check_figures(experiments, figures, model)
-    rows = [[*(name.split(".")[-1] for name in by), "runs", *TITLES, "rsum - first row"]]
+    rows = [[*(name.split(".")[-1] for name in by), "runs", *headings(), "rsum - first row"]]
     first: pd.Series | None = None
     for values, runs in experiments.groupby(list(by), sort=True):
         _check_seeds(runs, by)

@@ -11,23 +11,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.comparison.table import TITLES, aligned, values_of
-from pipeline.evaluation.bootstrap import RankedFold, limits, resampled
-from pipeline.evaluation.file import Queries, QueryRanks
+from pipeline.comparison.table import aligned
+from pipeline.evaluation.bootstrap import MeasuredFold, limits, resampled
+from pipeline.evaluation.file import QueryRanks
 from pipeline.evaluation.folds import cut_folds
-from pipeline.evaluation.metrics import MEASURES, Ranks, average, summarise
+from pipeline.evaluation.metrics import COLUMNS, Measured, average, summarise, values_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import group_codes
 
-FIGURES = (*(f"{way} {TITLES[m]}" for way in ("i2t", "t2i") for m in MEASURES), "rsum")
-SMALLER_IS_BETTER = ("Med r", "Mean r")
+BETTER = {column.label: column.better for column in COLUMNS}
+FIGURES = tuple(BETTER)
 ROUNDING = 9  # decimals: the same recalls summed in another order must not differ
 PROTOCOL = re.compile(r"full|[0-9]+k?_x([1-9][0-9]{0,5})")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of two runs, recalls in percent; low, high: interval of b - a."""
+    """One of FIGURES of two runs; low, high: interval of b - a."""
 
     figure: str
     a: float
@@ -40,8 +40,7 @@ class Difference:
         """ "A" or "B", empty when zero lies in the interval: within noise."""
         if self.low <= 0 <= self.high:
             return ""
-        gains = self.low > 0
-        return "B" if gains != self.figure.endswith(SMALLER_IS_BETTER) else "A"
+        return "B" if (self.low > 0) == (BETTER[self.figure] == "larger") else "A"
 
 
 def paired_differences(
@@ -49,32 +48,41 @@ def paired_differences(
 ) -> list[Difference]:
     """The differences b - a of all FIGURES, with percentile intervals of a paired bootstrap.
 
-    resamples: draws of the groups (images with their captions), the same for both runs;
-    confidence: share of the draws inside an interval.
-    Raises WorkbenchError when the runs differ in protocol, queries or groups.
+    Args:
+        a: one run.
+        b: another, on the same queries.
+        resamples: draws of the groups (images with their captions), the same for both runs.
+        confidence: share of the draws inside an interval.
+        seed: of the draws.
+
+    Raises:
+        WorkbenchError: when the runs differ in protocol, queries or groups.
     """
     _check_comparable(a, b)
-    folds_a, folds_b = ranked_folds(a), ranked_folds(b)
+    folds_a, folds_b = measured_folds(a), measured_folds(b)
     drawn = resampled(folds_b, resamples, seed) - resampled(folds_a, resamples, seed)
     low, high = limits(drawn.round(ROUNDING), confidence)
     columns = [figures(folds_a), figures(folds_b), low.tolist(), high.tolist()]
     return [Difference(*row) for row in zip(FIGURES, *columns, strict=True)]
 
 
-def figures(folds: Sequence[RankedFold]) -> list[float]:
+def figures(folds: Sequence[MeasuredFold]) -> list[float]:
     """The figures in the order of FIGURES, means over the folds."""
-    return values_of(average([summarise(fold.ranks) for fold in folds]))
+    return values_of(average([summarise(fold.measured) for fold in folds]))
 
 
-def ranked_folds(run: QueryRanks) -> list[RankedFold]:
-    """The ranks of a run, cut into the folds of its protocol."""
+def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
+    """What the queries of a run reach, cut into the folds of its protocol."""
     match = PROTOCOL.fullmatch(run.protocol)
     if not match:
         raise WorkbenchError(f"unknown protocol {run.protocol!r}", "run: dvc repro evaluate")
     images, captions = group_codes(run.i2t.groups, run.t2i.groups)
     return [
-        RankedFold(
-            Ranks(run.i2t.ranks[fold.images], run.t2i.ranks[fold.captions]),
+        MeasuredFold(
+            {
+                "i2t": run.i2t.measured.of(fold.images),
+                "t2i": run.t2i.measured.of(fold.captions),
+            },
             *group_codes(images[fold.images], captions[fold.captions]),
         )
         for fold in cut_folds(images, captions, int(match[1] or 1))
@@ -99,8 +107,14 @@ def table(differences: Sequence[Difference], confidence: float) -> list[str]:
 
 
 def conclusion(a: QueryRanks, b: QueryRanks, differences: Sequence[Difference]) -> str:
-    """One sentence: which run is better in what, rsum first, and what is within noise."""
-    if _same_ranks(a.i2t, b.i2t) and _same_ranks(a.t2i, b.t2i):
+    """One sentence: which run is better in what, rsum first, and what is within noise.
+
+    Args:
+        a: one run.
+        b: the other.
+        differences: of them, every one of FIGURES.
+    """
+    if _same(a.i2t.measured, b.i2t.measured) and _same(a.t2i.measured, b.t2i.measured):
         return "A and B rank every query alike: all differences are zero."
     claims = [claim for side in ("B", "A") if (claim := _claim(side, differences))]
     if not claims:
@@ -121,8 +135,8 @@ def _claim(side: str, differences: Sequence[Difference]) -> str:
     return f"{side} is better in {first.figure} by {amount}{also}"
 
 
-def _same_ranks(a: Queries, b: Queries) -> bool:
-    return np.array_equal(a.ranks, b.ranks)
+def _same(a: Measured, b: Measured) -> bool:
+    return all(np.array_equal(a.values[name], b.values[name]) for name in a.values)
 
 
 def _check_comparable(a: QueryRanks, b: QueryRanks) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pipeline.comparison.paired import figures, ranked_folds
+from pipeline.comparison.paired import figures, measured_folds
 from pipeline.comparison.table import read_metrics
 from pipeline.evaluation.file import QueryRanks, read_query_ranks
 from pipeline.runtime.errors import WorkbenchError
@@ -26,12 +26,17 @@ TOLERANCE = 1e-3  # metrics files hold four decimals
 
 
 def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
-    """The ranks of a run under one criterion.
+    """What the queries of a run reach under one criterion.
 
-    name: a rank file (*.h5); a metrics file (*.json), whose rank file dvc.yaml names; or
-    REVISION[:MODEL], a git revision or the name of an experiment. model: for a REVISION alone.
-    Raises WorkbenchError when there is no such file, revision or model, or when the ranks of the
-    revision are not in the cache.
+    Args:
+        name: a rank file (*.h5); a metrics file (*.json), whose rank file dvc.yaml names; or
+            REVISION[:MODEL], a git revision or the name of an experiment.
+        model: for a REVISION alone.
+        criterion: such as "naive".
+
+    Raises:
+        WorkbenchError: when there is no such file, revision or model, or when the ranks of the
+            revision are not in the cache.
     """
     path = Path(name)
     if path.suffix not in (".h5", ".json"):
@@ -63,7 +68,7 @@ def _of_metrics(path: Path, criterion: str) -> QueryRanks:
 def _check_partners(path: Path, written: object, run: QueryRanks) -> None:
     """Raise WorkbenchError when a metrics file is not of these ranks: one of them was replaced."""
     told = written.get("rsum", math.nan) if isinstance(written, dict) else math.nan
-    found = figures(ranked_folds(run))[-1]
+    found = figures(measured_folds(run))[-1]
     if not abs(told - found) <= TOLERANCE:  # NaN compares false
         raise WorkbenchError(
             f"{path}: rsum {told:.4f}, but its rank file gives {found:.4f}: not of the same run",

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.evaluation.file import RankRecord, read_ranks
+from pipeline.evaluation.metrics import COLUMNS, headings, values_of
 from pipeline.runtime.errors import WorkbenchError
 
-TITLES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
-
-MEASURES = tuple(TITLES)  # as in pipeline.evaluation.metrics, which would load torch for a table
-
 MAX_METRICS_BYTES = 1 << 20
-LARGEST_RANK = 10**12
-WAYS = ("i2t", "t2i")
+LARGEST_SHORTLIST = 10**12
 NAIVE = "naive"
 SHORTLIST = "shortlist"
 SAID = ("protocol", SHORTLIST)  # keys of a metrics file that are not criteria
@@ -26,9 +22,13 @@ REMEDY = "write it again with: dvc repro evaluate"
 
 @dataclass(frozen=True)
 class Result:
-    """One model: its name, criterion -> figures with naive first, and its rank file.
+    """One model.
 
-    shortlist: images per caption that had a full score, None where all had.
+    Attributes:
+        name: of the model.
+        criteria: criterion -> figures, naive first.
+        record: of its rank file.
+        shortlist: images per caption that had a full score, None where all had.
     """
 
     name: str
@@ -39,7 +39,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Row:
-    """One model under one criterion; interval: [low, high] of rsum, None without resamples."""
+    """One model under one criterion.
+
+    Attributes:
+        model: its name.
+        criterion: its name.
+        figures: as a metrics file has them.
+        interval: [low, high] of rsum, None without resamples.
+    """
 
     model: str
     criterion: str
@@ -68,7 +75,9 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
     for path in metrics:
         if path.stem not in partners:
             raise WorkbenchError(f"{path}: no rank file named {path.stem}.h5 among --ranks")
-        content, record = read_metrics(path), read_ranks(partners.pop(path.stem))
+        partner = partners.pop(path.stem)
+        content, record = read_metrics(path), read_ranks(partner)
+        _check_figures(partner, {"chance": record.chance}, "chance", "rank")
         if content["protocol"] != record.protocol:
             raise WorkbenchError(
                 f"{path}: protocol {content['protocol']}, but its rank file says {record.protocol}",
@@ -97,15 +106,11 @@ def read_metrics(path: Path) -> dict[str, Any]:
     for criterion in _criteria(content):
         if not CRITERION.fullmatch(criterion):
             raise WorkbenchError(f"{path}: {criterion!r} is no name of a criterion", REMEDY)
-        for way in WAYS:
-            for measure in MEASURES:
-                top = LARGEST_RANK if measure in ("medr", "meanr") else 100
-                _check_number(path, content, f"{criterion}.{way}.{measure}", top)
-        _check_number(path, content, f"{criterion}.rsum", 600)
+        _check_figures(path, content, criterion)
     if not isinstance(content.get("protocol"), str):
         raise WorkbenchError(f"{path}: no protocol", REMEDY)
     shortlist = content.get(SHORTLIST, 1)
-    if type(shortlist) is not int or not 1 <= shortlist <= LARGEST_RANK:
+    if type(shortlist) is not int or not 1 <= shortlist <= LARGEST_SHORTLIST:
         raise WorkbenchError(
             f"{path}: {SHORTLIST} = {shortlist!r}; allowed are whole numbers from 1", REMEDY
         )
@@ -123,21 +128,14 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
     return rows
 
 
-def values_of(figures: Mapping[str, Any]) -> list[float]:
-    """The eleven figures in the order of the table: i2t, t2i (both as MEASURES), rsum."""
-    values = [figures[way][measure] for way in WAYS for measure in MEASURES]
-    return [*values, figures["rsum"]]
-
-
 def best_of(rows: Sequence[Row]) -> list[list[bool]]:
     """For each row and figure, whether none is better as printed; all False for a single row."""
     table = [[float(shown(value)) for value in values_of(row.figures)] for row in rows]
     if len(rows) < 2:
         return [[False] * len(values) for values in table]
-    smaller = [measure in ("medr", "meanr") for measure in MEASURES] * len(WAYS) + [False]
     best = [
-        min(column) if is_rank else max(column)
-        for column, is_rank in zip(zip(*table, strict=True), smaller, strict=True)
+        max(values) if column.better == "larger" else min(values)
+        for column, values in zip(COLUMNS, zip(*table, strict=True), strict=True)
     ]
     return [[value == top for value, top in zip(row, best, strict=True)] for row in table]
 
@@ -179,7 +177,13 @@ def shown(value: float) -> str:
 
 
 def report(results: Sequence[Result], dataset: str, loss: str) -> str:
-    """The comparison as markdown that is aligned for reading on a terminal, too."""
+    """The comparison as markdown that is aligned for reading on a terminal, too.
+
+    Args:
+        results: of all models.
+        dataset: its name.
+        loss: name of the ranking loss.
+    """
     record = results[0].record
     share = f"{100 * record.confidence:g} %"
     lines = [
@@ -198,14 +202,13 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
 
 def table(results: Sequence[Result], share: str) -> list[str]:
     """Lines of a markdown table: a row per model and criterion, the best bold, and chance."""
-    titles = [f"{way} {TITLES[m]}" if m == "r1" else TITLES[m] for way in WAYS for m in MEASURES]
     rows = rows_of(results)
     body = [
         [row.label, *_cells(row, best), interval_text(row.interval)]
         for row, best in zip(rows, best_of(rows), strict=True)
     ]
     chance = [shown(value) for value in values_of(results[0].record.chance)]
-    return aligned([["model", *titles, "rsum", share], *body, ["chance", *chance, ""]])
+    return aligned([["model", *headings(), share], *body, ["chance", *chance, ""]])
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:
@@ -268,18 +271,26 @@ def _check_comparable(results: Sequence[Result]) -> None:
             )
 
 
-def _member(path: Path, content: Any, key: str) -> Any:
+def _check_figures(path: Path, content: Any, key: str, kind: str = "metrics") -> None:
+    """Raise WorkbenchError unless the content of a file has every figure at `key`, in its span."""
+    for column in COLUMNS:
+        _check_number(path, content, ".".join((key, *column.keys)), column.span, kind)
+
+
+def _member(path: Path, content: Any, key: str, kind: str = "metrics") -> Any:
     """content[a][b] for the key "a.b"; WorkbenchError naming file and key when it is missing."""
     node = content
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:
-            raise WorkbenchError(f"{path}: not a metrics file: {key} is missing", REMEDY)
+            raise WorkbenchError(f"{path}: not a {kind} file: {key} is missing", REMEDY)
         node = node[part]
     return node
 
 
-def _check_number(path: Path, content: Any, key: str, top: int) -> None:
-    value = _member(path, content, key)
+def _check_number(path: Path, content: Any, key: str, span: tuple[float, float], kind: str) -> None:
+    (low, high), value = span, _member(path, content, key, kind)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= top:  # NaN compares false
-        raise WorkbenchError(f"{path}: {key} = {value!r}; allowed is a number from 0 to {top:,}")
+    if not is_number or not low <= value <= high:  # NaN compares false
+        raise WorkbenchError(
+            f"{path}: {key} = {value!r}; allowed is a number from {low:,} to {high:,}"
+        )

@@ -4,53 +4,62 @@ Groups are drawn, not single queries: an image and its captions come and go toge
 ranks go together. Drawing captions one by one would make the intervals too narrow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.metrics import MEASURES, RECALLS, Ranks
+from pipeline.evaluation.metrics import METRICS, RECALLS, Measured, summary_of
+from pipeline.scores.ranking import Direction
 
 CELLS = 1 << 22  # weights held at once: 32 MB of float64
 
 
-@dataclass(frozen=True)
-class RankedFold:
-    """Ranks within one fold, and the group numbers 0 ... G - 1 of its queries.
+@dataclass(frozen=True, eq=False)
+class MeasuredFold:
+    """What the queries of one fold reach, and their group numbers 0 ... G - 1.
 
-    ranks: of N images and M captions; images: (N,) int64; captions: (M,) int64.
+    Attributes:
+        measured: of N image queries and M caption queries.
+        images: (N,) int64.
+        captions: (M,) int64.
     """
 
-    ranks: Ranks
+    measured: Mapping[Direction, Measured]
     images: np.ndarray
     captions: np.ndarray
 
 
 def bootstrap_intervals(
-    folds: Sequence[RankedFold], resamples: int, confidence: float, seed: int
+    folds: Sequence[MeasuredFold], resamples: int, confidence: float, seed: int
 ) -> dict[str, Any]:
-    """[low, high] of every measure of `metrics.average`, in the same nested dict.
+    """[low, high] of every figure of `metrics.average`, in the same nested dict.
 
-    Each of the `resamples` draws takes as many groups as a fold has, with replacement, in every
-    fold, and averages over the folds. The interval holds the middle `confidence` of the draws.
-    rsum is summed draw by draw, so that its interval reflects how the recalls vary together.
+    Every draw takes as many groups as a fold has, with replacement, in every fold, and averages
+    over the folds. rsum is summed draw by draw, so that its interval reflects how the recalls vary
+    together.
+
+    Args:
+        folds: evaluated apart.
+        resamples: number of draws.
+        confidence: share of the draws that an interval holds, the middle ones.
+        seed: of the draws.
     """
     low, high = limits(resampled(folds, resamples, seed), confidence)
-    pairs = [[float(a), float(b)] for a, b in zip(low, high, strict=True)]
-    size = len(MEASURES)
-    return {
-        "i2t": dict(zip(MEASURES, pairs[:size], strict=True)),
-        "t2i": dict(zip(MEASURES, pairs[size : 2 * size], strict=True)),
-        "rsum": pairs[-1],
-    }
+    return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)])
 
 
-def resampled(folds: Sequence[RankedFold], resamples: int, seed: int) -> np.ndarray:
-    """Every draw's figures: (2 x measures + 1, resamples): i2t, t2i and rsum, means over the folds.
+def resampled(folds: Sequence[MeasuredFold], resamples: int, seed: int) -> np.ndarray:
+    """Every draw's figures, means over the folds: (columns, resamples), as `metrics.COLUMNS`.
 
-    What is drawn depends on the groups of the folds and the seed alone, never on the ranks: two
+    What is drawn depends on the groups of the folds and the seed alone, never on the values: two
     runs with the same queries are resampled alike, draw by draw.
+
+    Args:
+        folds: evaluated apart.
+        resamples: number of draws.
+        seed: of the draws.
     """
     random = np.random.default_rng(seed)
     return np.asarray(np.mean([_draws(fold, resamples, random) for fold in folds], axis=0))
@@ -63,17 +72,18 @@ def limits(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray
     return low, high
 
 
-def _draws(fold: RankedFold, resamples: int, random: np.random.Generator) -> np.ndarray:
-    """(2 x measures + 1, resamples): measures of i2t, of t2i, and rsum, of resampled groups."""
+def _draws(fold: MeasuredFold, resamples: int, random: np.random.Generator) -> np.ndarray:
+    """(columns, resamples): figures of resampled groups."""
     groups = int(fold.images.max()) + 1
     step = max(1, CELLS // max(groups, len(fold.images), len(fold.captions)))
+    recalls = [[metric.name for metric in METRICS].index(name) for name in RECALLS]
+    ways = ((fold.measured["i2t"], fold.images), (fold.measured["t2i"], fold.captions))
     parts = []
     for start in range(0, resamples, step):
         weights = _weights(groups, min(step, resamples - start), random)
-        ways = ((fold.ranks.i2t, fold.images), (fold.ranks.t2i, fold.captions))
-        figures = [_weighted_measures(ranks, codes, weights) for ranks, codes in ways]
-        recalls = sum(figure[: len(RECALLS)].sum(axis=0) for figure in figures)
-        parts.append(np.vstack([*figures, recalls]))
+        figures = [_figures(measured.values, codes, weights) for measured, codes in ways]
+        rsum = sum(figure[recalls].sum(axis=0) for figure in figures)
+        parts.append(np.vstack([*figures, rsum]))
     return np.concatenate(parts, axis=1)
 
 
@@ -85,22 +95,34 @@ def _weights(groups: int, resamples: int, random: np.random.Generator) -> np.nda
     return counts.reshape(resamples, groups).astype(np.float64)
 
 
-def _weighted_measures(ranks: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(measures, resamples) for queries of the groups `codes`, counted as often as drawn.
+def _figures(
+    values: Mapping[str, np.ndarray], codes: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """(metrics, resamples) for queries of the groups `codes`, counted as often as drawn.
 
-    All sums are of whole numbers, hence exact and the same for any number of threads.
+    Sums are taken without BLAS, hence the same for any number of threads.
     """
     groups = weights.shape[1]
 
-    def total(values: np.ndarray) -> np.ndarray:
-        return np.asarray(weights @ np.bincount(codes, values, groups))
+    def total(numbers: np.ndarray) -> np.ndarray:
+        return np.einsum("rg,g->r", weights, np.bincount(codes, numbers, groups))
 
-    queries = total(np.ones(len(ranks)))
-    recalls = [100.0 * total(ranks <= k) / queries for k in RECALLS]
-    order = np.argsort(ranks, kind="stable")
-    passed = np.cumsum(weights[:, codes[order]], axis=1)
-    middle = [
+    queries = total(np.ones(len(codes)))
+    return np.array(
+        [
+            _weighted_median(values[metric.name], weights[:, codes], queries)
+            if metric.summary == "median"
+            else total(values[metric.name]) / queries
+            for metric in METRICS
+        ]
+    )
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """(resamples,) medians of values (Q,), each as often there as weights (resamples, Q) say."""
+    order = np.argsort(values, kind="stable")
+    passed = np.cumsum(weights[:, order], axis=1)
+    low, high = (
         (passed <= position[:, None]).sum(axis=1) for position in ((queries - 1) // 2, queries // 2)
-    ]
-    median = (ranks[order][middle[0]] + ranks[order][middle[1]]) / 2
-    return np.array([*recalls, median, total(ranks) / queries])
+    )
+    return np.asarray((values[order][low] + values[order][high]) / 2)

@@ -11,7 +11,6 @@ Rescored matrices are ranked within each query of the direction they were made f
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -31,8 +30,7 @@ from pipeline.evaluation.reductions import (
     with_terms,
 )
 from pipeline.runtime.errors import WorkbenchError
-
-Direction = Literal["i2t", "t2i"]
+from pipeline.scores.ranking import Direction
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,38 @@
-"""Rank files: the rank of every query, intervals and chance level, too much for a metrics file."""
+"""Rank files: what every query reaches, intervals and chance level, too much for a metrics file."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.evaluation.metrics import METRICS, Measured
+from pipeline.evaluation.row import Metric
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.scores.ranking import DIRECTIONS
 from pipeline.storage.groups import GroupFile, write_groups
 
 if TYPE_CHECKING:  # a table of models needs no torch
     from pipeline.evaluation.folds import Evaluation
     from pipeline.scores.file import SplitScores
 
-
 QUERIES = ("ids", "groups")  # datasets of a direction that are no criterion
+REMEDY = "write it again with: dvc repro evaluate"
 
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What a rank file says beside the ranks.
+    """What a rank file says beside the queries' ranks and metrics.
 
-    intervals: criterion -> figures [low, high], empty when none were drawn; confidence: the share
-    they cover; chance: figures of a random ranking; image_ids and caption_ids: the queries.
+    Attributes:
+        protocol: "full", or folds such as "1k_x5".
+        intervals: criterion -> figures [low, high], empty when none were drawn.
+        confidence: the share they cover.
+        chance: figures of a random ranking.
+        image_ids: the image queries.
+        caption_ids: the caption queries.
     """
 
     protocol: str
@@ -38,18 +47,20 @@ class RankRecord:
 class Queries:
     """The Q queries of one direction, in corpus order.
 
-    ids: (Q,); groups: (Q,), a query and an item belong together when theirs are equal; ranks: (Q,)
-    int64, 1-based rank of the best-ranked true item.
+    Attributes:
+        ids: (Q,).
+        groups: (Q,), a query and an item belong together when theirs are equal.
+        measured: what they reach.
     """
 
     ids: list[str]
     groups: list[str]
-    ranks: np.ndarray
+    measured: Measured
 
 
 @dataclass(frozen=True)
 class QueryRanks:
-    """The rank of every query of a run under one criterion: image queries and caption queries."""
+    """What every query of a run reaches under one criterion: image queries and caption queries."""
 
     protocol: str
     i2t: Queries
@@ -59,20 +70,31 @@ class QueryRanks:
 def write_ranks(
     path: Path | str, split: "SplitScores", evaluation: "Evaluation", confidence: float
 ) -> None:
-    """Write data/ranks/<model>.h5: groups i2t and t2i, each with the queries and their ranks.
+    """Write a rank file: groups i2t and t2i, each with the queries and what they reach.
 
-    Datasets of a direction: `ids` and `groups` of its queries, and their ranks by criterion.
+    Datasets of a direction: `ids` and `groups` of its queries, then by criterion the rank of the
+    best true item, such as `naive`, and every metric, such as `naive.mapr`.
+
+    Args:
+        path: of the file, data/ranks/<model>.h5.
+        split: the queries.
+        evaluation: what they reach.
+        confidence: the share that its intervals cover.
     """
-    image_groups = [str(group) for group in split.image_groups]
-    caption_groups = [str(group) for group in split.caption_groups]
+    queries: dict[str, dict[str, Any]] = {
+        "i2t": {"ids": split.image_ids, "groups": split.image_groups},
+        "t2i": {"ids": split.caption_ids, "groups": split.caption_groups},
+    }
+    groups: dict[str, dict[str, np.ndarray | Sequence[str]]] = {}
+    for way in DIRECTIONS:
+        groups[way] = {name: [str(text) for text in texts] for name, texts in queries[way].items()}
+        for criterion, measured in evaluation.measured.items():
+            groups[way][criterion] = measured[way].ranks
+            for metric, values in measured[way].values.items():
+                groups[way][_dataset(criterion, metric)] = values
     write_groups(
         path,
-        {
-            "i2t": {"ids": list(split.image_ids), "groups": image_groups}
-            | {name: ranks.i2t for name, ranks in evaluation.ranks.items()},
-            "t2i": {"ids": list(split.caption_ids), "groups": caption_groups}
-            | {name: ranks.t2i for name, ranks in evaluation.ranks.items()},
-        },
+        groups,
         {
             "protocol": evaluation.protocol,
             "intervals": json.dumps(evaluation.intervals),
@@ -96,35 +118,33 @@ def read_ranks(path: Path | str) -> RankRecord:
             caption_ids=file.texts("t2i", "ids"),
         )
     except (KeyError, ValueError, RecursionError) as error:
-        raise WorkbenchError(
-            f"{path}: not a rank file: attribute {error}", "write it with: dvc repro evaluate"
-        ) from None
+        raise WorkbenchError(f"{path}: not a rank file: attribute {error}", REMEDY) from None
 
 
 def read_query_ranks(path: Path | str, criterion: str) -> QueryRanks:
-    """Read the ranks of every query under one criterion.
+    """Read what every query reaches under one criterion.
 
     Raises WorkbenchError as `read_ranks`, naming the criteria there are when `criterion` is not
-    among them, and for ranks that cannot be.
+    among them, for a metric that is missing, and for ranks and numbers that cannot be.
     """
     protocol, file = read_ranks(path).protocol, GroupFile(path)
-    there = sorted((file.names("i2t") & file.names("t2i")) - set(QUERIES))
+    both = (file.names("i2t") & file.names("t2i")) - set(QUERIES)
+    there = sorted(name for name in both if "." not in name)
     if criterion not in there:
         raise WorkbenchError(
             f"{path}: no ranks under criterion {criterion!r}; it has {listing(there) or 'none'}",
             "set inference.criterion in params.yaml and run: dvc repro evaluate",
         )
     i2t, t2i = (_read_queries(file, way, criterion) for way in ("i2t", "t2i"))
-    _check_ranks(f"{path}: i2t/{criterion}", i2t.ranks, len(t2i.ids))
-    _check_ranks(f"{path}: t2i/{criterion}", t2i.ranks, len(i2t.ids))
+    _check_ranks(f"{path}: i2t/{criterion}", i2t.measured.ranks, len(t2i.ids))
+    _check_ranks(f"{path}: t2i/{criterion}", t2i.measured.ranks, len(i2t.ids))
     return QueryRanks(protocol, i2t, t2i)
 
 
 def _read_queries(file: GroupFile, way: str, criterion: str) -> Queries:
     if "groups" not in file.names(way):
         raise WorkbenchError(
-            f"{file.path}: without the groups of its queries; an earlier version wrote it",
-            "write it again with: dvc repro evaluate",
+            f"{file.path}: without the groups of its queries; an earlier version wrote it", REMEDY
         )
     ids, groups = (file.texts(way, name) for name in QUERIES)
     ranks = file.array(way, criterion)
@@ -133,7 +153,34 @@ def _read_queries(file: GroupFile, way: str, criterion: str) -> Queries:
             f"{file.path}: {way} has {len(ids)} ids, {len(groups)} groups and {criterion} of shape "
             f"{ranks.shape} and type {ranks.dtype}; expected one id, group and int64 rank a query"
         )
-    return Queries(ids, groups, ranks)
+    values = {
+        metric.name: _read_values(file, way, criterion, metric, len(ids)) for metric in METRICS
+    }
+    return Queries(ids, groups, Measured(ranks, values))
+
+
+def _read_values(
+    file: GroupFile, way: str, criterion: str, metric: Metric, queries: int
+) -> np.ndarray:
+    name = _dataset(criterion, metric.name)
+    if name not in file.names(way):
+        raise WorkbenchError(
+            f"{file.path}: {way} has no {name}, the {metric.title} of its queries; an earlier "
+            "version wrote it",
+            REMEDY,
+        )
+    values = file.array(way, name)
+    if values.dtype != np.float64 or values.shape != (queries,):
+        raise WorkbenchError(
+            f"{file.path}: {way}/{name} of shape {values.shape} and type {values.dtype}; expected "
+            f"a float64 for each of {queries} queries"
+        )
+    metric.check(values, f"{file.path}: {way}/{name}")
+    return values
+
+
+def _dataset(criterion: str, metric: str) -> str:
+    return f"{criterion}.{metric}"
 
 
 def _check_ranks(where: str, ranks: np.ndarray, items: int) -> None:

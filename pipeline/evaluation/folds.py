@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.bootstrap import RankedFold, bootstrap_intervals
+from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.criteria import Criterion
-from pipeline.evaluation.metrics import Ranks, average, chance_level, retrieval_ranks, summarise
+from pipeline.evaluation.measure import measure_direction
+from pipeline.evaluation.metrics import Measured, average, chance_level, joined, summarise
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
+from pipeline.scores.ranking import DIRECTIONS, Direction
 
 DECIMALS = 4
 
@@ -28,16 +30,19 @@ class Fold:
 class Evaluation:
     """What one model reaches on one split.
 
-    protocol: "full", or "1k_x5" for 5 folds of 1,000 images; metrics: criterion -> figures as
-    `metrics.average` gives, with "transductive": True where a score depends on the other queries;
-    intervals: the same with [low, high], empty without resamples;
-    ranks: criterion -> ranks of all queries within their folds; chance: figures of random scores.
+    Attributes:
+        protocol: "full", or "1k_x5" for 5 folds of 1,000 images.
+        metrics: criterion -> figures as `metrics.average` gives, with "transductive": True where a
+            score depends on the other queries.
+        intervals: the same with [low, high], empty without resamples.
+        measured: criterion -> what all queries reach within their folds, by direction.
+        chance: figures of random scores.
     """
 
     protocol: str
     metrics: dict[str, dict[str, Any]]
     intervals: dict[str, dict[str, Any]]
-    ranks: dict[str, Ranks]
+    measured: dict[str, dict[Direction, Measured]]
     chance: dict[str, Any]
 
     def summary(self) -> dict[str, Any]:
@@ -53,33 +58,46 @@ def evaluate(
     seed: int,
     criteria: Sequence[Criterion] = (Criterion("naive"),),
 ) -> Evaluation:
-    """Evaluate criteria under the protocol of `folds` folds, figures averaged over them.
+    """Evaluate criteria by folds, figures averaged over them.
 
-    resamples: bootstrap draws, 0 for no intervals; confidence: share of draws inside an interval;
-    criteria: each rescores a fold by itself.
-    Raises WorkbenchError when the folds do not divide the images or would cut a group.
+    Args:
+        split: scores of the N images and M captions to evaluate.
+        folds: how many; 1 ranks all images at once.
+        resamples: bootstrap draws, 0 for no intervals.
+        confidence: share of the draws inside an interval.
+        seed: of the draws.
+        criteria: each rescores a fold by itself.
+
+    Raises:
+        WorkbenchError: when the folds do not divide the images or would cut a group.
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     parts = cut_folds(images, captions, folds)
-    metrics, intervals, ranks = {}, {}, {}
+    metrics, intervals, measured = {}, {}, {}
     for criterion in criteria:
         name = criterion.name
-        ranked = [_ranked(split.scores, criterion, fold, images, captions) for fold in parts]
+        found = [_measured(split.scores, criterion, fold, images, captions) for fold in parts]
         label = {"transductive": True} if criterion.transductive else {}
-        metrics[name] = label | rounded(average([summarise(fold.ranks) for fold in ranked]))
-        ranks[name] = _joined(ranked, parts)
+        metrics[name] = label | rounded(average([summarise(fold.measured) for fold in found]))
+        measured[name] = _joined(found, parts)
         if resamples:
-            limits = bootstrap_intervals(ranked, resamples, confidence, seed)
-            intervals[name] = rounded(limits)
+            intervals[name] = rounded(bootstrap_intervals(found, resamples, confidence, seed))
     chance = average([chance_level(images[fold.images], captions[fold.captions]) for fold in parts])
-    return Evaluation(protocol_name(len(images), folds), metrics, intervals, ranks, rounded(chance))
+    protocol = protocol_name(len(images), folds)
+    return Evaluation(protocol, metrics, intervals, measured, rounded(chance))
 
 
 def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold]:
     """Contiguous disjoint folds of the images in their order, with the captions of their groups.
 
-    images: (N,), captions: (M,) group numbers. Raises WorkbenchError when `folds` does not divide
-    N (folds of different sizes are no protocol) or a group would lie in two folds.
+    Args:
+        images: (N,) group numbers.
+        captions: (M,) group numbers.
+        folds: how many.
+
+    Raises:
+        WorkbenchError: when `folds` does not divide N (folds of different sizes are no protocol)
+            or a group would lie in two folds.
     """
     if len(images) % folds:
         allowed = [str(k) for k in range(1, min(len(images), 1000) + 1) if len(images) % k == 0]
@@ -121,22 +139,27 @@ def rounded(figures: Any) -> Any:
     return round(figures, DECIMALS)
 
 
-def _ranked(
+def _measured(
     scores: np.ndarray, criterion: Criterion, fold: Fold, images: np.ndarray, captions: np.ndarray
-) -> RankedFold:
+) -> MeasuredFold:
     whole = scores.shape == (len(fold.images), len(fold.captions))
     inside = scores if whole else scores[np.ix_(fold.images, fold.captions)]
     codes = group_codes(images[fold.images], captions[fold.captions])
-    if not criterion.transductive:
-        return RankedFold(retrieval_ranks(inside, *codes), *codes)
-    i2t = retrieval_ranks(criterion.rescored(inside, "i2t"), *codes).i2t
-    t2i = retrieval_ranks(criterion.rescored(inside, "t2i"), *codes).t2i
-    return RankedFold(Ranks(i2t, t2i), *codes)
+    measured = {
+        way: measure_direction(
+            criterion.rescored(inside, way) if criterion.transductive else inside, *codes, way
+        )
+        for way in DIRECTIONS
+    }
+    return MeasuredFold(measured, *codes)
 
 
-def _joined(ranked: list[RankedFold], parts: list[Fold]) -> Ranks:
-    i2t = np.concatenate([fold.ranks.i2t for fold in ranked])
-    t2i = np.concatenate([fold.ranks.t2i for fold in ranked])
-    image_order = np.argsort(np.concatenate([fold.images for fold in parts]))
-    caption_order = np.argsort(np.concatenate([fold.captions for fold in parts]))
-    return Ranks(i2t[image_order], t2i[caption_order])
+def _joined(found: list[MeasuredFold], parts: list[Fold]) -> dict[Direction, Measured]:
+    """What the queries of all folds reach, in the order of the split."""
+    rows = {"i2t": [part.images for part in parts], "t2i": [part.captions for part in parts]}
+    return {
+        way: joined([fold.measured[way] for fold in found]).of(
+            np.argsort(np.concatenate(rows[way]))
+        )
+        for way in DIRECTIONS
+    }

@@ -1,82 +1,143 @@
-"""Retrieval metrics: R@1, R@5, R@10, Med r, Mean r in both directions, their sum, and chance."""
+"""Retrieval metrics: the rows there are, and the figures of both directions that they give."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
 
 import numpy as np
 
+from pipeline.evaluation.row import Better, Metric
 from pipeline.scores.groups import Groups, group_codes
-from pipeline.scores.ranks import Ranks, retrieval_ranks
+from pipeline.scores.ranking import DIRECTIONS, Direction
 
-__all__ = [
-    "Ranks",
-    "average",
-    "chance_level",
-    "retrieval_ranks",
-    "summarise",
-]
+# Modules beside this one with the rows of metrics, in the order of their columns.
+MODULES = (
+    "recall",
+    "best_rank",
+    "average_precision",
+)
+METRICS: tuple[Metric, ...] = tuple(
+    row for name in MODULES for row in import_module(f"pipeline.evaluation.{name}").ROWS
+)
+RECALLS = ("r1", "r5", "r10")  # rsum is their sum, whatever other metrics there are
 
-RECALLS = (1, 5, 10)
-MEASURES = (*(f"r{k}" for k in RECALLS), "medr", "meanr")
+T = TypeVar("T")
 
 
-def summarise(ranks: Ranks) -> dict[str, Any]:
-    """{"i2t": {"r1", "r5", "r10", "medr", "meanr"}, "t2i": {...}, "rsum"}; recalls in percent.
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What the Q queries of one direction reach.
 
-    rsum is the sum of the six recalls; medr and meanr are the median and mean rank.
+    Attributes:
+        ranks: (Q,) int64, rank of the best true item from 1.
+        values: name of a metric -> (Q,) float64; all metrics.
     """
-    summary: dict[str, Any] = {"i2t": _measures(ranks.i2t), "t2i": _measures(ranks.t2i)}
+
+    ranks: np.ndarray
+    values: Mapping[str, np.ndarray]
+
+    def of(self, queries: np.ndarray) -> "Measured":
+        """The same of some queries, by their numbers."""
+        values = {name: numbers[queries] for name, numbers in self.values.items()}
+        return Measured(self.ranks[queries], values)
+
+
+def joined(parts: Sequence[Measured]) -> Measured:
+    """What the queries of all parts reach, one part after the other."""
+    return Measured(
+        np.concatenate([part.ranks for part in parts]),
+        {m.name: np.concatenate([part.values[m.name] for part in parts]) for m in METRICS},
+    )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a summary: a metric in one direction, or rsum.
+
+    Attributes:
+        keys: where a summary has it, such as ("i2t", "r1") or ("rsum",).
+        title: "R@1", "rsum".
+        better: whether larger or smaller figures are.
+        span: the smallest and the largest figure there can be.
+    """
+
+    keys: tuple[str, ...]
+    title: str
+    better: Better
+    span: tuple[float, float]
+
+    @property
+    def label(self) -> str:
+        """Direction and title: "i2t R@1", "rsum"."""
+        return " ".join([*self.keys[:-1], self.title])
+
+    def of(self, summary: Any) -> Any:
+        """The figure in a summary; LookupError or TypeError where it is none."""
+        for key in self.keys:
+            summary = summary[key]
+        return summary
+
+
+COLUMNS: tuple[Column, ...] = (
+    *(Column((way, m.name), m.title, m.better, m.span) for way in DIRECTIONS for m in METRICS),
+    Column(("rsum",), "rsum", "larger", (0, 600)),
+)
+
+
+def headings() -> list[str]:
+    """Titles of the columns, the direction in the first of each alone."""
+    first = METRICS[0].name
+    return [column.label if first in column.keys else column.title for column in COLUMNS]
+
+
+def values_of(summary: Mapping[str, Any]) -> list[Any]:
+    """The figures of a summary in the order of the columns: i2t, t2i, rsum."""
+    return [column.of(summary) for column in COLUMNS]
+
+
+def summary_of(values: Sequence[T]) -> dict[str, Any]:
+    """A summary of figures in the order of the columns: {"i2t": {"r1", ...}, "t2i", "rsum"}."""
+    names, count = [metric.name for metric in METRICS], len(METRICS)
+    ways: dict[str, Any] = {
+        way: dict(zip(names, values[n * count : (n + 1) * count], strict=True))
+        for n, way in enumerate(DIRECTIONS)
+    }
+    return {**ways, "rsum": values[-1]}
+
+
+def summarise(measured: Mapping[Direction, Measured]) -> dict[str, Any]:
+    """{"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}: a figure of every metric.
+
+    measured: of both directions. rsum is the sum of the six recalls.
+    """
+    summary: dict[str, Any] = {
+        way: {metric.name: metric.figure(measured[way].values[metric.name]) for metric in METRICS}
+        for way in DIRECTIONS
+    }
     return summary | {"rsum": recall_sum(summary)}
 
 
-def recall_sum(summary: dict[str, Any]) -> float:
+def recall_sum(summary: Mapping[str, Any]) -> float:
     """Sum of the six recalls of both directions."""
-    return sum(summary[way][f"r{k}"] for way in ("i2t", "t2i") for k in RECALLS)
+    return sum(summary[way][name] for way in DIRECTIONS for name in RECALLS)
 
 
-def average(summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def average(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Mean of every figure over the folds' summaries."""
-    mean: dict[str, Any] = {
-        way: {
-            measure: float(np.mean([summary[way][measure] for summary in summaries]))
-            for measure in MEASURES
-        }
-        for way in ("i2t", "t2i")
-    }
-    return mean | {"rsum": float(np.mean([summary["rsum"] for summary in summaries]))}
+    folds = [values_of(summary) for summary in summaries]
+    return summary_of([float(np.mean(figures)) for figures in zip(*folds, strict=True)])
 
 
 def chance_level(image_groups: Groups, caption_groups: Groups) -> dict[str, Any]:
     """What a uniformly random ranking of the same queries and items is expected to reach.
 
-    Exact: with m true items among n, P(best rank > r) = C(n - m, r) / C(n, r), and the mean best
-    rank is (n + 1) / (m + 1). medr is the median of the ranks of all queries together.
+    Exact, as the metrics say; medr is the median of the ranks of all queries together.
     """
     images, captions = group_codes(image_groups, caption_groups)
     size = int(max(images.max(), captions.max())) + 1
-    image_counts, caption_counts = (
-        np.bincount(images, None, size),
-        np.bincount(captions, None, size),
-    )
-    summary: dict[str, Any] = {
-        "i2t": _expected(caption_counts[images], len(captions)),
-        "t2i": _expected(image_counts[captions], len(images)),
-    }
+    summary: dict[str, Any] = {}
+    for way, queries, items in (("i2t", images, captions), ("t2i", captions, images)):
+        true = np.bincount(items, None, size)[queries]
+        summary[way] = {metric.name: metric.chance(true, len(items)) for metric in METRICS}
     return summary | {"rsum": recall_sum(summary)}
-
-
-def _measures(ranks: np.ndarray) -> dict[str, float]:
-    recalls = {f"r{k}": 100.0 * int((ranks <= k).sum()) / len(ranks) for k in RECALLS}
-    return recalls | {"medr": float(np.median(ranks)), "meanr": float(ranks.mean())}
-
-
-def _expected(true: np.ndarray, items: int) -> dict[str, float]:
-    """The measures of random rankings of `items` items, `true` (Q,) of them true for each query."""
-    beyond = np.zeros(items + 1)  # beyond[r]: probability that the best true item ranks after r
-    for m, queries in zip(*np.unique(true, return_counts=True), strict=True):
-        steps = np.arange(items)
-        survival = np.cumprod(np.maximum(items - m - steps, 0) / (items - steps))
-        beyond += queries / len(true) * np.concatenate([[1.0], survival])
-    recalls = {f"r{k}": 100.0 * (1.0 - float(beyond[min(k, items)])) for k in RECALLS}
-    median = float(np.argmax(beyond <= 0.5 + 1e-12))
-    return recalls | {"medr": median, "meanr": float(((items + 1) / (true + 1)).mean())}

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.evaluation.criteria import Criterion, Direction
+from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.hubness import Hubness, hubness
+from pipeline.scores.ranking import DIRECTIONS
 
 CLASSES = ("0", "1", "2 to 4", "5 to 9", "10 or more")  # of the bar: every item is in one
-DIRECTIONS: tuple[Direction, ...] = ("i2t", "t2i")
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,16 @@ import jinja2
 from markupsafe import Markup
 
 from pipeline.comparison.table import (
-    MEASURES,
-    TITLES,
     Result,
     best_of,
     interval_text,
     notes,
     rows_of,
     shown,
-    values_of,
 )
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.metrics import METRICS, values_of
 from pipeline.evaluation.separation import separation
 from pipeline.report.attention import AttentionFigure
 from pipeline.report.attention_section import attention_figures
@@ -30,11 +28,12 @@ from pipeline.report.curve_files import Curve, read_curve
 from pipeline.report.drawing import COLOURS, dashes
 from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
 from pipeline.report.galleries import Gallery, build_galleries
-from pipeline.report.hubs import CLASSES, DIRECTIONS, Hubs, hubs_of
+from pipeline.report.hubs import CLASSES, Hubs, hubs_of
 from pipeline.report.provenance import attributes, corpus_digests
 from pipeline.report.shelf import Shelf
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.file import SplitScores, read_scores
+from pipeline.scores.ranking import DIRECTIONS
 from pipeline.scores.ranks import retrieval_ranks
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -178,7 +177,8 @@ def _table(results: Sequence[Result]) -> dict[str, Any]:
     ]
     return {
         "lines": lines,
-        "titles": [TITLES[measure] for measure in MEASURES],
+        "metrics": METRICS,
+        "legend": list(dict.fromkeys(metric.note for metric in METRICS)),
         "chance": [shown(value) for value in values_of(results[0].record.chance)],
         "notes": notes(results),
         "leader": max(rows, key=lambda row: row.figures["rsum"]),

@@ -5,8 +5,10 @@ from typing import Any
 
 import torch
 
-from pipeline.evaluation.metrics import chance_level, retrieval_ranks, summarise
+from pipeline.evaluation.measure import measure
+from pipeline.evaluation.metrics import METRICS, chance_level, summarise
 from pipeline.scores.file import SplitScores
+from pipeline.scores.ranking import DIRECTIONS
 from pipeline.training.phases import Row
 
 NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
@@ -14,19 +16,18 @@ EQUAL = 0.002  # every hinge is within a hundredth of the margin
 
 
 def validation_columns(scores: SplitScores) -> Row:
-    """rsum and recalls in percent, and how far scores lie apart.
+    """rsum, the figures of metrics that curves have, and how far scores lie apart.
 
     val_spread: the mean standard deviation of a query's scores, the smaller of both directions: it
     is near zero when all images, or all captions, have come together in one point.
     """
     groups = scores.image_groups, scores.caption_groups
-    summary = summarise(retrieval_ranks(scores.scores, *groups))
-    recalls = {
-        f"val_{way}_{name}": summary[way][name] for way in ("i2t", "t2i") for name in ("r1", "r10")
-    }
+    summary = summarise(measure(scores.scores, *groups))
+    drawn = [metric.name for metric in METRICS if metric.curve]
+    figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
     matrix = torch.from_numpy(scores.scores)
     spread = min(matrix.std(axis, correction=0).mean().item() for axis in (0, 1))
-    return {"val_rsum": summary["rsum"], **recalls, "val_spread": spread}
+    return {"val_rsum": summary["rsum"], **figures, "val_spread": spread}
 
 
 def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from ranking_cases import both_with
 
-from pipeline.evaluation.metrics import Ranks, summarise
+from pipeline.evaluation.metrics import summarise
 from pipeline.runtime.files import write_json
 from pipeline.storage.groups import write_groups
 from stages.compare_runs import main
@@ -43,17 +44,21 @@ def put_run(metrics, ranks, gain=0, prefix="", protocol="full"):
     random, ids = np.random.default_rng(0), [f"{prefix}{n}.jpg" for n in range(IMAGES)]
     owners = [name for name in ids for _ in range(2)]
     ways = [np.minimum(IMAGES, random.geometric(0.15, size)) for size in (IMAGES, 2 * IMAGES)]
-    i2t, t2i = (np.maximum(1, way - gain) for way in ways)
-    write_groups(
-        ranks,
-        {
-            "i2t": {"ids": ids, "groups": ids, "naive": i2t, "csls": ways[0]},
-            "t2i": {"ids": [f"c{n}" for n in range(len(owners))], "groups": owners, "naive": t2i,
-                    "csls": ways[1]},
-        },
-        {"protocol": protocol, "intervals": "{}", "confidence": 0.95, "chance": "{}"},
-    )  # fmt: skip
-    figures = {"naive": summarise(Ranks(i2t, t2i)), "csls": summarise(Ranks(*ways))}
+    criteria = {
+        "naive": both_with(*(np.maximum(1, way - gain) for way in ways)),
+        "csls": both_with(*ways),
+    }
+    content = {
+        "i2t": {"ids": ids, "groups": ids},
+        "t2i": {"ids": [f"c{n}" for n in range(len(owners))], "groups": owners},
+    }
+    for criterion, measured in criteria.items():
+        for way, queries in measured.items():
+            values = {f"{criterion}.{name}": of for name, of in queries.values.items()}
+            content[way] |= {criterion: queries.ranks, **values}
+    attributes = {"protocol": protocol, "intervals": "{}", "confidence": 0.95, "chance": "{}"}
+    write_groups(ranks, content, attributes)
+    figures = {name: summarise(measured) for name, measured in criteria.items()}
     write_json(metrics, figures | {"protocol": protocol})
 
 
@@ -123,8 +128,8 @@ def test_prints_a_table_and_a_conclusion(project, run_stage):
     ]
     figures = rows(output)
     assert list(figures)[2:] == [
-        "i2t R@1", "i2t R@5", "i2t R@10", "i2t Med r", "i2t Mean r",
-        "t2i R@1", "t2i R@5", "t2i R@10", "t2i Med r", "t2i Mean r", "rsum",
+        "i2t R@1", "i2t R@5", "i2t R@10", "i2t Med r", "i2t Mean r", "i2t mAP@R",
+        "t2i R@1", "t2i R@5", "t2i R@10", "t2i Med r", "t2i Mean r", "t2i mAP@R", "rsum",
     ]  # fmt: skip
     a, b, difference, interval, verdict = figures["rsum"]
     assert float(difference) == pytest.approx(float(b) - float(a), abs=0.11)

@@ -18,7 +18,8 @@ from tiny_inputs import (
 )
 
 from models.dual_path import model
-from pipeline.evaluation.metrics import retrieval_ranks, summarise
+from pipeline.evaluation.measure import measure
+from pipeline.evaluation.metrics import summarise
 from pipeline.inputs.files import Inputs
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.cluster_pseudo_classes import main as cluster
@@ -131,14 +132,14 @@ def remove(folder, table, image):
 
 
 def rsum_of(scores):
-    ranks = retrieval_ranks(
+    measured = measure(
         scores.scores,
         np.array(scores.image_groups),
         np.array(
             [scores.image_groups[scores.image_ids.index(i)] for i in scores.caption_image_ids]
         ),
     )
-    return summarise(ranks)["rsum"]
+    return summarise(measured)["rsum"]
 
 
 def scores_with(scores, matrix):

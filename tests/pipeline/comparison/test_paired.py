@@ -4,10 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from ranking_cases import measured_with
 
 from pipeline.comparison.paired import FIGURES, Difference, conclusion, paired_differences, table
 from pipeline.evaluation.file import Queries, QueryRanks
-from pipeline.evaluation.metrics import Ranks, summarise
+from pipeline.evaluation.metrics import METRICS, joined, summarise, values_of
 from pipeline.runtime.errors import WorkbenchError
 
 GROUPS = 30
@@ -23,27 +24,34 @@ def a_run(seed, chance=0.2, protocol="full"):
     return QueryRanks(
         protocol,
         Queries([f"{n}.jpg" for n in range(len(images))], [f"g{g}" for g in images],
-                random.geometric(chance, len(images))),
+                measured(random.geometric(chance, len(images)))),
         Queries([f"c{n}" for n in range(len(OWNER))], [f"g{g}" for g in OWNER],
-                random.geometric(chance / 2, len(OWNER))),
+                measured(random.geometric(chance / 2, len(OWNER)))),
     )  # fmt: skip
 
 
-def flat(summary):
-    return [*summary["i2t"].values(), *summary["t2i"].values(), summary["rsum"]]
+def changed(run, way, **changes):
+    return dataclasses.replace(run, **{way: dataclasses.replace(getattr(run, way), **changes)})
+
+
+def measured(ranks):
+    """What queries of these ranks reach, with a mAP@R of its own: not all or nothing."""
+    found = measured_with(ranks)
+    found.values["mapr"][:] = 100 / np.sqrt(ranks)
+    return found
 
 
 def figures_by_drawing(run, groups, chosen):
     """The queries of every drawn group, as often as it was drawn, summarised."""
-    ways = []
-    for queries in (run.i2t, run.t2i):
+    ways = {}
+    for way, queries in (("i2t", run.i2t), ("t2i", run.t2i)):
         drawn = []
         for group in chosen:
-            for name, rank in zip(queries.groups, queries.ranks, strict=True):
+            for number, name in enumerate(queries.groups):
                 if name == groups[group]:
-                    drawn.append(rank)
-        ways.append(np.array(drawn))
-    return np.array(flat(summarise(Ranks(*ways))))
+                    drawn.append(queries.measured.of(np.array([number])))
+        ways[way] = joined(drawn)
+    return np.array(values_of(summarise(ways)))
 
 
 def differences_by_drawing(a, b, folds, resamples, seed):
@@ -76,7 +84,8 @@ def test_intervals_equal_copying_the_drawn_queries(folds):
 
 def test_figures_are_those_of_a_summary():
     assert FIGURES[:2] == ("i2t R@1", "i2t R@5")
-    assert FIGURES[8:] == ("t2i Med r", "t2i Mean r", "rsum")
+    assert FIGURES[-4:] == ("t2i Med r", "t2i Mean r", "t2i mAP@R", "rsum")
+    assert len(FIGURES) == 2 * len(METRICS) + 1
 
 
 def test_the_seed_decides():
@@ -104,17 +113,18 @@ def test_runs_of_equal_quality_are_within_noise_about_as_often_as_promised():
 
 
 def test_a_gain_on_the_same_queries_is_clear_though_single_intervals_overlap():
-    from pipeline.comparison.paired import ranked_folds
+    from pipeline.comparison.paired import measured_folds
     from pipeline.evaluation.bootstrap import bootstrap_intervals
 
     a = a_run(1)
-    better = np.maximum(1, a.t2i.ranks - 1)
-    b = dataclasses.replace(a, t2i=dataclasses.replace(a.t2i, ranks=better))
+    better = measured(np.maximum(1, a.t2i.measured.ranks - 1))
+    b = changed(a, "t2i", measured=better)
     found = {each.figure: each for each in paired_differences(a, b, 200, 0.95, 0)}
-    apart = [bootstrap_intervals(ranked_folds(run), 200, 0.95, 0)["t2i"]["r5"] for run in (a, b)]
+    apart = [bootstrap_intervals(measured_folds(run), 200, 0.95, 0)["t2i"]["r5"] for run in (a, b)]
     assert apart[1][0] < apart[0][1]
     assert found["t2i R@5"].low > 0
-    assert found["t2i R@5"].better == found["t2i Mean r"].better == found["rsum"].better == "B"
+    for figure in ("t2i R@5", "t2i Mean r", "t2i mAP@R", "rsum"):
+        assert found[figure].better == "B", figure
     assert found["i2t R@5"].better == ""
     assert found["i2t R@5"].low == found["i2t R@5"].high == 0
 
@@ -124,13 +134,16 @@ def test_rounding_of_sums_is_not_a_difference():
     names = [f"g{n}" for n in range(7)]
 
     def a_direction(first, rest):
-        return Queries(names, names, np.where(np.isin(np.arange(7), first), 1, rest))
+        return Queries(names, names, measured(np.where(np.isin(np.arange(7), first), 1, rest)))
 
     near, far = np.full(7, 3), np.array([3, 3, 3, 3, 3, 7, 7])
     one = QueryRanks("full", a_direction([0, 1], near), a_direction([2], far))
     other = QueryRanks("full", a_direction([2], near), a_direction([0, 1], far))
     rsum = paired_differences(one, other, 50, 0.95, 0)[-1]
     assert (rsum.low, rsum.high, rsum.better) == (0, 0, "")
+
+
+MANY = len(FIGURES)
 
 
 def with_better(*sides):
@@ -144,7 +157,7 @@ def with_better(*sides):
 
 def test_better_is_larger_for_recalls_and_smaller_for_ranks():
     for side in ("A", "B", ""):
-        assert {each.better for each in with_better(*[side] * 11)} == {side}
+        assert {each.better for each in with_better(*[side] * MANY)} == {side}
     assert Difference("rsum", 1, 2, 0.0, 2.0).better == ""
     assert Difference("rsum", 1, 2, 0.1, 2.0).better == "B"
     assert Difference("i2t Med r", 1, 2, 0.1, 2.0).better == "A"
@@ -152,18 +165,18 @@ def test_better_is_larger_for_recalls_and_smaller_for_ranks():
 
 def test_the_conclusion_names_what_is_clear():
     a, b = a_run(1), a_run(2)
-    only_rsum = conclusion(a, b, with_better(*[""] * 10, "B"))
+    only_rsum = conclusion(a, b, with_better(*[""] * (MANY - 1), "B"))
     assert only_rsum == (
         "B is better in rsum by 2.0 [1.0, 3.0]; the other differences are within noise."
     )
-    both = conclusion(a, b, with_better("A", *[""] * 7, "A", "B", "B"))
+    both = conclusion(a, b, with_better("A", *[""] * (MANY - 5), "A", "B", "", "B"))
     assert both == (
         "B is better in rsum by 2.0 [1.0, 3.0], also in t2i Mean r; "
         "A is better in t2i Med r by 2.0 [1.0, 3.0], also in i2t R@1; "
         "the other differences are within noise."
     )
-    assert conclusion(a, b, with_better(*[""] * 11)) == "All differences are within noise."
-    assert "within noise" not in conclusion(a, b, with_better(*["A"] * 11))
+    assert conclusion(a, b, with_better(*[""] * MANY)) == "All differences are within noise."
+    assert "within noise" not in conclusion(a, b, with_better(*["A"] * MANY))
 
 
 def test_the_same_ranks_twice_are_all_zero_and_said_to_be():
@@ -175,18 +188,25 @@ def test_the_same_ranks_twice_are_all_zero_and_said_to_be():
     )
 
 
+def test_runs_with_the_same_ranks_may_differ_in_other_metrics():
+    """The best caption of every image stands where it did, its others have moved up."""
+    a = a_run(1)
+    moved = measured(a.i2t.measured.ranks)
+    moved.values["mapr"][:] = (moved.values["mapr"] + 100) / 2
+    b = changed(a, "i2t", measured=moved)
+    found = paired_differences(a, b, 50, 0.95, 0)
+    assert [each.figure for each in found if each.better] == ["i2t mAP@R"]
+    assert conclusion(a, b, found).startswith("B is better in i2t mAP@R by ")
+
+
 def test_the_table_is_aligned_and_has_a_sign_for_every_difference():
-    lines = table(with_better("B", *[""] * 7, "A", "A", "A"), 0.95)
+    lines = table(with_better("B", *[""] * (MANY - 4), "A", "A", "A"), 0.95)
     assert len({len(line) for line in lines}) == 1
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert rows[0] == ["", "A", "B", "B - A", "95 %", ""]
     assert rows[2] == ["i2t R@1", "50.0", "52.0", "+2.0", "+1.0 to +3.0", "B is better"]
     assert rows[3] == ["i2t R@5", "50.0", "50.0", "+0.0", "-1.0 to +1.0", "within noise"]
     assert rows[-1] == ["rsum", "50.0", "48.0", "-2.0", "-3.0 to -1.0", "A is better"]
-
-
-def changed(run, way, **changes):
-    return dataclasses.replace(run, **{way: dataclasses.replace(getattr(run, way), **changes)})
 
 
 def test_runs_of_different_queries_are_refused_with_the_first_that_differ():

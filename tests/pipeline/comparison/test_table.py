@@ -9,9 +9,11 @@ import pytest
 from pipeline.comparison.table import aligned, read_metrics, read_results, report, rows_of
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.metrics import COLUMNS
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.scores.file import SplitScores
+from pipeline.storage.groups import GroupFile, write_groups
 
 
 def put_model(folder, name, signal, images=20, prefix="", folds=1, resamples=50):
@@ -48,8 +50,8 @@ def test_report_has_every_figure_the_best_in_bold_and_chance(tmp_path):
     assert "20 images, 60 captions, protocol full" in lines[2]
     head, _, weak, strong, chance = lines[-5:]
     assert cells(head) == [
-        "model", "i2t R@1", "R@5", "R@10", "Med r", "Mean r",
-        "t2i R@1", "R@5", "R@10", "Med r", "Mean r", "rsum", "95 %",
+        "model", "i2t R@1", "R@5", "R@10", "Med r", "Mean r", "mAP@R",
+        "t2i R@1", "R@5", "R@10", "Med r", "Mean r", "mAP@R", "rsum", "95 %",
     ]  # fmt: skip
     figures = json.loads((tmp_path / "strong.json").read_text())["naive"]
     values = [*figures["i2t"].values(), *figures["t2i"].values(), figures["rsum"]]
@@ -59,8 +61,9 @@ def test_report_has_every_figure_the_best_in_bold_and_chance(tmp_path):
     assert low < figures["rsum"] < high
     assert cells(weak)[0] == "weak"
     assert "*" not in weak
-    assert cells(chance)[6] == "5.0"
-    assert cells(chance)[10] == "10.5"
+    assert cells(chance)[7] == "5.0"
+    assert cells(chance)[11] == "10.5"
+    assert cells(chance)[12] == "5.0"
     assert "*" not in chance
 
 
@@ -76,7 +79,7 @@ def test_columns_are_aligned(tmp_path):
 def test_equal_figures_are_both_bold_and_a_lone_model_is_not(tmp_path):
     models = [put_model(tmp_path, name, 1.0) for name in ("one", "two")]
     both = report(read(*models), "shapes", "max_margin").splitlines()
-    assert both[-2].count("**") == both[-3].count("**") == 22
+    assert both[-2].count("**") == both[-3].count("**") == 2 * len(COLUMNS)
     assert "**" not in report(read(models[0]), "shapes", "max_margin")
 
 
@@ -108,9 +111,30 @@ def test_a_protocol_other_than_the_rank_files_is_refused(tmp_path):
         read_results([metrics], [ranks])
 
 
+def test_files_from_before_a_metric_say_how_to_get_it(tmp_path):
+    """Each of a model's two files alone."""
+    metrics, ranks = put_model(tmp_path, "vse", 1.0)
+    content = json.loads(metrics.read_text())
+    del content["naive"]["t2i"]["mapr"]
+    write_json(tmp_path / "old/vse.json", content)
+    with pytest.raises(WorkbenchError, match=r"vse\.json: .*naive\.t2i\.mapr is missing") as error:
+        read_results([tmp_path / "old/vse.json"], [ranks])
+    assert error.value.hint == "write it again with: dvc repro evaluate"
+    file = GroupFile(ranks)
+    chance = json.loads(file.attributes["chance"])
+    del chance["i2t"]["mapr"]
+    groups = {way: {"ids": file.texts(way, "ids")} for way in ("i2t", "t2i")}
+    attributes = {k: v for k, v in file.attributes.items() if k != "schema_version"}
+    write_groups(tmp_path / "old/vse.h5", groups, attributes | {"chance": json.dumps(chance)})
+    with pytest.raises(WorkbenchError, match=r"vse\.h5: not a rank file: .*i2t\.mapr") as error:
+        read_results([metrics], [tmp_path / "old/vse.h5"])
+    assert error.value.hint == "write it again with: dvc repro evaluate"
+
+
 GOOD = {
     "naive": {
-        way: {"r1": 1.0, "r5": 2, "r10": 3.0, "medr": 4.0, "meanr": 5.0} for way in ("i2t", "t2i")
+        way: {"r1": 1.0, "r5": 2, "r10": 3.0, "medr": 4.0, "meanr": 5.0, "mapr": 6.0}
+        for way in ("i2t", "t2i")
     }
     | {"rsum": 12.0},
     "protocol": "full",
@@ -126,6 +150,11 @@ GOOD = {
         (("naive", "t2i", "medr"), 10**400, r"naive\.t2i\.medr = 1000"),
         (("naive", "t2i", "r5"), "7", r"naive\.t2i\.r5 = '7'"),
         (("naive", "t2i", "r5"), True, r"naive\.t2i\.r5 = True"),
+        (
+            ("naive", "t2i", "mapr"),
+            101,
+            r"naive\.t2i\.mapr = 101; allowed is a number from 0 to 100",
+        ),
         (("naive", "rsum"), -1, r"naive\.rsum = -1"),
         (("naive", "rsum"), None, r"naive\.rsum = None"),
         (("naive", "i2t"), 3, r"naive\.i2t\.r1 is missing"),
@@ -182,8 +211,8 @@ def test_a_row_per_model_and_criterion(tmp_path):
     text = report(results, "shapes", "max_margin")
     assert "Transductive, scores change with the other test queries: csls." in text
     naive, csls = (cells(line) for line in text.splitlines()[-3:-1])
-    assert csls[11] == f"**{results[1].criteria['naive']['rsum'] + 30:.1f}**"
-    assert not naive[11].startswith("*")
+    assert csls[13] == f"**{results[1].criteria['naive']['rsum'] + 30:.1f}**"
+    assert not naive[13].startswith("*")
     assert naive[4].startswith("*")
     assert not csls[4].startswith("*")
     assert "ransductive" not in report(read(plain), "shapes", "max_margin")
@@ -191,7 +220,8 @@ def test_a_row_per_model_and_criterion(tmp_path):
 
 def test_a_criterion_that_helps_a_lone_model_is_marked(tmp_path):
     text = report(read(with_csls(*put_model(tmp_path, "vse", 1.0, resamples=0))), "s", "l")
-    assert text.splitlines()[-2].count("**") == 20  # all but the median rank that got worse
+    # all but the median rank that got worse
+    assert text.splitlines()[-2].count("**") == 2 * len(COLUMNS) - 2
 
 
 def test_intervals_belong_to_their_criterion(tmp_path):

@@ -12,8 +12,9 @@ from hypothesis.extra import numpy as hnp
 from pipeline.evaluation import assignment as module
 from pipeline.evaluation.assignment import assigned_scores, assignment, transport_plan
 from pipeline.evaluation.criteria import make_criterion
-from pipeline.evaluation.metrics import chance_level, retrieval_ranks
+from pipeline.evaluation.metrics import chance_level
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.ranks import retrieval_ranks
 
 SMALL = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.75]) | st.floats(-1, 1, width=32)
 

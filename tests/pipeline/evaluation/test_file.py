@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from ranking_cases import measured_with
 
 from pipeline.evaluation.file import read_query_ranks, read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.metrics import METRICS
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.storage.groups import GroupFile, write_groups
@@ -20,12 +22,24 @@ def a_split():
     return SplitScores(scores, list("abc"), list("wxyz"), ["c", "b", "a", "b"], PEOPLE)
 
 
-def put(path, attributes=(), **changes):
-    """A rank file of two images and three captions; changes: way_dataset -> content."""
+def reached(criterion, *ranks):
+    """Datasets of queries with these ranks under a criterion."""
+    measured = measured_with(ranks)
+    values = {f"{criterion}.{name}": numbers for name, numbers in measured.values.items()}
+    return {criterion: measured.ranks, **values}
+
+
+def put(path, attributes=(), more=(), **changes):
+    """A rank file of two images and three captions.
+
+    more: way -> datasets beside naive; changes: way_dataset -> content.
+    """
     content = {
-        "i2t": {"ids": ["a", "b"], "groups": ["a", "b"], "naive": np.array([1, 3])},
-        "t2i": {"ids": list("xyz"), "groups": list("aab"), "naive": np.array([2, 1, 1])},
+        "i2t": {"ids": ["a", "b"], "groups": ["a", "b"], **reached("naive", 1, 3)},
+        "t2i": {"ids": list("xyz"), "groups": list("aab"), **reached("naive", 2, 1, 1)},
     }
+    for way, datasets in dict(more).items():
+        content[way] |= datasets
     for key, value in changes.items():
         way, _, name = key.partition("_")
         content[way][name] = value
@@ -43,23 +57,32 @@ def test_ranks_ids_and_groups_come_back(tmp_path):
     assert run.protocol == "full"
     assert (run.i2t.ids, run.i2t.groups) == (["a", "b", "c"], PEOPLE)
     assert (run.t2i.ids, run.t2i.groups) == (list("wxyz"), ["p1", "p0", "p1", "p0"])
-    assert run.i2t.ranks.tolist() == evaluation.ranks["naive"].i2t.tolist() == [1, 1, 1]
-    assert run.t2i.ranks.tolist() == evaluation.ranks["naive"].t2i.tolist() == [1, 2, 1, 2]
-    assert run.t2i.ranks.dtype == np.int64
+    assert run.i2t.measured.ranks.tolist() == [1, 1, 1]
+    assert run.t2i.measured.ranks.tolist() == [1, 2, 1, 2]
+    for way, queries in (("i2t", run.i2t), ("t2i", run.t2i)):
+        written = evaluation.measured["naive"][way]
+        assert queries.measured.ranks.tolist() == written.ranks.tolist()
+        assert queries.measured.ranks.dtype == np.int64
+        for metric in METRICS:
+            values = queries.measured.values[metric.name]
+            assert values.tolist() == written.values[metric.name].tolist()
+            assert values.dtype == np.float64
 
 
-def test_every_dataset_but_the_queries_is_a_criterion(tmp_path):
-    path = put(tmp_path / "r.h5", i2t_csls=np.array([2, 2]), t2i_csls=np.array([1, 1, 2]))
-    assert read_query_ranks(path, "csls").i2t.ranks.tolist() == [2, 2]
-    assert read_query_ranks(path, "naive").i2t.ranks.tolist() == [1, 3]
-    for name in ("sinkhorn", "ids", "groups", ""):
+def test_every_dataset_but_the_queries_and_metrics_is_a_criterion(tmp_path):
+    csls = {"i2t": reached("csls", 2, 2), "t2i": reached("csls", 1, 1, 2)}
+    path = put(tmp_path / "r.h5", more=csls)
+    assert read_query_ranks(path, "csls").i2t.measured.ranks.tolist() == [2, 2]
+    assert read_query_ranks(path, "csls").i2t.measured.values["r1"].tolist() == [0, 0]
+    assert read_query_ranks(path, "naive").i2t.measured.ranks.tolist() == [1, 3]
+    for name in ("sinkhorn", "ids", "groups", "naive.mapr", ""):
         with pytest.raises(WorkbenchError, match=rf"r\.h5: no .*{name!r}; it has csls, naive") as e:
             read_query_ranks(path, name)
         assert "inference.criterion" in e.value.hint
 
 
 def test_a_criterion_of_one_direction_is_not_there(tmp_path):
-    path = put(tmp_path / "r.h5", i2t_csls=np.array([2, 2]))
+    path = put(tmp_path / "r.h5", more={"i2t": reached("csls", 2, 2)})
     with pytest.raises(WorkbenchError, match="'csls'; it has naive"):
         read_query_ranks(path, "csls")
 
@@ -72,6 +95,15 @@ def test_files_of_earlier_versions_have_no_groups_but_the_rest(tmp_path):
     assert error.value.hint == "write it again with: dvc repro evaluate"
 
 
+def test_files_from_before_a_metric_say_how_to_get_it(tmp_path):
+    path = put(tmp_path / "r.h5", **{"t2i_naive.mapr": None})
+    with pytest.raises(
+        WorkbenchError, match=r"t2i has no naive\.mapr, the mAP@R of .* earlier"
+    ) as e:
+        read_query_ranks(path, "naive")
+    assert e.value.hint == "write it again with: dvc repro evaluate"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -81,6 +113,11 @@ def test_files_of_earlier_versions_have_no_groups_but_the_rest(tmp_path):
         ({"i2t_naive": np.array([[1], [1]])}, r"naive of shape \(2, 1\)"),
         ({"i2t_naive": np.array([1.0, 2.0])}, "type float64; expected"),
         ({"i2t_groups": ["a"]}, "i2t has 2 ids, 1 groups"),
+        ({"t2i_naive.mapr": np.array([1.0, np.nan, 1])}, "t2i/naive.mapr: nan for a query; .* 100"),
+        ({"t2i_naive.mapr": np.array([1.0, 101, 1])}, "t2i/naive.mapr: 101 for a query"),
+        ({"i2t_naive.r5": np.array([100.0])}, r"i2t/naive.r5 of shape \(1,\) .* of 2 queries"),
+        ({"i2t_naive.r5": np.array([100, 0])}, "naive.r5 .* type int64; expected a float64"),
+        ({"i2t_naive.medr": np.array([0.0, 3])}, "naive.medr: 0 for a query; .* from 1 to"),
     ],
 )
 def test_ranks_that_cannot_be_are_named(tmp_path, changes, message):
@@ -103,4 +140,5 @@ def test_ranks_are_written_in_equal_bytes_and_readable_json(tmp_path):
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
     file = GroupFile(tmp_path / "1")
     assert json.loads(str(file.attributes["intervals"])) == evaluation.intervals
-    assert file.names("i2t") == file.names("t2i") == {"ids", "groups", "naive"}
+    values = {f"naive.{metric.name}" for metric in METRICS}
+    assert file.names("i2t") == file.names("t2i") == {"ids", "groups", "naive", *values}

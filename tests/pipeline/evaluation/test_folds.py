@@ -4,14 +4,17 @@ import json
 
 import numpy as np
 import pytest
+from ranking_cases import both_with
 
-from pipeline.evaluation.bootstrap import RankedFold, bootstrap_intervals
+from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.criteria import NAMES, make_criterion
 from pipeline.evaluation.file import read_ranks, write_ranks
 from pipeline.evaluation.folds import cut_folds, evaluate, protocol_name
-from pipeline.evaluation.metrics import Ranks, retrieval_ranks, summarise
+from pipeline.evaluation.measure import measure, measure_direction
+from pipeline.evaluation.metrics import COLUMNS, METRICS, joined, summarise
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
+from pipeline.scores.groups import group_codes
 from pipeline.storage.groups import GroupFile
 
 
@@ -31,6 +34,17 @@ def a_split(images=12, captions=(2, 1, 3), signal=1.0, seed=0):
     )
 
 
+WAYS = ("i2t", "t2i")
+
+
+def same(found, expected):
+    """Ranks and all metrics of queries are equal."""
+    np.testing.assert_array_equal(found.ranks, expected.ranks)
+    assert list(found.values) == [metric.name for metric in METRICS]
+    for name, values in expected.values.items():
+        np.testing.assert_array_equal(found.values[name], values)
+
+
 def run(split, folds=1, resamples=0):
     return evaluate(split, folds, resamples, confidence=0.95, seed=0)
 
@@ -38,13 +52,13 @@ def run(split, folds=1, resamples=0):
 def test_full_protocol_is_the_summary_of_all_ranks():
     split = a_split()
     evaluation = run(split)
-    ranks = retrieval_ranks(split.scores, split.image_groups, split.caption_groups)
+    measured = measure(split.scores, split.image_groups, split.caption_groups)
     assert list(evaluation.summary()) == ["naive", "protocol"]
     assert evaluation.protocol == "full"
     assert evaluation.intervals == {}
-    np.testing.assert_array_equal(evaluation.ranks["naive"].t2i, ranks.t2i)
-    expected = summarise(ranks)
-    for way in ("i2t", "t2i"):
+    expected = summarise(measured)
+    for way in WAYS:
+        same(evaluation.measured["naive"][way], measured[way])
         assert evaluation.metrics["naive"][way] == pytest.approx(expected[way], abs=1e-4)
     assert evaluation.metrics["naive"]["rsum"] == pytest.approx(expected["rsum"], abs=1e-4)
 
@@ -60,11 +74,10 @@ def test_a_criterion_rescores_every_fold_by_itself_and_is_labelled(name):
     owner = np.repeat(np.arange(12), np.resize((2, 1, 3), 12))
     for start in (0, 4, 8):
         rows, columns = np.arange(start, start + 4), np.isin(owner, range(start, start + 4))
-        inside, groups = split.scores[rows][:, columns], (rows, owner[columns])
-        i2t = retrieval_ranks(criterion.rescored(inside, "i2t"), *groups).i2t
-        t2i = retrieval_ranks(criterion.rescored(inside, "t2i"), *groups).t2i
-        np.testing.assert_array_equal(evaluation.ranks[name].i2t[rows], i2t)
-        np.testing.assert_array_equal(evaluation.ranks[name].t2i[columns], t2i)
+        inside, codes = split.scores[rows][:, columns], group_codes(rows, owner[columns])
+        for way, queries in zip(WAYS, (rows, columns), strict=True):
+            expected = measure_direction(criterion.rescored(inside, way), *codes, way)
+            same(evaluation.measured[name][way].of(queries), expected)
 
 
 def test_metrics_file_survives_json_and_has_short_numbers():
@@ -77,24 +90,20 @@ def test_folds_are_evaluated_apart_and_averaged():
     split = a_split(images=12)
     evaluation = run(split, folds=3)
     groups, caption_groups = np.arange(12), np.repeat(np.arange(12), np.resize((2, 1, 3), 12))
-    summaries, t2i = [], np.zeros(len(caption_groups))
+    summaries = []
     for start in (0, 4, 8):
         inside = np.isin(caption_groups, range(start, start + 4))
-        ranks = retrieval_ranks(
+        measured = measure(
             split.scores[start : start + 4, inside],
             groups[start : start + 4],
             caption_groups[inside],
         )
-        summaries.append(summarise(ranks))
-        t2i[inside] = ranks.t2i
+        summaries.append(summarise(measured))
+        same(evaluation.measured["naive"]["t2i"].of(inside), measured["t2i"])
     assert evaluation.protocol == "4_x3"
-    np.testing.assert_array_equal(evaluation.ranks["naive"].t2i, t2i)
-    for measure in ("r1", "r5", "medr", "meanr"):
-        mean = np.mean([summary["i2t"][measure] for summary in summaries])
-        assert evaluation.metrics["naive"]["i2t"][measure] == pytest.approx(mean, abs=1e-4)
-    assert evaluation.metrics["naive"]["rsum"] == pytest.approx(
-        np.mean([summary["rsum"] for summary in summaries]), abs=1e-4
-    )
+    for column in COLUMNS:
+        mean = np.mean([column.of(summary) for summary in summaries])
+        assert column.of(evaluation.metrics["naive"]) == pytest.approx(mean, abs=1e-4)
     assert evaluation.chance["t2i"]["r1"] == 25.0
 
 
@@ -110,7 +119,7 @@ def test_captions_in_any_order_fall_into_the_fold_of_their_image():
     )
     first, second = run(split, folds=2), run(shuffled, folds=2)
     assert first.metrics == second.metrics
-    np.testing.assert_array_equal(first.ranks["naive"].t2i[order], second.ranks["naive"].t2i)
+    same(first.measured["naive"]["t2i"].of(order), second.measured["naive"]["t2i"])
 
 
 @pytest.mark.parametrize(
@@ -157,14 +166,11 @@ def intervals_by_drawing(fold, resamples, random):
     drawn = []
     for _ in range(resamples):
         chosen = random.integers(groups, size=groups)
-        drawn.append(
-            summarise(
-                Ranks(
-                    np.concatenate([fold.ranks.i2t[fold.images == g] for g in chosen]),
-                    np.concatenate([fold.ranks.t2i[fold.captions == g] for g in chosen]),
-                )
-            )
-        )
+        measured = {
+            way: joined([fold.measured[way].of(codes == group) for group in chosen])
+            for way, codes in zip(WAYS, (fold.images, fold.captions), strict=True)
+        }
+        drawn.append(summarise(measured))
     return drawn
 
 
@@ -172,21 +178,20 @@ def a_fold(groups=30):
     random = np.random.default_rng(5)
     captions = np.repeat(np.arange(groups), np.resize((2, 1, 3), groups))
     images = np.concatenate([np.arange(groups), [0, 0, 4]])
-    ranks = Ranks(random.geometric(0.2, len(images)), random.geometric(0.1, len(captions)))
-    return RankedFold(ranks, images, captions)
+    ranks = random.geometric(0.2, len(images)), random.geometric(0.1, len(captions))
+    measured = both_with(*ranks)
+    for queries in measured.values():  # numbers between those that a single true item can give
+        queries.values["mapr"][:] = 100 * random.random(len(queries.ranks))
+    return MeasuredFold(measured, images, captions)
 
 
 def test_intervals_equal_copying_the_drawn_queries():
     fold = a_fold()
     intervals = bootstrap_intervals([fold], 200, 0.9, seed=7)
     drawn = intervals_by_drawing(fold, 200, np.random.default_rng(7))
-    for way in ("i2t", "t2i"):
-        for measure in ("r1", "r5", "r10", "medr", "meanr"):
-            expected = np.percentile([draw[way][measure] for draw in drawn], [5, 95])
-            assert intervals[way][measure] == pytest.approx(expected), (way, measure)
-    assert intervals["rsum"] == pytest.approx(
-        np.percentile([draw["rsum"] for draw in drawn], [5, 95])
-    )
+    for column in COLUMNS:
+        expected = np.percentile([column.of(draw) for draw in drawn], [5, 95])
+        assert column.of(intervals) == pytest.approx(expected), column.label
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -195,9 +200,9 @@ def test_a_single_draw_is_its_own_interval(seed):
     fold = a_fold(groups=6)
     intervals = bootstrap_intervals([fold], 1, 0.9, seed)
     (draw,) = intervals_by_drawing(fold, 1, np.random.default_rng(seed))
-    for way in ("i2t", "t2i"):
-        for measure, value in draw[way].items():
-            assert intervals[way][measure] == pytest.approx([value, value]), (way, measure)
+    for column in COLUMNS:
+        value = column.of(draw)
+        assert column.of(intervals) == pytest.approx([value, value]), column.label
 
 
 def test_intervals_are_the_same_in_blocks(monkeypatch):
@@ -222,7 +227,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     codes, covered = np.repeat(np.arange(60), 5), 0
     for seed in range(120):
         hits = np.where(random.random(60) < 0.4, 1, 50)
-        fold = RankedFold(Ranks(hits, np.repeat(hits, 5)), np.arange(60), codes)
+        fold = MeasuredFold(both_with(hits, np.repeat(hits, 5)), np.arange(60), codes)
         low, high = bootstrap_intervals([fold], 200, 0.95, seed)["t2i"]["r1"]
         covered += low <= 40 <= high
     assert 0.85 <= covered / 120 <= 1
@@ -240,8 +245,10 @@ def test_rank_file_round_trip_and_bytes(tmp_path):
     assert record.chance == evaluation.chance
     assert record.caption_ids == split.caption_ids
     assert file.texts("i2t", "ids") == split.image_ids
-    np.testing.assert_array_equal(file.array("i2t", "naive"), evaluation.ranks["naive"].i2t)
-    np.testing.assert_array_equal(file.array("t2i", "naive"), evaluation.ranks["naive"].t2i)
+    for way, measured in evaluation.measured["naive"].items():
+        np.testing.assert_array_equal(file.array(way, "naive"), measured.ranks)
+        for name, values in measured.values.items():
+            np.testing.assert_array_equal(file.array(way, f"naive.{name}"), values)
 
 
 def test_a_file_of_other_content_is_no_rank_file(tmp_path):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from reader_cases import options, read_all, save_images
 
 from pipeline.corpus.tables import in_split, load_captions, load_images
-from pipeline.evaluation.metrics import retrieval_ranks
 from pipeline.readers.cuhk_pedes import read
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.ranks import retrieval_ranks
 
 TEXTS = {
     "CUHK03/a.png": (3, "train", ["A man, in black.", "The man's T-shirt is red."]),

@@ -17,6 +17,7 @@ from report_world import (
     taken_apart,
 )
 
+from pipeline.evaluation.metrics import METRICS
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores, write_scores
 
@@ -67,7 +68,10 @@ def test_the_best_figure_of_each_column_is_marked(page):
         for head in table.find("th")
         if "data-column" in head.attributes
     }
-    assert sorted(heads) == list(range(13))
+    assert sorted(heads) == list(range(3 + 2 * len(METRICS)))
+    spans = [int(head.attributes["colspan"]) for head in table.find("th", scope="colgroup")]
+    assert spans == [len(METRICS)] * 2
+    assert [len(cells) for cells in rows] == [2 + 2 * len(METRICS)] * 3
     for column, cells in enumerate(zip(*rows, strict=True), start=1):
         if column == 2:  # the interval
             continue
@@ -75,6 +79,12 @@ def test_the_best_figure_of_each_column_is_marked(page):
         best = max(values) if heads[column] == "descending" else min(values)
         marked = ["best" in (cell.attributes.get("class") or "") for cell in cells]
         assert marked == [value == best for value in values], f"column {column}"
+
+
+def test_every_metric_is_explained(page):
+    text = taken_apart(page).text
+    for metric in METRICS:
+        assert text.count(metric.note) == 1, metric.name
 
 
 def test_captions_are_inert_text(page):

@@ -13,7 +13,8 @@ from losses import pair_loss
 
 from models.base.scoring import score_vectors
 from models.vse.network import VSE
-from pipeline.evaluation.metrics import retrieval_ranks, summarise
+from pipeline.evaluation.measure import measure
+from pipeline.evaluation.metrics import summarise
 from pipeline.inputs.batches import PairBatches
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
@@ -93,8 +94,8 @@ def test_equals_a_plain_loop(toy, tmp_path):
             plain.optimiser.step()
             losses[-1].append(loss.item())
         scores = plain.score()
-        ranks = retrieval_ranks(scores.scores, scores.image_groups, scores.caption_groups)
-        rsums.append(summarise(ranks)["rsum"])
+        measured = measure(scores.scores, scores.image_groups, scores.caption_groups)
+        rsums.append(summarise(measured)["rsum"])
         weights.append({name: w.clone() for name, w in plain.model.state_dict().items()})
     assert [row["val_rsum"] for row in fitted.history] == rsums
     assert [row["loss"] for row in fitted.history] == [pytest.approx(np.mean(e)) for e in losses]

@@ -1,0 +1,31 @@
+"""Med r and Mean r: median and mean rank of the best true item of a query."""
+
+import numpy as np
+
+from pipeline.evaluation.chance import beyond
+from pipeline.evaluation.row import Metric
+from pipeline.scores.ranking import Ranking
+
+NOTE = "Med r, Mean r: median and mean rank of the first true item."
+LARGEST = 10**12
+
+
+def best_rank(ranking: Ranking) -> np.ndarray:
+    """The rank of the best true item of every query, from 1: (Q,)."""
+    return ranking.ranks[:, 0]
+
+
+def median(true: np.ndarray, items: int) -> float:
+    """The median of the best ranks of all queries together under random rankings."""
+    return float(np.argmax(beyond(true, items) <= 0.5 + 1e-12))
+
+
+def mean(true: np.ndarray, items: int) -> float:
+    """The mean best rank under random rankings: (n + 1) / (m + 1) with m of n items true."""
+    return float(((items + 1) / (true + 1)).mean())
+
+
+ROWS = (
+    Metric("medr", "Med r", NOTE, best_rank, median, "smaller", "median", (1, LARGEST)),
+    Metric("meanr", "Mean r", NOTE, best_rank, mean, "smaller", "mean", (1, LARGEST)),
+)

@@ -1,0 +1,66 @@
+"""A metric as one row: whatever computes, shows or compares figures loops over such rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.ranking import Ranking
+
+Better = Literal["larger", "smaller"]
+
+PERCENT = (0, 100)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number for every query, and the figure that the queries of a direction make of it.
+
+    Attributes:
+        name: key in files, such as "r1": lower case letters, digits and underscores.
+        title: heading of its columns, such as "R@1".
+        note: a sentence that explains it in the report; rows may share one.
+        per_query: the numbers (Q,) of the queries of a ranking, each from it and its items alone.
+        chance: the expected figure of uniformly random rankings, from the number of true items of
+            every query (Q,) and the number of items.
+        better: whether larger or smaller figures are.
+        summary: how the queries' numbers make a figure.
+        span: the smallest and the largest number there can be, both finite.
+        curve: whether training records it for the validation split after every epoch.
+    """
+
+    name: str
+    title: str
+    note: str
+    per_query: Callable[[Ranking], np.ndarray]
+    chance: Callable[[np.ndarray, int], float]
+    better: Better = "larger"
+    summary: Literal["mean", "median"] = "mean"
+    span: tuple[float, float] = PERCENT
+    curve: bool = False
+
+    def measured(self, ranking: Ranking) -> np.ndarray:
+        """The number of every query: (Q,) float64; WorkbenchError unless all are in the span."""
+        values = np.asarray(self.per_query(ranking), np.float64)
+        if values.shape != ranking.query_groups.shape:
+            raise WorkbenchError(
+                f"metric {self.name}: numbers of shape {values.shape} for "
+                f"{len(ranking.query_groups)} queries: expected one each"
+            )
+        self.check(values, f"metric {self.name}")
+        return values
+
+    def check(self, values: np.ndarray, where: str) -> None:
+        """Raise WorkbenchError, beginning with `where`, for NaN and for what is out of the span."""
+        low, high = self.span
+        wrong = values[~((values >= low) & (values <= high))]  # NaN compares false
+        if len(wrong):
+            raise WorkbenchError(
+                f"{where}: {wrong[0]:g} for a query; allowed is a number from {low:,} to {high:,}"
+            )
+
+    def figure(self, values: np.ndarray) -> float:
+        """The figure of queries with the numbers `values` (Q,)."""
+        return float(np.median(values) if self.summary == "median" else values.mean())

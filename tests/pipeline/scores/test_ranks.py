@@ -1,0 +1,131 @@
+"""Ranks against sorting, invariances, and scores that cannot be ranked."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_cases import equal, five_each, ranks_by_sorting, relevance_by_sorting, worlds
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.groups import group_codes
+from pipeline.scores.ranks import rankings, retrieval_ranks
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.sampled_from([1, 3, 10, 1 << 22]))
+def test_equals_sorting_with_ties_and_any_block(world, block):
+    equal(retrieval_ranks(*world, block=block), *ranks_by_sorting(*world))
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.sampled_from(["i2t", "t2i"]), st.integers(1, 4), st.integers(1, 60))
+def test_ranks_of_all_true_items_equal_sorting(world, way, depth, block):
+    scores, *groups = world
+    truth = relevance_by_sorting(*world)[way]
+    codes, query = group_codes(*groups), 0
+    for part in rankings(scores, *codes, way, block=block):
+        for line, true, ranks in zip(part.scores, part.true, part.ranks, strict=True):
+            own = scores[query] if way == "i2t" else scores[:, query]
+            np.testing.assert_array_equal(line, own)
+            places = [place for place, hit in enumerate(truth[query], start=1) if hit]
+            assert ranks.tolist() == places + [np.inf] * (len(ranks) - len(places))
+            assert true.sum() == len(places)
+            query += 1
+        assert part.true_counts.tolist() == part.true.sum(axis=1).tolist()
+    assert query == len(truth)
+    first = np.concatenate([p.ranks[:, 0] for p in rankings(scores, *codes, way, depth, block)])
+    assert first.tolist() == [line.index(True) + 1 for line in truth]
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds())
+def test_a_monotone_transform_of_the_scores_changes_nothing(world):
+    scores, *groups = world
+    before = retrieval_ranks(scores, *groups)
+    for changed in (scores - 100, np.exp(scores), scores.astype(np.float64) ** 3):
+        equal(retrieval_ranks(changed, *groups), before.i2t, before.t2i)
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.randoms(use_true_random=False))
+def test_order_does_not_matter(world, random):
+    scores, images, captions = world
+    rows, columns = list(range(len(images))), list(range(len(captions)))
+    random.shuffle(rows)
+    random.shuffle(columns)
+    before = retrieval_ranks(*world)
+    after = retrieval_ranks(scores[np.ix_(rows, columns)], images[rows], captions[columns])
+    equal(after, before.i2t[rows], before.t2i[columns])
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds())
+def test_transposing_swaps_the_directions(world):
+    scores, images, captions = world
+    before, after = retrieval_ranks(*world), retrieval_ranks(scores.T, captions, images)
+    equal(after, before.t2i, before.i2t)
+
+
+def test_true_captions_do_not_outrank_each_other():
+    scores = np.array([[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.65]])
+    equal(retrieval_ranks(scores, [0, 1], [0, 0, 0, 1]), [1, 1], [1, 1, 1, 1])
+
+
+def test_persons_with_several_images():
+    scores = np.array([[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]])
+    ranks = retrieval_ranks(scores, ["ann", "bob", "ann"], ["bob", "ann"])
+    equal(ranks, [1, 1, 2], [1, 1])
+
+
+def test_one_image_and_one_caption():
+    equal(retrieval_ranks(np.array([[-7.0]]), [3], [3]), [1], [1])
+    equal(retrieval_ranks(np.zeros((1, 3)), ["a"], ["a", "a", "a"]), [1], [1, 1, 1])
+
+
+def test_images_with_different_numbers_of_captions():
+    scores = np.array([[3, 1, 2, 0], [5, 4, 1, 1], [0, 0, 0, 0.5]], dtype=np.float32)
+    equal(retrieval_ranks(scores, [0, 1, 2], [0, 1, 1, 2]), [1, 2, 1], [2, 1, 2, 2])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [(0, 0), (2, 7), (2, 14)])
+def test_a_score_that_is_no_number_is_named(value, place):
+    scores = np.zeros((3, 15), np.float32)
+    scores[place] = value
+    with pytest.raises(
+        WorkbenchError, match=rf"{value} of image {place[0]} and caption {place[1]}"
+    ):
+        retrieval_ranks(scores, *five_each(3), block=4)
+
+
+def test_all_nan_is_an_error_and_huge_scores_are_not():
+    images, captions = five_each(3)
+    with pytest.raises(WorkbenchError, match="finite"):
+        retrieval_ranks(np.full((3, 15), np.nan), images, captions)
+    huge = np.full((3, 15), np.finfo(np.float32).max)
+    equal(retrieval_ranks(huge, images, captions), [11] * 3, [3] * 15)
+
+
+def test_queries_without_true_items_are_named():
+    with pytest.raises(
+        WorkbenchError, match="images without a caption: those of group lone"
+    ) as info:
+        retrieval_ranks(np.zeros((2, 2)), ["a", "lone"], ["a", "astray"])
+    assert "captions without an image: those of group astray" in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("scores", "images", "captions", "message"),
+    [
+        (np.zeros((0, 0)), [], [], "at least one image"),
+        (np.zeros((1, 0)), [1], [], "at least one image"),
+        (np.zeros((2, 1)), [1], [1], r"shape \(2, 1\)"),
+        (np.zeros((1, 1), int), [1], [1], "type int"),
+        (np.zeros((1, 1)), [1], ["1"], "the same for images and captions"),
+        (np.zeros((1, 1)), [1.5], [1.5], "integers or strings"),
+        (np.zeros((1, 1)), np.array([None]), np.array([None]), "no group"),
+    ],
+)
+def test_malformed_input_is_refused(scores, images, captions, message):
+    with pytest.raises(WorkbenchError, match=message):
+        retrieval_ranks(scores, images, captions)

@@ -1,0 +1,76 @@
+"""Small score matrices with ties, slow rankings of them, and queries of given ranks."""
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pipeline.evaluation.measure import measure_direction
+from pipeline.evaluation.metrics import COLUMNS
+
+TIED = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.25, 3.0])
+
+
+@st.composite
+def worlds(draw, values=TIED):
+    """Scores with many ties, and groups of several images and captions in any order."""
+    present = draw(st.integers(1, 5))
+    extra = st.lists(st.integers(0, present - 1), max_size=6)
+    image_groups = draw(st.permutations([*range(present), *draw(extra)]))
+    caption_groups = draw(st.permutations([*range(present), *draw(extra)]))
+    shape = (len(image_groups), len(caption_groups))
+    scores = draw(hnp.arrays(np.float32, shape, elements=values))
+    return scores, np.array(image_groups), np.array(caption_groups)
+
+
+def relevance_by_sorting(scores, image_groups, caption_groups):
+    """Slowest form: every query's items from first to last, True for true ones, by direction.
+
+    A true item stands after all others of its score.
+    """
+
+    def sorted_truth(row, true):
+        order = sorted(range(len(row)), key=lambda item: (-row[item], true[item]))
+        return [bool(true[item]) for item in order]
+
+    true = np.equal.outer(np.asarray(image_groups), np.asarray(caption_groups))
+    return {
+        "i2t": [sorted_truth(row, mask) for row, mask in zip(scores, true, strict=True)],
+        "t2i": [sorted_truth(row, mask) for row, mask in zip(scores.T, true.T, strict=True)],
+    }
+
+
+def ranks_by_sorting(scores, image_groups, caption_groups):
+    """Ranks of the best true items of image queries and of caption queries."""
+    truth = relevance_by_sorting(scores, image_groups, caption_groups)
+    return tuple([line.index(True) + 1 for line in lines] for lines in truth.values())
+
+
+def equal(ranks, i2t, t2i):
+    np.testing.assert_array_equal(ranks.i2t, i2t)
+    np.testing.assert_array_equal(ranks.t2i, t2i)
+
+
+def five_each(images):
+    """Groups of images and captions, five captions an image."""
+    return np.arange(images), np.repeat(np.arange(images), 5)
+
+
+def no_better(summary, chance, slack=1e-9, columns=COLUMNS):
+    """slack: share of the chance value by which a figure may be better."""
+    for column in columns:
+        sign = 1 if column.better == "larger" else -1
+        value = column.of(chance)
+        assert sign * (column.of(summary) - value) <= slack * value, column.label
+
+
+def measured_with(ranks):
+    """What queries with a single true item each reach, when those have the ranks (Q,)."""
+    places = np.arange(1, max(ranks) + 1)
+    scores = np.where(places < np.asarray(ranks)[:, None], 1.0, -1.0)  # others before and behind
+    scores[:, -1] = 0.0
+    return measure_direction(scores, np.full(len(ranks), len(places)), places, "i2t")
+
+
+def both_with(i2t, t2i):
+    """`measured_with` of image queries and of caption queries."""
+    return {"i2t": measured_with(i2t), "t2i": measured_with(t2i)}
