@@ -4,6 +4,7 @@ Every artefact is written to a temporary name beside its target, fsynced and ren
 kill at any moment leaves either the old file or the new one.
 """
 
+import ast
 import hashlib
 import json
 import os
@@ -18,13 +19,9 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from pipeline.runtime.errors import WorkbenchError
 
-# Editing these changes how a program is run or what it prints, never what it computes.
-INFRASTRUCTURE = (
-    "pipeline.runtime.errors",
-    "pipeline.runtime.files",
-    "pipeline.runtime.process",
-    "pipeline.runtime.section",
-)
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("pipeline", "models", "stages")
+_LOADED = (*PACKAGES, "__main__")
 
 
 @contextmanager
@@ -81,16 +78,54 @@ def fingerprint(**parts: Any) -> str:
 
 
 def source_digest() -> str:
-    """SHA-256 over the first-party source files loaded in this process, infrastructure apart.
+    """SHA-256 over the names and contents of `source_files`.
 
     Part of every resume fingerprint: work begun by other code must not be continued by this code.
     """
     digest = hashlib.sha256()
-    for name, module in sorted(sys.modules.items()):
-        source = getattr(module, "__file__", None)
-        if name.split(".")[0] in ("pipeline", "models") and name not in INFRASTRUCTURE and source:
-            digest.update(name.encode() + b"\0" + Path(source).read_bytes() + b"\0")
+    for file in sorted(source_files()):
+        digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def source_files() -> set[Path]:
+    """The first-party files that this process has loaded, and all that these import anywhere.
+
+    Files and not modules, since the stage that runs is `__main__`. Imports are read from the
+    sources, so that one inside a function counts before it is executed, and so does the entry of a
+    registry, a string that names a module. A name put together at run time counts once its module
+    is loaded, as a model's is by `prepare`. All files of the project would be as safe, but then a
+    better drawing would begin a long training again.
+    """
+    modules = [sys.modules[n] for n in list(sys.modules) if n.split(".")[0] in _LOADED]
+    sources = (getattr(module, "__file__", None) for module in modules)
+    queue = {Path(source).resolve() for source in sources if source}
+    found: set[Path] = set()
+    while queue:
+        file = queue.pop()
+        if file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in PACKAGES:
+            found.add(file)
+            queue |= _imported(file) - found
+    return found
+
+
+def _imported(file: Path) -> set[Path]:
+    """First-party files executed by the imports in a file, those in functions and strings too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value.partition(":")[0])  # module:name
+    files: set[Path] = set()
+    for parts in (name.split(".") for name in names):
+        if parts[0] in PACKAGES and all(part.isidentifier() for part in parts):
+            paths = [ROOT.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
+            files.update(path / "__init__.py" for path in paths)  # executed before what is in it
+            files.add(paths[-1].with_suffix(".py"))
+    return {path for path in files if path.is_file()}
 
 
 def _jsonable(value: Any) -> Any:
