@@ -24,7 +24,7 @@ from pipeline.readers import READERS
 from pipeline.readers.params import CorpusConfig, ShapesConfig
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import UNDO, read_yaml
+from pipeline.runtime.files import COMPLETE, UNDO, read_yaml
 from pipeline.runtime.section import (
     WRONG_VALUE,
     WRONG_WHOLE,
@@ -39,6 +39,18 @@ from pipeline.scores.params import ScoringConfig
 from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import RankingConfig
 from pipeline.words.params import VocabularyConfig
+
+# Keys of earlier versions, and the keys that took their place and take over their values; none for
+# a key that is read no more. stages.complete_params moves them.
+MOVED: dict[str, tuple[str, ...]] = {
+    "ranking.margin": ("vse.margin", "scan.margin", "dp_rnn.margin"),
+    "ranking.reduction": tuple(
+        f"{model}.training.reduction" for model in ("vse", "two_branch", "scan", "dp_rnn")
+    ),
+    "ranking.warmup_epochs": tuple(
+        f"{model}.training.warmup_epochs" for model in ("vse", "two_branch", "scan")
+    ),
+}
 
 
 class CommonParams(Section):
@@ -116,17 +128,30 @@ def load_params(path: Path | str = "params.yaml") -> CommonParams:
     problems = list(find_problems(values))
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise WorkbenchError(f"{path}: {count}\n  " + "\n  ".join(problems), UNDO)
+        old = any(_is_of_an_earlier_version(detail) for detail in _details(values))
+        hint = COMPLETE if old else UNDO
+        raise WorkbenchError(f"{path}: {count}\n  " + "\n  ".join(problems), hint)
     return Params.model_validate(values)
 
 
 def find_problems(values: dict[str, Any]) -> Iterator[str]:
     """Yield one line per problem: first of single keys, then of combinations that can be judged."""
+    yield from map(describe, _details(values))
+    yield from _contradictions(values)
+
+
+def _details(values: dict[str, Any]) -> list[ErrorDetails]:
     try:
         Params.model_validate(values)
     except ValidationError as error:
-        for detail in error.errors():
-            yield describe(detail)
+        return error.errors()
+    return []
+
+
+def _is_of_an_earlier_version(detail: ErrorDetails) -> bool:
+    """Whether a problem is one that stages.complete_params may mend."""
+    moved = ".".join(map(str, detail["loc"])) in MOVED
+    return moved or (detail["type"] == "missing" and all(isinstance(k, str) for k in detail["loc"]))
 
 
 def describe(detail: ErrorDetails) -> str:
@@ -138,6 +163,8 @@ def describe(detail: ErrorDetails) -> str:
         return f"{key}: {detail['msg']}"
     if kind == WRONG_VALUE:
         return f"{key} = {_brief(value)}: {detail['msg']}"
+    if key in MOVED:
+        return f"{key} = {_brief(value)}: unknown key; {_fate(MOVED[key])}"
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _siblings(location[:-1]), n=1)
         return f"{key} = {_brief(value)}: unknown key" + (
@@ -153,6 +180,10 @@ def describe(detail: ErrorDetails) -> str:
         return f"{key} = {_brief(value)}: must be a section with keys {_keys(location)}"
     allowed = detail["msg"].replace("Input should be", "must be").replace("Input", "value")
     return f"{key} = {_brief(value)}: {allowed}"
+
+
+def _fate(places: tuple[str, ...]) -> str:
+    return f"it is {', '.join(places)} now" if places else "it is read no more"
 
 
 def _brief(value: Any) -> str:

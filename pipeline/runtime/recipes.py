@@ -12,7 +12,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.files import COMPLETE, read_yaml
 
 FindProblems = Callable[[dict[str, Any]], Iterable[str]]
 
@@ -35,16 +35,24 @@ def overlay(
     Raises WorkbenchError for keys that params.yaml does not have and for values it must not have.
     """
     read_yaml(params)  # for its plain error messages: the round-trip parser below has none
-    document = _round_trip().load(params.read_text(encoding="utf-8"))
-    lines = list(_replace(document, changes, ""))
-    text = io.StringIO()
-    _round_trip().dump(document, text)
+    text, lines = replaced(params.read_text(encoding="utf-8"), changes)
     # A parser of its own: the document's values are ruamel's types, the check wants plain ones.
-    problems = list(find_problems(YAML(typ="safe", pure=True).load(text.getvalue())))
+    problems = list(find_problems(YAML(typ="safe", pure=True).load(text)))
     if problems:
         raise WorkbenchError("with these settings params.yaml would be wrong:\n  "
                              + "\n  ".join(problems), "params.yaml was left as it is")  # fmt: skip
-    return text.getvalue(), lines
+    return text, lines
+
+
+def replaced(text: str, changes: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """A YAML text with the nested `changes` laid over it, and one line per changed value.
+
+    Raises WorkbenchError for keys that the text does not have.
+    """
+    document, made = _round_trip().load(text), io.StringIO()
+    lines = list(_replace(document, changes, ""))
+    _round_trip().dump(document, made)
+    return made.getvalue(), lines
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
@@ -79,7 +87,7 @@ def _replace(node: Any, changes: Mapping[str, Any], prefix: str) -> Iterator[str
         if key not in node:
             raise WorkbenchError(
                 f"unknown key {name}; there are {listing(node, 100)}",
-                "params.yaml was left as it is",
+                f"params.yaml was left as it is\n{COMPLETE}",
             )
         section = isinstance(node[key], Mapping)
         if section != isinstance(value, Mapping):
@@ -88,7 +96,7 @@ def _replace(node: Any, changes: Mapping[str, Any], prefix: str) -> Iterator[str
         if section:
             yield from _replace(node[key], value, f"{name}.")
         elif node[key] != value:
-            yield f"{name}: {_shown(node[key])} -> {_shown(value)}"
+            yield f"{name}: {shown(node[key])} -> {shown(value)}"
             _assign(node, key, value)
 
 
@@ -104,7 +112,8 @@ def _assign(node: Any, key: str, value: Any) -> None:
     node[key] = value
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of params.yaml as a line of output has it."""
     if isinstance(value, bool) or value is None:
         return str(value).lower().replace("none", "null")
     return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)

@@ -143,6 +143,21 @@ def test_bad_combinations(path, value, words):
     text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
     assert words in text
     assert len(text.splitlines()) == 1
+    key = tuple(text.split(":")[0].split(" = ")[0].split("."))
+    assert key in LEAVES + SECTIONS
+
+
+def test_all_contradictions_of_a_section_are_named():
+    values = changed(("vocabulary", "vectors"), lambda node, key: node.__setitem__(key, "x.bin"))
+    values["vocabulary"] |= {"other_cases": True, "background": 9}
+    values["regions"] |= {"path": "x", "min": 101}
+    assert problems(values).splitlines() == [
+        "vocabulary.vectors = 'x.bin': must be null when source is 'train'",
+        "vocabulary.other_cases = True: needs a source of vectors other than 'train'",
+        "vocabulary.background = 9: needs a source of vectors other than 'train'",
+        "regions.path = 'x': must be null when source is 'detector'",
+        "regions.min = 101: must not exceed regions.max = 100",
+    ]
 
 
 @pytest.mark.parametrize(

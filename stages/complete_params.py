@@ -1,0 +1,31 @@
+"""Bring a params.yaml of an earlier version up to date: new keys in, renamed ones moved."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.runtime.completion import completed
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import UNDO, read_yaml, write_text
+from stages.common import command
+from stages.params import MOVED, find_problems
+
+
+@command
+@click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
+@click.option("--reference", type=click.Path(path_type=Path), default=Path("recipes/default.yaml"),
+              help="File with every key, its default and its comments.")  # fmt: skip
+def main(params: Path, reference: Path) -> None:
+    """Insert the keys that params.yaml lacks, with their comments, and print each; all else keeps
+    its bytes. What only you can mend is named."""
+    text, lines = completed(params, reference, MOVED)
+    if lines:
+        write_text(params, text)
+    click.echo("\n".join(lines) or f"{params} has every key of {reference}")
+    problems = list(find_problems(read_yaml(params)))
+    if problems:
+        raise WorkbenchError(f"{params} is not valid yet:\n  " + "\n  ".join(problems), UNDO)
+
+
+if __name__ == "__main__":
+    main()
