@@ -137,7 +137,6 @@ def load_params(path: Path | str = "params.yaml") -> CommonParams:
 def find_problems(values: dict[str, Any]) -> Iterator[str]:
     """Yield one line per problem: first of single keys, then of combinations that can be judged."""
     yield from map(describe, _details(values))
-    yield from _contradictions(values)
 
 
 def _details(values: dict[str, Any]) -> list[ErrorDetails]:

@@ -20,7 +20,8 @@ def test_the_drawn_graph_is_the_graph():
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_and_commands_lead_somewhere(document):
-    text = document.read_text()
+    # Files that a reader is to write (tests/test_extending.py does) are not there yet.
+    text = re.sub(r"^File `[^`]+`:$", "", document.read_text(), flags=re.MULTILINE)
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (document.parent / link).exists(), f"{document.name} links to {link}"
     # Commands stand in code: in fences or between backticks; capitals are placeholders.
