@@ -125,12 +125,13 @@ def load_params(path: Path | str = "params.yaml") -> CommonParams:
     key with its value and what is allowed.
     """
     values = read_yaml(Path(path))
-    problems = list(find_problems(values))
-    if problems:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        old = any(_is_of_an_earlier_version(detail) for detail in _details(values))
-        hint = COMPLETE if old else UNDO
-        raise WorkbenchError(f"{path}: {count}\n  " + "\n  ".join(problems), hint)
+    details = _details(values)
+    if details:
+        count = "1 problem" if len(details) == 1 else f"{len(details)} problems"
+        old = [_is_of_an_earlier_version(detail) for detail in details]
+        hints = [COMPLETE] * any(old) + [UNDO] * (not all(old))
+        problems = "\n  ".join(map(describe, details))
+        raise WorkbenchError(f"{path}: {count}\n  {problems}", "\n".join(hints))
     return Params.model_validate(values)
 
 

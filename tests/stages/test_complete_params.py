@@ -48,6 +48,11 @@ def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_st
     assert process.returncode == 1
     assert "  inference.k: missing; every key must be given\n" in process.stderr
     assert process.stderr.splitlines()[-1].endswith(RUN)
+    (workspace / "params.yaml").write_text(OLD.replace("loss: sum_margin", "loss: sum"))
+    process = run_stage("check_params", "--output", "a.ok", cwd=workspace, check=False)
+    assert process.stderr.splitlines()[-2].endswith(RUN)
+    assert process.stderr.splitlines()[-1].startswith("undo with: ")  # the loss is no old key
+    (workspace / "params.yaml").write_text(OLD)
     done = run_stage("complete_params", cwd=workspace)
     assert "inference.k = 10: inserted\n" in done.stdout
     assert "vse.training.precision = fp32: inserted\n" in done.stdout
