@@ -7,11 +7,23 @@ BIN := $(CURDIR)/$(VENV)/bin
 INSTALLED := $(VENV)/.installed
 export PATH := $(BIN):$(PATH)
 
-.PHONY: help install repro test lint bench clean
+
+# What BLAS and torch compute must hold with the kernels of other processors, too.
+NUMERIC := tests/pipeline/statistics tests/pipeline/evaluation \
+  tests/pipeline/sentences/test_fisher.py tests/pipeline/sentences/test_mixtures.py \
+  tests/pipeline/sentences/test_mean_vector.py tests/pipeline/sentences/test_tfidf.py \
+  tests/models/layers tests/models/losses tests/models/vse tests/models/cca tests/models/dp_rnn \
+  tests/models/scan tests/models/two_branch/test_batches.py tests/models/two_branch/test_loss.py \
+  tests/models/attention/test_bigru.py tests/models/attention/test_cosines.py \
+  tests/models/attention/test_scoring.py tests/models/dual_path/test_instance.py \
+  tests/models/dual_path/test_loss.py
+
+.PHONY: help install repro test test-avx2 lint bench clean
 
 help:
 	@echo "make repro   run the pipeline on params.yaml and print the metrics table"
 	@echo "make test    run all tests"
+	@echo "make test-avx2   run the numeric tests again with the kernels of processors without AVX-512"
 	@echo "make lint    check style and types"
 	@echo "make bench   measure speed and memory against naive forms (about 10 minutes)"
 	@echo "make clean   remove .venv, tool caches and resumable work; data and the DVC cache stay"
@@ -30,6 +42,10 @@ repro: $(INSTALLED)
 
 test: $(INSTALLED)
 	pytest --numprocesses auto --dist loadfile
+
+test-avx2: $(INSTALLED)
+	OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 \
+	  pytest --numprocesses auto --dist loadfile $(NUMERIC)
 
 lint: $(INSTALLED)
 	ruff check .
