@@ -4,6 +4,10 @@ Of WordNet only two kinds of files are needed: `index.<pos>`, whose lines begin 
 `<pos>.exc`, the irregular forms. The method is WordNet's morphy(7WN) as nltk's WordNetLemmatizer
 has it: one pass of suffix rules, every form checked against the index, the shortest taken. Its
 known oddities (men -> men, us -> u) are kept, since published dictionaries have them too.
+
+nltk's reader gives the same lemmas as fast, but takes eight times as long to load, five times the
+memory, and needs WordNet's `data` files and a `lexnames` that Debian's wordnet-base does not have
+(docs/benchmarks.md).
 """
 
 import hashlib

@@ -4,6 +4,11 @@ They are pickles, and loading a pickle runs whatever it says. Here its opcodes a
 a class or function becomes a name, a call becomes a record of what would have been called, and the
 words and the matrix are then taken out of these records. Nothing from the file is ever imported or
 called, memory is bounded by the file's size, and a name foreign to gensim's files is an error.
+
+The standard library's Unpickler with a `find_class` that allows few names, which was tried, is not
+enough: it hashes the keys of dictionaries as it reads them and makes room for any place of its memo
+that a file names, so that 370 bytes of nested tuples keep it busy for ever and 9 bytes ask for
+32 GiB. To find such files beforehand takes a stack machine like this one.
 """
 
 import mmap
