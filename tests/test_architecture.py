@@ -175,7 +175,6 @@ def test_every_model_is_in_the_graph():
         assert stage_items(stage, GRAPH) == names, f"items of {stage} in dvc.yaml"
     assert stage_items("record_attention", GRAPH) == models_with("attention", "attention")
     assert models_with("model", "prepare") == models_with("model", "scorer") == names
-    assert models_with("queries", "queries") == names
     values = read_yaml(ROOT / "params.yaml")
     for name in names:
         assert name in values, f"params.yaml has no section {name}"
