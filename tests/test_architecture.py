@@ -33,6 +33,7 @@ MAY_IMPORT = {
 NETWORKS = ("network.py", "loss.py")
 TORCH_ONLY = ("models/layers", "models/losses", "models/attention/cosines.py")
 PLAIN = {
+    "abc",
     "torch",
     "math",
     "collections",

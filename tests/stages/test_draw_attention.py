@@ -106,7 +106,7 @@ def test_any_caption_and_image_of_the_test_split_is_drawn(folder, model):
         (["scan", "--caption", "train0#0"], "caption 'train0#0': not in the split"),
         (["scan", "--caption", "test0#0", "--image", "train0"], "image 'train0': not in the split"),
         (["vse", "--caption", "test0#0"], "model 'vse' has no attention; dp_rnn, scan have"),
-        (["gpt", "--caption", "test0#0"], "model 'gpt' has no attention"),
+        (["gpt", "--caption", "test0#0"], "model 'gpt': allowed are cca, dp_rnn,"),
         (["scan", "--caption", "test0#0", "--output", "out.jpg"], "written as .png"),
     ],
 )

@@ -1,6 +1,7 @@
 """The stages around a tiny dual path on coloured images, for the tests that train it."""
 
 from contextlib import chdir
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -114,10 +115,12 @@ def checkpoint(folder):
 
 
 def prepared(folder):
-    """The TrainingJob of the parameters as they are."""
+    """What the training of the parameters as they are is given: network with loss, and phases."""
     with chdir(folder):
         inputs = Inputs(**options_as_paths(folder))
-        return model.prepare(load_params().model("dual_path"), inputs, torch.device("cpu"))
+        job = model.prepare(load_params().model("dual_path"), inputs, torch.device("cpu"))
+    both, _, phases, *_ = job.run.args
+    return SimpleNamespace(model=both, phases=phases)
 
 
 def options_as_paths(folder):
