@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pipeline.comparison.files import metrics_files, of_models
-from pipeline.comparison.table import read_results, report
+from pipeline.comparison.table import brief, read_results, report
 from pipeline.evaluation.criteria import make_criterion
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
@@ -60,6 +60,8 @@ def main(
     for path, text in texts.items():
         write_text(path, text)
     seen = " and ".join(map(str, texts))
+    for line in brief(results):
+        say(line)
     say(f"compared {', '.join(models)}: see {seen}")
 
 

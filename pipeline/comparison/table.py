@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.evaluation.file import RankRecord, read_ranks
 from pipeline.evaluation.metrics import COLUMNS, headings, values_of
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.ranking import DIRECTIONS
 
 MAX_METRICS_BYTES = 1 << 20
 LARGEST_SHORTLIST = 10**12
@@ -209,6 +210,23 @@ def table(results: Sequence[Result], share: str) -> list[str]:
     ]
     chance = [shown(value) for value in values_of(results[0].record.chance)]
     return aligned([["model", *headings(), share], *body, ["chance", *chance, ""]])
+
+
+def brief(results: Sequence[Result]) -> list[str]:
+    """Lines of a narrow table for a terminal: R@1 both ways and rsum with its interval."""
+    rows = [
+        [
+            row.label,
+            *(shown(row.figures[way]["r1"]) for way in DIRECTIONS),
+            shown(row.figures["rsum"]),
+            interval_text(row.interval),
+        ]
+        for row in rows_of(results)
+    ]
+    chance = results[0].record.chance
+    last = [shown(chance[way]["r1"]) for way in DIRECTIONS]
+    head = ["model", *(f"{way} R@1" for way in DIRECTIONS), "rsum", "interval"]
+    return aligned([head, *rows, ["chance", *last, shown(chance["rsum"]), ""]])
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:

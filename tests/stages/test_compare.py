@@ -42,7 +42,10 @@ def test_writes_a_row_per_model_and_chance(project, run_stage):
 
 def test_the_page_has_the_same_bytes_in_every_process(project, run_stage):
     process = run_stage("compare", *arguments("vse", "scan", page=True), cwd=project)
-    assert process.stderr == "compared vse, scan: see r/c.md and r/index.html\n"
+    *table, last = process.stderr.splitlines()
+    assert last == "compared vse, scan: see r/c.md and r/index.html"
+    assert [line.split()[1] for line in table[2:]] == ["vse", "scan", "chance"]
+    assert " ".join(table[0].split()) == "| model | i2t R@1 | t2i R@1 | rsum | interval |"
     first = (project / "r/index.html").read_bytes()
     run_stage("compare", *arguments("vse", "scan", page=True), cwd=project)
     assert (project / "r/index.html").read_bytes() == first
