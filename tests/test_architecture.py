@@ -6,15 +6,22 @@ import re
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from first_party import PACKAGES, closure, folders, imported, libraries, reachable
 
+from models.backbone.network import POOLS
+from models.backbone.params import ImageFeaturesConfig
 from models.base.registry import config_of, model_names, models_with
+from models.dual_path.params import PseudoClassesConfig
+from pipeline.evaluation.criteria import NAMES
+from pipeline.evaluation.params import InferenceConfig
 from pipeline.readers import READERS
 from pipeline.runtime.files import read_yaml
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.sentences import ENCODINGS
+from pipeline.statistics.kmeans import INITIALISATIONS
 from stages.params import Params
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -183,6 +190,16 @@ def test_every_model_is_in_the_graph():
     drawn = next(iter(read_yaml(GRAPH)["plots"][0].values()))["y"]
     fits = {"cca"}  # one row, no curve
     assert {Path(file).stem for file in drawn} == set(names) - fits
+
+
+def test_names_in_params_are_those_of_the_code():
+    """Where the types of params.yaml spell names out, to load no library, they are the code's."""
+    criterion = InferenceConfig.model_fields["criterion"].annotation
+    assert get_args(criterion) == NAMES
+    initialisation = PseudoClassesConfig.model_fields["initialisation"].annotation
+    assert get_args(initialisation) == tuple(INITIALISATIONS)
+    pool = ImageFeaturesConfig.model_fields["pool"].annotation
+    assert get_args(pool) == POOLS
 
 
 def test_data_paths_live_in_the_graph_only():
