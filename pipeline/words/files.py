@@ -102,10 +102,21 @@ class Stream:
 
 
 def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
-    """Dimension D and the wanted rows, (D,) float32 each, of word2vec's .bin format.
+    """The wanted rows of word2vec's .bin format.
 
     It is a line `count D`, then per word its bytes, a space, D little-endian float32, and in some
     files a newline. Words that are not UTF-8 are passed over; the first of equal words counts.
+
+    Args:
+        stream: at the beginning of the file.
+        wanted: word by its bytes in UTF-8.
+        sample: is offered the entries that it asks for.
+
+    Returns:
+        D, and a row (D,) float32 per wanted word that the file has.
+
+    Raises:
+        WorkbenchError: damage, or sizes that the file cannot hold.
     """
     count, dim = _sizes(stream, stream.readline(100), bytes_per_number=4)
     rows: Rows = {}
@@ -163,11 +174,22 @@ def _complete(
 
 
 def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
-    """Dimension D and the wanted rows, (D,) float32 each, of word2vec's or GloVe's text format.
+    """The wanted rows of word2vec's or GloVe's text format.
 
     A line per word: the word and D numbers, separated by single spaces; word2vec's first line is
     `count D`, GloVe has none and D is counted on its first line. A word may contain spaces (GloVe
     840B has such): the last D fields are the numbers. The first of equal words counts.
+
+    Args:
+        stream: at the beginning of the file.
+        wanted: word by its bytes in UTF-8.
+        sample: is offered the entries that it asks for.
+
+    Returns:
+        D, and a row (D,) float32 per wanted word that the file has.
+
+    Raises:
+        WorkbenchError: damage, naming the line, or sizes that the file cannot hold.
     """
     line = stream.readline()
     count, seen, rows = None, 0, Rows()

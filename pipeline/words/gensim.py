@@ -47,7 +47,13 @@ VALUES = NUMBERS | TEXTS | UNICODE | BYTES
 
 @dataclass(eq=False)
 class Record:
-    """An object as the pickle describes it: what would be called, with what, and its state."""
+    """An object as the pickle describes it.
+
+    Attributes:
+        name: of what would be called.
+        arguments: with what.
+        state: what it would then be filled with, None for nothing.
+    """
 
     name: str
     arguments: Any = ()

@@ -26,8 +26,13 @@ MOST_MISSED = 50
 class Coverage:
     """How many of the frequent enough words, and of their occurrences, have a vector.
 
-    words_from_other_spelling: how many of words_with_vector took that of another spelling;
-    missing: the most frequent words without one, with their counts.
+    Attributes:
+        words: how many there are.
+        words_with_vector: how many of them have one.
+        words_from_other_spelling: how many of those took that of another spelling.
+        occurrences: of all the words in the training captions.
+        occurrences_with_vector: of the words that have a vector.
+        missing: the most frequent words without one, with their counts.
     """
 
     words: int
@@ -53,8 +58,12 @@ class Coverage:
 class BuiltVocabulary:
     """A vocabulary and its word vectors.
 
-    matrix: (V, D) float32; known: (V,) uint8, 1 for tokens with a vector of their own; coverage:
-    how far the vectors covered the words; background: vectors of other words, None without any.
+    Attributes:
+        vocabulary: V tokens.
+        matrix: (V, D) float32.
+        known: (V,) uint8, 1 for tokens with a vector of their own.
+        coverage: how far the vectors covered the words.
+        background: vectors of other words, None without any.
     """
 
     vocabulary: Vocabulary
@@ -124,9 +133,18 @@ def build_vocabulary(
 ) -> BuiltVocabulary:
     """Choose the words and lay out their vectors.
 
-    counts: from count_words; captions: how many were counted; known_words_only: leave out words
-    without a vector (dual-path CNN, Zheng et al. 2020, section 4.1).
-    Raises WorkbenchError when no word has a vector.
+    Args:
+        counts: occurrences of each word in the training captions, from count_words.
+        captions: how many were counted.
+        vectors: of the words, (D,) each.
+        min_count: occurrences from which a word is taken.
+        known_words_only: leave out words without a vector (dual-path CNN, Zheng et al. 2020,
+            section 4.1).
+        sentence_markers: whether there are `<start>` and `<end>`.
+        seed: of the rows of tokens without a vector.
+
+    Raises:
+        WorkbenchError: no word has a vector.
     """
     words = frequent_words(counts, min_count)
     coverage = measure_coverage(words, counts, vectors)
@@ -147,7 +165,16 @@ def build_vocabulary(
 def measure_coverage(
     words: Sequence[str], counts: Mapping[str, int], vectors: WordVectors
 ) -> Coverage:
-    """Coverage of `words`; WorkbenchError when none of them has a vector."""
+    """How far the vectors cover `words`.
+
+    Args:
+        words: those that are frequent enough, the most frequent first.
+        counts: occurrences of each in the training captions.
+        vectors: of the words.
+
+    Raises:
+        WorkbenchError: none of the words has a vector.
+    """
     known = [word for word in words if word in vectors.rows]
     missing = [word for word in words if word not in vectors.rows]
     if not known:
@@ -168,10 +195,18 @@ def measure_coverage(
 
 
 def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarray:
-    """The (V, D) float32 matrix: zero for `<pad>`, random for tokens without a vector.
+    """The vectors of a vocabulary: zero for `<pad>`, random for tokens without one.
 
     Random rows are normal with the root mean square of all known values as standard deviation, so
     that they have the length of a word's vector; seeded, drawn in the order of the ids.
+
+    Args:
+        vocabulary: V tokens.
+        vectors: of its words, (D,) each; at least one token has one.
+        seed: of the random rows.
+
+    Returns:
+        (V, D) float32.
     """
     known = np.stack([vectors.rows[token] for token in vocabulary.tokens if token in vectors.rows])
     scale = float(np.sqrt(np.square(known, dtype=np.float64).mean()))

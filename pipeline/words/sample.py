@@ -31,9 +31,14 @@ class Background:
 class WordSample:
     """Up to `size` entries of a file, uniform without replacement over those that qualify.
 
-    An entry qualifies when its word is not in `excluded` and all its values are finite. Entries are
+    An entry qualifies when its word is not excluded and all its values are finite. Entries are
     numbered from 1 in the order of the file; `next` is the number of the one that must be offered
     next. The same entries give the same sample, whatever the format they come in.
+
+    Args:
+        size: the most entries that are kept, 0 for none.
+        seed: of the draws.
+        excluded: words that are not taken.
     """
 
     def __init__(self, size: int, seed: int, excluded: Container[str] = ()) -> None:

@@ -23,8 +23,11 @@ from pipeline.words.sample import Background, WordSample
 class WordVectors:
     """Vectors of some words.
 
-    dim: D; rows: word -> (D,) float32, all finite; respelt: those of the words whose vector is that
-    of another spelling, with this spelling; background: a sample of other words, None without one.
+    Attributes:
+        dim: D.
+        rows: word -> (D,) float32, all finite.
+        respelt: of the words whose vector is that of another spelling, this spelling.
+        background: a sample of other words, None without one.
     """
 
     dim: int
@@ -46,6 +49,14 @@ def train_vectors(
 
     Skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546) by gensim, with one
     worker and a fixed hash: it repeats byte for byte.
+
+    Args:
+        sentences: words of each.
+        words: those that get a vector.
+        dim: width of a vector.
+        window: words on either side that a word is to predict, at most.
+        epochs: passes over the sentences.
+        seed: of the first vectors and the draws.
     """
     from gensim.models import Word2Vec
     from gensim.models.callbacks import CallbackAny2Vec
@@ -89,12 +100,20 @@ def read_vectors(
 ) -> WordVectors:
     """Read the vectors of those of `words` that the file has.
 
-    source: word2vec_bin (word2vec's binary format), word2vec_text (its text format, or GloVe's
-    without a first line of sizes), both also gzipped, or gensim (what KeyedVectors.save wrote).
-    other_cases: a word that the file lacks takes the vector of the first of its `spellings` that
-    the file has; background: how many other words to sample, none of them a spelling asked for.
-    Raises WorkbenchError naming the place in a damaged or lying file, or the words whose vectors
-    have NaN or infinite values.
+    Args:
+        source: word2vec_bin (word2vec's binary format), word2vec_text (its text format, or GloVe's
+            without a first line of sizes), both also gzipped, or gensim (what KeyedVectors.save
+            wrote).
+        path: the file.
+        words: those that are wanted.
+        other_cases: a word that the file lacks takes the vector of the first of its `spellings`
+            that the file has.
+        background: how many other words to sample, none of them a spelling asked for.
+        seed: of the sample.
+
+    Raises:
+        WorkbenchError: naming the place in a damaged or lying file, or the words whose vectors have
+            NaN or infinite values.
     """
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")
