@@ -17,9 +17,13 @@ STEP = 2  # columns that the keys of an empty section are indented by
 class Block:
     """A mapping in a YAML text; lines are counted from 0.
 
-    lines: of the whole text, with their ends; entries: key and value nodes by name; column: where
-    its keys begin; end: the line after its last; by_line: whether its keys have lines of their own,
-    which they lack between braces and in an alias.
+    Attributes:
+        lines: of the whole text, with their ends.
+        entries: key and value nodes by name.
+        column: where its keys begin.
+        end: the line after its last.
+        by_line: whether its keys have lines of their own, which they lack between braces and in an
+            alias.
     """
 
     lines: list[str]

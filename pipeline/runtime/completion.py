@@ -30,8 +30,12 @@ HINT = "write its section as lines `key: value`, without braces and aliases, and
 class Insertion:
     """Lines that bring a missing key.
 
-    keys: of its sections and its own; value: its default; lines: its text, not indented; at: the
-    line before which they go; column: their indentation.
+    Attributes:
+        keys: of its sections and its own.
+        value: its default.
+        lines: its text, not indented.
+        at: the line before which they go.
+        column: their indentation.
     """
 
     keys: Keys

@@ -25,10 +25,19 @@ def stage_items(stage: str, graph: Path = GRAPH) -> list[str]:
 
 
 def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, Any]:
-    """A stage as DVC reads it: cmd, deps, params, outs and so on, with all templates filled in.
+    """A stage as DVC reads it, with all templates filled in.
 
-    item: which one of a stage with `foreach`. Raises WorkbenchError when the file has no such stage
-    or item, naming the items there are, or when a template cannot be filled in.
+    Args:
+        stage: its name.
+        item: which one of a stage with `foreach`, None for one without.
+        graph: path of the dvc.yaml.
+
+    Returns:
+        cmd, deps, params, outs and so on by name.
+
+    Raises:
+        WorkbenchError: no such stage or item, naming the items there are, or a template that cannot
+            be filled in.
     """
     from dvc.exceptions import DvcException
 
@@ -46,9 +55,18 @@ def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> 
 
 
 def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, str]:
-    """The options of a stage's command, by name without dashes.
+    """The options of a stage's command.
 
-    Raises WorkbenchError as resolved_stage does, and when the command cannot be read.
+    Args:
+        stage: its name.
+        item: which one of a stage with `foreach`, None for one without.
+        graph: path of the dvc.yaml.
+
+    Returns:
+        Value by name without dashes.
+
+    Raises:
+        WorkbenchError: as resolved_stage does, and when the command cannot be read.
     """
     command = resolved_stage(stage, item, graph).get("cmd")
     if not isinstance(command, str):
@@ -66,7 +84,17 @@ def stage_paths(
 ) -> dict[str, Path]:
     """Some options of a stage's command, as paths.
 
-    Raises WorkbenchError as stage_options does, and when one is missing.
+    Args:
+        stage: its name.
+        names: of the options, without dashes.
+        item: which one of a stage with `foreach`, None for one without.
+        graph: path of the dvc.yaml.
+
+    Returns:
+        Path by name, in the order of the names.
+
+    Raises:
+        WorkbenchError: as stage_options does, and when one is missing.
     """
     options = stage_options(stage, item, graph)
     lost = [f"--{name}" for name in names if name not in options]

@@ -81,8 +81,14 @@ def pick_device(name: str) -> "torch.device":
 class Progress:
     """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere.
 
-    total: number of units expected; done: units already there when work is resumed;
-    unit: what is counted ("images", "steps"). Use as a context manager and call `update`.
+    Use as a context manager and call `update`.
+
+    Args:
+        title: what the line begins with.
+        total: number of units expected.
+        unit: what is counted ("images", "steps").
+        done: units already there when work is resumed.
+        interval: seconds between plain lines.
     """
 
     def __init__(

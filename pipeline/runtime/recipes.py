@@ -28,11 +28,18 @@ def find_recipe(folder: Path, name: str) -> Path:
 def overlay(
     params: Path, changes: Mapping[str, Any], find_problems: FindProblems
 ) -> tuple[str, list[str]]:
-    """The text of `params` with `changes` laid over it, and one line per changed value.
+    """The text of a params.yaml with new values laid over it.
 
-    params: path of a params.yaml; changes: nested mapping of new values; find_problems: one line
-    for everything that is wrong with the values of a whole file.
-    Raises WorkbenchError for keys that params.yaml does not have and for values it must not have.
+    Args:
+        params: path of the params.yaml, which is not written.
+        changes: nested mapping of new values.
+        find_problems: one line for everything that is wrong with the values of a whole file.
+
+    Returns:
+        The text, and one line per changed value.
+
+    Raises:
+        WorkbenchError: keys that params.yaml does not have, values that it must not have.
     """
     read_yaml(params)  # for its plain error messages: the round-trip parser below has none
     text, lines = replaced(params.read_text(encoding="utf-8"), changes)
