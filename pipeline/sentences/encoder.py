@@ -63,7 +63,10 @@ class Encoding(Protocol):
 class SentenceEncoder:
     """An encoding and, where one is asked for, the projection of its vectors.
 
-    name: of the encoding, a key of ENCODINGS.
+    Attributes:
+        name: of the encoding, a key of ENCODINGS.
+        encoding: captions to vectors.
+        projection: of these vectors to their principal components, None where none is asked for.
     """
 
     name: str
@@ -158,8 +161,14 @@ def fit_encoder(
 def check_known(ids: Sequence[str], known: np.ndarray, unknown: str) -> None:
     """Judge captions without any known word.
 
-    ids: M; known: (M,) number of known words; unknown: error (raise WorkbenchError naming them) or
-    zero (say how many there are: their vectors are zero).
+    Args:
+        ids: M.
+        known: (M,) number of known words.
+        unknown: what to do about captions without any: error, or zero (say how many there are:
+            their vectors are zero).
+
+    Raises:
+        WorkbenchError: there are such captions and `unknown` is error; it names them.
     """
     lost = [name for name, count in zip(ids, known, strict=True) if count == 0]
     if not lost:
@@ -177,8 +186,14 @@ def check_known(ids: Sequence[str], known: np.ndarray, unknown: str) -> None:
 def project(encoding: Encoding, captions: Captions, components: int, key: str) -> Projection:
     """Fit a projection to the vectors of those captions that have a known word.
 
-    components: number kept; key: the parameter that says so, for messages.
-    Raises WorkbenchError when there are too few captions or dimensions for so many.
+    Args:
+        encoding: fitted.
+        captions: words of each training caption.
+        components: number kept.
+        key: the parameter that says so, for messages.
+
+    Raises:
+        WorkbenchError: too few captions or dimensions for so many.
     """
     usable = [
         words for words, known in zip(captions, encoding.known(captions), strict=True) if known

@@ -28,8 +28,11 @@ class State:
 class Material:
     """What an encoding is fitted on.
 
-    settings: its own part of the section `sentences`, None where it has none; captions: the words
-    of each training caption; vocabulary: folder of the words and their vectors; seed: of the run.
+    Attributes:
+        settings: its own part of the section `sentences`, None where it has none.
+        captions: the words of each training caption.
+        vocabulary: folder of the words and their vectors.
+        seed: of the run.
     """
 
     settings: Any
