@@ -23,7 +23,13 @@ JPEG_QUALITY = 92
 
 
 class Task(NamedTuple):
-    """One image to render: its name, its scene, and the seed of its captions."""
+    """One image to render.
+
+    Attributes:
+        image_id: its name.
+        scene: what is on it.
+        seed: of its captions.
+    """
 
     image_id: str
     scene: Scene

@@ -14,8 +14,19 @@ MARGIN = 0.02  # free space around an object, as a share of the image's side
 
 @dataclass(frozen=True)
 class Thing:
-    """One object: its attributes by name, centre and radius as shares of the image's side, turn in
-    degrees, brightness as a factor."""
+    """One object.
+
+    Attributes:
+        shape: by name, as the other attributes.
+        colour: by name.
+        size: by name.
+        texture: by name.
+        x: of the centre, a share of the image's side.
+        y: likewise, downwards.
+        radius: a share of the image's side.
+        turn: in degrees.
+        brightness: a factor.
+    """
 
     shape: str
     colour: str
@@ -30,8 +41,14 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects before a background; `focus` is the object (by number) and the attribute in which the
-    scene differs from its near duplicate, None when it has none."""
+    """Objects before a background.
+
+    Attributes:
+        things: the objects.
+        background: seed of its look.
+        focus: the object (by number) and the attribute in which the scene differs from its near
+            duplicate, None when it has none.
+    """
 
     things: tuple[Thing, ...]
     background: int
