@@ -30,9 +30,14 @@ Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 @dataclass(frozen=True)
 class WordPicture:
-    """A word with the image as it attends to it. picture: data URI; share: of the similarity, of
-    the largest share, None where all words have the same; text: what a reader is told who does
-    not see it."""
+    """A word with the image as it attends to it.
+
+    Attributes:
+        word: as the model reads it.
+        picture: data URI.
+        share: of the similarity, of the largest share, None where all words have the same.
+        text: what a reader is told who does not see it.
+    """
 
     word: str
     picture: str
@@ -42,8 +47,14 @@ class WordPicture:
 
 @dataclass(frozen=True)
 class AttentionFigure:
-    """A pair as the page shows it. caption: its text; whole: data URI of the image with its boxes
-    in order."""
+    """A pair as the page shows it.
+
+    Attributes:
+        pair: with its attention and rank.
+        caption: its text.
+        whole: data URI of the image with its boxes in order.
+        words: a picture for each.
+    """
 
     pair: RankedPair
     caption: str
@@ -52,7 +63,16 @@ class AttentionFigure:
 
 
 def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> AttentionFigure:
-    """The pictures of a pair; path: the image's file; WorkbenchError when it is not readable."""
+    """The pictures of a pair.
+
+    Args:
+        pair: with its attention and rank.
+        path: the image's file.
+        caption: its text.
+
+    Raises:
+        WorkbenchError: the image is not readable.
+    """
     own, image = pair.attention, open_rgb(path)
     shares = _shares(own)
     words = [
@@ -63,7 +83,16 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> Attent
 
 
 def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
-    """A sheet for a file of its own: the caption, the image with its boxes, a picture per word."""
+    """A sheet for a file of its own: the caption, the image with its boxes, a picture per word.
+
+    Args:
+        pair: what is attended to in it.
+        path: the image's file.
+        title: what stands above the pictures, wrapped to lines.
+
+    Raises:
+        WorkbenchError: the image is not readable.
+    """
     image = open_rgb(path)
     font, small = ImageFont.load_default(24), ImageFont.load_default(16)
     lines = textwrap.wrap(printable(title), 84)
@@ -96,10 +125,16 @@ def heat(
     size: tuple[int, int],
     shown: tuple[int, int],
 ) -> npt.NDArray[np.float32]:
-    """(H, W) sums of the weights of the regions that cover a pixel, divided by the largest sum.
+    """Sums of the weights of the regions that cover a pixel, divided by the largest sum.
 
-    weights: (R,) not negative; boxes: (R, 4) in pixels of an image of `size`; shown: width and
-    height W, H of the result. Zero everywhere when nothing has weight.
+    Args:
+        weights: (R,) not negative.
+        boxes: (R, 4) x1, y1, x2, y2 in pixels of an image of `size`.
+        size: width, height of that image in pixels.
+        shown: width W and height H of the result in pixels.
+
+    Returns:
+        (H, W) float32 in [0, 1], zero everywhere when nothing has weight.
     """
     width, height = shown
     sums = np.zeros((height, width), np.float32)
@@ -113,7 +148,14 @@ def heat(
 
 
 def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
-    """The image, dark where word `row` does not attend, its strongest region in a frame."""
+    """The image, dark where a word does not attend, its strongest region in a frame.
+
+    Args:
+        image: RGB, of any size.
+        pair: its boxes are those of the image.
+        row: the word's number in the pair.
+        side: pixels of the longer side of the result.
+    """
     small = _fitted(image, side)
     weights = pair.weights[row]
     light = DARKEST + (1 - DARKEST) * heat(weights, pair.boxes, pair.size, small.size)
@@ -126,7 +168,13 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
 
 
 def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
-    """The image with all boxes; with an order, coloured and numbered by it, first on top."""
+    """The image with all boxes; with an order, coloured and numbered by it, first on top.
+
+    Args:
+        image: RGB, of any size.
+        pair: its boxes are those of the image.
+        side: pixels of the longer side of the result.
+    """
     small = _fitted(image, side)
     draw, boxes = ImageDraw.Draw(small), _scaled(pair, small)
     order = range(len(boxes)) if pair.order is None else pair.order.tolist()

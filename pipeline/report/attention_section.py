@@ -13,8 +13,14 @@ from pipeline.storage.groups import GroupFile
 def attention_figures(path: Path, scores: Path, shelf: Shelf) -> list[AttentionFigure]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
 
-    scores: the model's score file. Raises WorkbenchError for a file that was made with other
-    weights than the scores, or of images or captions that are not in the corpus.
+    Args:
+        path: the attention file.
+        scores: the model's score file.
+        shelf: the corpus.
+
+    Raises:
+        WorkbenchError: a file that was made with other weights than the scores, or of images or
+            captions that are not in the corpus.
     """
     weights = [GroupFile(file).attributes.get("checkpoint_sha256") for file in (path, scores)]
     if weights[0] != weights[1]:

@@ -15,7 +15,13 @@ REMEDY = "write it again with: dvc repro train"
 
 @dataclass(frozen=True)
 class Curve:
-    """Loss and validation rsum of one model, (E,) each, by number of the epoch."""
+    """Loss and validation rsum of one model.
+
+    Attributes:
+        epochs: E numbers of epochs.
+        loss: of training, E.
+        rsum: of validation, E; six recalls in percent, added.
+    """
 
     epochs: list[float]
     loss: list[float]

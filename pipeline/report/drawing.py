@@ -79,8 +79,10 @@ def figure(width: int = WIDTH, height: int = HEIGHT) -> Iterator[Figure]:
 def as_svg(drawn: Figure, name: str, label: str) -> Markup:
     """The figure as an SVG element for HTML.
 
-    name: different for every figure of a page, ids are made from it; label: what a reader who
-    does not see the figure is told.
+    Args:
+        drawn: the figure.
+        name: different for every figure of a page, ids are made from it.
+        label: what a reader who does not see the figure is told.
     """
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

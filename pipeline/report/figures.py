@@ -34,7 +34,13 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
 
 
 def loss_figure(curve: Curve, name: str, number: int) -> Markup:
-    """Training loss of one model by epoch, logarithmic where it is positive."""
+    """Training loss of one model by epoch, logarithmic where it is positive.
+
+    Args:
+        curve: E epochs.
+        name: of the model.
+        number: its colour, dashes and ids on the page.
+    """
     with figure(*SMALL) as drawn:
         axes = drawn.subplots()
         _line(axes, curve.epochs, curve.loss, number)
@@ -50,7 +56,13 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
 
 
 def separation_figure(separated: Separation, name: str, number: int) -> Markup:
-    """P and Q of one model as densities over the scores: true pairs solid, others dashed."""
+    """P and Q of one model as densities over the scores: true pairs solid, others dashed.
+
+    Args:
+        separated: the histograms.
+        name: of the model.
+        number: its ids on the page.
+    """
     edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
     true, others = separated.densities
     with figure(*SMALL) as drawn:

@@ -17,7 +17,14 @@ TOP = 5  # items per query
 
 @dataclass(frozen=True)
 class Hit:
-    """An item in the ranking of a query; place: 1 is first."""
+    """An item in the ranking of a query.
+
+    Attributes:
+        entry: the item.
+        place: 1 is first.
+        score: of the pair.
+        is_true: whether it belongs to the query.
+    """
 
     entry: Entry
     place: int
@@ -33,7 +40,15 @@ class Hit:
 
 @dataclass(frozen=True)
 class Query:
-    """A query, its `rank` among `items`, its first hits, and the best true item if it is beyond."""
+    """A query and what it found.
+
+    Attributes:
+        entry: the query.
+        rank: of its best true item, 1 is first.
+        items: number of items ranked.
+        hits: its first items.
+        truth: the best true item if it is beyond the hits.
+    """
 
     entry: Entry
     rank: int
@@ -44,7 +59,15 @@ class Query:
 
 @dataclass(frozen=True)
 class Gallery:
-    """One direction of one model: failures by falling rank, then successes; and how many failed."""
+    """One direction of one model.
+
+    Attributes:
+        direction: i2t or t2i.
+        failures: queries not ranked first, by falling rank.
+        successes: queries ranked first.
+        failed: how many of all queries are not.
+        queries: how many there are.
+    """
 
     direction: str
     failures: list[Query]
@@ -56,7 +79,11 @@ class Gallery:
 def build_galleries(split: SplitScores, ranks: Ranks, shelf: Shelf) -> list[Gallery]:
     """The galleries caption -> images and image -> captions of one model.
 
-    ranks: of all queries of the split, as `retrieval_ranks` gives them for its scores.
+    Args:
+        split: its scores, (N images, M captions).
+        ranks: (N,) and (M,) of all queries of the split, as `retrieval_ranks` gives them for its
+            scores.
+        shelf: the corpus.
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     to_images = _Ranking(split.scores.T, captions, images, split.caption_ids, split.image_ids)

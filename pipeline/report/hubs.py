@@ -16,7 +16,13 @@ CLASSES = ("0", "1", "2 to 4", "5 to 9", "10 or more")  # of the bar: every item
 class Hubs:
     """The items of one direction under one model and criterion.
 
-    shares: percent of the items in each of CLASSES; table: as in `Hubness`, in items.
+    Attributes:
+        label: model, and criterion where it is not naive.
+        direction: i2t for captions as items, t2i for images.
+        shares: percent of the items in each of CLASSES.
+        table: as in `Hubness`, in items.
+        skewness: as in `Hubness`.
+        largest: k-occurrence of the largest hub.
     """
 
     label: str
@@ -30,7 +36,10 @@ class Hubs:
 def hubs_of(scores: np.ndarray, model: str, criteria: Sequence[Criterion]) -> list[Hubs]:
     """Hubs among the nearest items of all queries of a split, both directions, every criterion.
 
-    scores: (N images, M captions) float32 of the model.
+    Args:
+        scores: (N images, M captions) float32 of the model.
+        model: its name.
+        criteria: what the scores are rescored by, naive included.
     """
     return [
         _hubs(

@@ -25,8 +25,16 @@ BLOCK_VALUES = 1 << 22
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of one dataset: minimum, maximum, mean and standard deviation of the finite values, the
-    number of values that are not finite, and of rows (N, ...) that are zero throughout."""
+    """Of one dataset.
+
+    Attributes:
+        minimum: of the finite values, as the next three.
+        maximum: likewise.
+        mean: likewise.
+        std: likewise.
+        not_finite: number of values that are not finite.
+        zero_rows: number of rows (N, ...) that are zero throughout.
+    """
 
     minimum: float
     maximum: float
@@ -90,6 +98,18 @@ def neighbours(
     """The ids most similar to one by cosine, best first, itself left out.
 
     Rows (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all.
+
+    Args:
+        path: the feature file.
+        name: the id.
+        count: how many are wanted, all others at most.
+        dataset: of the file, (N, ...).
+
+    Returns:
+        Ids and cosines.
+
+    Raises:
+        WorkbenchError: the file has no such id, or the dataset no vectors.
     """
     file = _feature_file(path)
     shape = file.shape(dataset)

@@ -43,8 +43,12 @@ TEMPLATES = Path(__file__).parent / "templates"
 class Files:
     """Where the sections come from; the others than the corpus belong to models by their stem.
 
-    scores: one for each model; curves: of models trained by epochs; images, captions: the corpus;
-    attention: of models that have it.
+    Attributes:
+        scores: one for each model.
+        curves: of models trained by epochs.
+        images: table of the corpus.
+        captions: table of the corpus.
+        attention: of models that have it.
     """
 
     scores: Sequence[Path]
@@ -56,7 +60,14 @@ class Files:
 
 @dataclass(frozen=True)
 class Run:
-    """What was run. parameters: key -> value; criterion: shown beside naive among the hubs."""
+    """What was run.
+
+    Attributes:
+        dataset: its name.
+        loss: its name.
+        parameters: key -> value.
+        criterion: shown beside naive among the hubs.
+    """
 
     dataset: str
     loss: str
@@ -66,7 +77,18 @@ class Run:
 
 @dataclass(frozen=True)
 class Model:
-    """The sections of one model; number: its colour and dashes in every figure."""
+    """The sections of one model.
+
+    Attributes:
+        name: of the model.
+        number: its colour and dashes in every figure.
+        overlap: of the scores of true and other pairs, a share.
+        separation: the figure of both.
+        hubs: of its directions and criteria.
+        galleries: of its directions.
+        attention: pictures of pairs, none where it has no attention.
+        provenance: what it was made from, by name.
+    """
 
     name: str
     number: int
@@ -81,8 +103,14 @@ class Model:
 def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
     """The report as one HTML document; equal inputs give equal text.
 
-    Raises WorkbenchError when files and models do not match, when scores are of other images or
-    captions than the corpus or the ranks, and when an image of a gallery cannot be read.
+    Args:
+        results: one for each model, in the order of the page.
+        files: where the sections come from.
+        run: what was run.
+
+    Raises:
+        WorkbenchError: files and models that do not match, scores of other images or captions than
+            the corpus or the ranks, an image of a gallery that cannot be read.
     """
     scores = _partners(results, files.scores, "score", every=True)
     paths = _partners(results, files.curves, "curve", every=False)

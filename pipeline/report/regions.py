@@ -29,7 +29,13 @@ COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2")
 
 @dataclass(frozen=True)
 class Label:
-    """What one region was taken for; box: x1, y1, x2, y2 in pixels of the image as drawn."""
+    """What one region was taken for.
+
+    Attributes:
+        number: from 1, in the order of the file.
+        box: x1, y1, x2, y2 in pixels of the image as drawn.
+        text: its classes with their confidences.
+    """
 
     number: int
     box: list[float]
@@ -57,7 +63,13 @@ def check_drawable(file: FeatureFile, name: str) -> None:
 def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
     """The image of an id with its boxes, and beside it what is in each, most confident first.
 
-    path: the image's file. Raises WorkbenchError when the file holds no regions with boxes.
+    Args:
+        file: regions with boxes.
+        name: the id.
+        path: the image's file.
+
+    Raises:
+        WorkbenchError: the file holds no regions with boxes.
     """
     check_drawable(file, name)
     image = open_rgb(path)

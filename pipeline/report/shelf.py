@@ -15,7 +15,13 @@ REMEDY = "score the corpus that is there now: dvc repro"
 
 @dataclass(frozen=True)
 class Entry:
-    """An image or a caption in a gallery; picture: data URI of an image; text: of a caption."""
+    """An image or a caption in a gallery.
+
+    Attributes:
+        id: in the corpus.
+        picture: data URI of an image, empty for a caption.
+        text: of a caption, empty for an image.
+    """
 
     id: str
     picture: str = ""
