@@ -29,7 +29,17 @@ def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, .
 
 
 def of_models(paths: Sequence[Path], models: Sequence[str], ending: str) -> tuple[Path, ...]:
-    """Files, folders replaced by the files `model + ending` in them that there are."""
+    """Files of models, folders replaced by the files in them.
+
+    Args:
+        paths: files and folders.
+        models: names.
+        ending: of a folder's files, after the name of the model.
+
+    Returns:
+        The files as they are named, and of each folder those that there are, in the order of the
+        models.
+    """
     found: list[Path] = []
     for path in paths:
         beside = [path / f"{model}{ending}" for model in models]

@@ -27,7 +27,15 @@ PROTOCOL = re.compile(r"full|[0-9]+k?_x([1-9][0-9]{0,5})")
 
 @dataclass(frozen=True)
 class Difference:
-    """One of FIGURES of two runs; low, high: interval of b - a."""
+    """A figure of two runs.
+
+    Attributes:
+        figure: one of FIGURES.
+        a: of the first run.
+        b: of the second.
+        low: of the interval of b - a.
+        high: of the same interval.
+    """
 
     figure: str
     a: float
