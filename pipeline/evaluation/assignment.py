@@ -20,12 +20,19 @@ PAIR_LIMIT = 50_000_000
 
 
 def transport_plan(scores: torch.Tensor, beta: float, iterations: int) -> np.ndarray:
-    """log of the entropic transport plan between images and captions (Cuturi 2013): (N, M).
+    """log of the entropic transport plan between images and captions (Cuturi 2013).
 
     The plan exp(beta s(i, t) + u(i) + v(t)) gives every image the mass 1/N and every caption 1/M,
-    so that an image takes M/N captions. scores: (N, M) float32; beta: inverse temperature;
-    iterations: sweeps over u, then v. After the last the captions' mass is exact and the images'
-    as near as the sweeps have come. The same for both directions.
+    so that an image takes M/N captions. After the last sweep the captions' mass is exact and the
+    images' as near as the sweeps have come. The same for both directions.
+
+    Args:
+        scores: (N, M) float32.
+        beta: inverse temperature.
+        iterations: sweeps over u, then v.
+
+    Returns:
+        (N, M) float32.
     """
     images, captions = scores.shape
     v: torch.Tensor | None = None

@@ -37,8 +37,11 @@ from pipeline.scores.ranking import Direction
 class Criterion:
     """An inference criterion with its parameters; those it has no use for are ignored.
 
-    name: one of NAMES; beta: inverse temperature of the softmaxes and of Sinkhorn, > 0;
-    k: neighbours of CSLS; iterations: sweeps of Sinkhorn.
+    Attributes:
+        name: one of NAMES.
+        beta: inverse temperature of the softmaxes and of Sinkhorn, > 0.
+        k: neighbours of CSLS.
+        iterations: sweeps of Sinkhorn.
     """
 
     name: str
@@ -54,14 +57,22 @@ class Criterion:
     def rescored(
         self, scores: np.ndarray, direction: Direction, bank: np.ndarray | None = None
     ) -> np.ndarray:
-        """The scores to rank: (N images, M captions) float32, larger is better.
+        """The scores to rank.
 
-        scores: (N, M) finite float32 of the model, never changed; naive returns them themselves,
-        all others a new matrix. direction: "i2t" ranks captions for every image, "t2i" images for
-        every caption. bank: for querybank only, scores of queries of another split against the
-        same gallery: (Q, M) for image queries, (N, Q) for caption queries.
-        Raises WorkbenchError for NaN and infinity, for scores that leave float32's range on the
-        way, for k larger than the set, and for more pairs than hungarian can assign.
+        Args:
+            scores: (N images, M captions) finite float32 of the model, never changed.
+            direction: i2t ranks captions for every image, t2i images for every caption.
+            bank: for querybank only, scores of queries of another split against the same gallery:
+                (Q, M) for image queries, (N, Q) for caption queries.
+
+        Returns:
+            (N, M) float32, larger is better: of naive the scores themselves, of all others a new
+            matrix.
+
+        Raises:
+            WorkbenchError: NaN and infinity, scores that leave float32's range on the way, k larger
+                than the set, more pairs than hungarian can assign, a bank for another criterion or
+                of another gallery.
         """
         tensor, queries = shared(scores), QUERIES[direction]
         self._check_range(tensor)
@@ -89,7 +100,14 @@ def make_criterion(
 ) -> Criterion:
     """The criterion of a name and of the section `inference` of params.yaml.
 
-    Raises WorkbenchError naming every value that is not allowed.
+    Args:
+        name: one of NAMES.
+        beta: inverse temperature, > 0.
+        k: neighbours of CSLS, at least 1.
+        iterations: sweeps of Sinkhorn, at least 1.
+
+    Raises:
+        WorkbenchError: naming every value that is not allowed.
     """
     allowed = {
         f"criterion = {name}": (name in NAMES, f"one of {', '.join(NAMES)}"),

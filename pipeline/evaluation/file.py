@@ -60,7 +60,13 @@ class Queries:
 
 @dataclass(frozen=True)
 class QueryRanks:
-    """What every query of a run reaches under one criterion: image queries and caption queries."""
+    """What every query of a run reaches under one criterion.
+
+    Attributes:
+        protocol: "full", or folds such as "1k_x5".
+        i2t: image queries.
+        t2i: caption queries.
+    """
 
     protocol: str
     i2t: Queries

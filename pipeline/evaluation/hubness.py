@@ -19,11 +19,14 @@ TABLE = {"0": (0, 0), "1": (1, 1), ">=2": (2, None), ">=5": (5, None), ">=10": (
 class Hubness:
     """Statistics of the k-occurrence: of how many queries an item is among the k nearest.
 
-    counts: (items,) int64 k-occurrence of every item, their sum is queries * k; table: number of
-    items whose k-occurrence is 0, 1, >= 2, >= 5 and >= 10 (kNN-margin paper, table 5); skewness:
-    third standardised moment of the k-occurrence, 0 when it is the same for all items (Radovanovic
-    et al. 2010); largest: k-occurrence of the largest hub; largest_index: its number, the lowest
-    of several.
+    Attributes:
+        counts: (items,) int64 k-occurrence of every item, their sum is queries * k.
+        table: number of items whose k-occurrence is 0, 1, >= 2, >= 5 and >= 10 (kNN-margin paper,
+            table 5).
+        skewness: third standardised moment of the k-occurrence, 0 when it is the same for all items
+            (Radovanovic et al. 2010).
+        largest: k-occurrence of the largest hub.
+        largest_index: its number, the lowest of several.
     """
 
     counts: np.ndarray
@@ -34,11 +37,18 @@ class Hubness:
 
 
 def hubness(scores: np.ndarray, direction: str, k: int = 1) -> Hubness:
-    """Hubness of the captions for image queries ("i2t"), of the images for captions ("t2i").
+    """Hubness of the items that queries of one direction look for.
 
-    scores: (N images, M captions) finite floats, larger is nearer; of tied items those with the
-    lowest numbers are a query's nearest, so that the counts do not depend on a sorting algorithm.
-    Raises WorkbenchError for NaN and infinity, and for k larger than the gallery.
+    Args:
+        scores: (N images, M captions) finite floats, larger is nearer; of tied items those with the
+            lowest numbers are a query's nearest, so that the counts do not depend on a sorting
+            algorithm.
+        direction: i2t for the captions under image queries, t2i for the images under caption
+            queries.
+        k: nearest items that count of each query.
+
+    Raises:
+        WorkbenchError: NaN and infinity, k larger than the gallery.
     """
     counts = occurrences(scores, direction, k)
     return Hubness(
@@ -51,7 +61,19 @@ def hubness(scores: np.ndarray, direction: str, k: int = 1) -> Hubness:
 
 
 def occurrences(scores: np.ndarray, direction: str, k: int = 1) -> np.ndarray:
-    """Of how many queries each item is among the k nearest: (M,) for i2t, (N,) for t2i, int64."""
+    """Of how many queries each item is among the k nearest.
+
+    Args:
+        scores: (N images, M captions) finite floats, as in `hubness`.
+        direction: i2t or t2i.
+        k: nearest items that count of each query.
+
+    Returns:
+        (M,) for i2t, (N,) for t2i, int64.
+
+    Raises:
+        WorkbenchError: NaN and infinity, k larger than the gallery.
+    """
     tensor = shared(scores)
     checked_range(tensor)
     queries = QUERIES[direction]

@@ -68,8 +68,14 @@ def log_sum_exp(
 ) -> torch.Tensor:
     """log of the sum along `axis` of exp(beta * scores + offset), without overflow.
 
-    scores: (N, M); axis 0 sums over images and gives (M,), axis 1 over captions and gives (N,).
-    offset: one float32 number per image or caption summed over.
+    Args:
+        scores: (N, M) float32.
+        axis: IMAGES to sum over images, CAPTIONS over captions.
+        beta: inverse temperature.
+        offset: one float32 number per image or caption summed over, None for zeros.
+
+    Returns:
+        (M,) float32 over images, (N,) over captions.
     """
     over = _over_images if axis == IMAGES else _over_captions
     return over(scores, beta, offset).float()
@@ -111,7 +117,16 @@ def _column_sums(tile: torch.Tensor) -> torch.Tensor:
 
 
 def nearest_mean(scores: torch.Tensor, axis: int, k: int) -> torch.Tensor:
-    """Mean of the k largest scores along `axis`, for k up to its length: (M,) or (N,)."""
+    """Mean of the k largest scores along `axis`.
+
+    Args:
+        scores: (N, M) float32.
+        axis: IMAGES for the nearest images of each caption, CAPTIONS for the nearest captions.
+        k: up to the length of the axis.
+
+    Returns:
+        (M,) float32 along images, (N,) along captions.
+    """
     means = torch.empty(scores.shape[1 - axis])
     for rows, block in lines(scores, axis):
         best = block.topk(k, dim=1).values.double()  # sorted: equal lines are summed alike
@@ -132,7 +147,17 @@ def with_terms(
     image_terms: torch.Tensor | None,
     caption_terms: torch.Tensor | None,
 ) -> np.ndarray:
-    """scale * scores plus one term per image (N,) and one per caption (M,), as a new matrix."""
+    """scale * scores plus terms, as a new matrix.
+
+    Args:
+        scores: (N, M) float32.
+        scale: a factor, the same for all.
+        image_terms: (N,) one per image, None for none.
+        caption_terms: (M,) one per caption, None for none.
+
+    Returns:
+        (N, M) float32.
+    """
     return mapped(scores, lambda tile, rows: _add(tile * scale, rows, image_terms, caption_terms))
 
 

@@ -21,8 +21,11 @@ TOLERANCE = 1e-3  # cosines in float32 may lie a little outside of [-1, 1]
 class Separation:
     """Histograms of scores over equal bins.
 
-    low, high: the range, [-1, 1] for cosines, else from the smallest to the largest score;
-    true, others: (bins,) int64 numbers of pairs.
+    Attributes:
+        low: end of the range, -1 for cosines, else the smallest score.
+        high: the other end, 1 for cosines, else the largest score.
+        true: (bins,) int64 numbers of true pairs.
+        others: (bins,) int64 numbers of other pairs.
     """
 
     low: float
@@ -50,10 +53,17 @@ def separation(
     bins: int = BINS,
     block: int = BLOCK,
 ) -> Separation:
-    """Count the scores (N images, M captions) of true pairs, those of equal group, and of others.
+    """Count the scores of true pairs, those of equal group, and of others.
 
-    block: number of scores looked at at once. Raises WorkbenchError for NaN and infinity and when
-    every pair is a true one.
+    Args:
+        scores: (N images, M captions).
+        image_groups: N groups.
+        caption_groups: M groups.
+        bins: of either histogram.
+        block: number of scores looked at at once.
+
+    Raises:
+        WorkbenchError: NaN and infinity, every pair a true one.
     """
     images, captions = group_codes(image_groups, caption_groups)
     pairs = TruePairs(images, captions)
