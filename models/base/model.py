@@ -15,7 +15,11 @@ if TYPE_CHECKING:  # for annotations alone: check_params reads Settings and need
 class Settings:
     """What params.yaml says to a model.
 
-    config: its own section; loss, ranking: the ranking loss of all models; seed: of the run.
+    Attributes:
+        config: its own section.
+        loss: the ranking loss of all models, a key of models.losses.LOSSES.
+        ranking: the settings of the ranking losses.
+        seed: of the run.
     """
 
     config: Any
@@ -28,9 +32,12 @@ class Settings:
 class TrainingJob:
     """A training that can begin, and what goes into the checkpoint beside its weights.
 
-    run: trains and returns the outcome, given where an interrupted training keeps its state;
-    architecture, params, inputs: as in pipeline.storage.checkpoint.Description; kept: the weights
-    whose names begin so go into the checkpoint, without that beginning.
+    Attributes:
+        run: trains and returns the outcome, given where an interrupted training keeps its state.
+        architecture: as in pipeline.storage.checkpoint.Description.
+        params: likewise.
+        inputs: likewise.
+        kept: the weights whose names begin so go into the checkpoint, without that beginning.
     """
 
     run: "Callable[[ResumeFile], Fitted]"

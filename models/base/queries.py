@@ -89,7 +89,16 @@ def caption_embedder(name: str, device: torch.device) -> tuple[CaptionEmbedder, 
 
 
 def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]:
-    """What is searched with its scores (N,); the `count` nearest alone where a model rescores."""
+    """What is searched, with its scores; the nearest alone where a model rescores.
+
+    Args:
+        index: (N, K) embeddings with their ids.
+        query: its vector (K,) and, where there is one, the model that rescores.
+        count: how many of the nearest are rescored.
+
+    Returns:
+        The index with its scores (N,), or that of the nearest with theirs (up to `count`,).
+    """
     scores = index.similarities(query.vector)
     if query.rescore is None:
         return index, scores
@@ -101,8 +110,12 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
 class VectorQueries:
     """A models.base.queries.QueryModel of cached image features.
 
-    network: embeds both sides; features: of the corpus's images; text: from the words of a query
-    and the folder of WordNet's files to what the network takes of captions.
+    Args:
+        network: embeds both sides.
+        features: of the corpus's images.
+        text: from the words of a query and the folder of WordNet's files to what the network takes
+            of captions.
+        device: where the network is put.
     """
 
     def __init__(
@@ -131,7 +144,17 @@ class VectorQueries:
 def sentence_queries(
     files: Files, checkpoint: Checkpoint, device: torch.device, network: Callable[..., Any]
 ) -> VectorQueries:
-    """Queries of a model of image and sentence vectors; network: its class."""
+    """Queries of a model of image and sentence vectors.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+        network: its class.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
     features, sentences = FeatureFile(files["features"]), FeatureFile(files["text"])
     checkpoint.require(identity(features, sentences))
     encoder = stage_paths("encode_sentences", ("encoder",))["encoder"]
@@ -152,9 +175,18 @@ def check_aspect(image: Image.Image) -> None:
 def stored_word_ids(
     captions: Path, ids: Sequence[str], vocabulary: Vocabulary
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Word ids (M, T) and lengths (M,) of captions of the corpus.
+    """Word ids of captions of the corpus.
 
-    captions: its table. Raises WorkbenchError naming those that it does not have.
+    Args:
+        captions: table of the corpus.
+        ids: M captions.
+        vocabulary: what reads their words.
+
+    Returns:
+        Word ids (M, T) and lengths (M,).
+
+    Raises:
+        WorkbenchError: naming those that the table does not have.
     """
     table = load_captions(captions).set_index("caption_id")["tokens"]
     lost = [name for name in ids if name not in table.index]
@@ -179,11 +211,21 @@ def word_ids(words: Sequence[str], vocabulary: Vocabulary) -> tuple[torch.Tensor
 def sentence_vector(
     words: Sequence[str], sentences: FeatureFile, encoder_path: Path, wordnet: Path | None
 ) -> tuple[torch.Tensor]:
-    """The vector (1, E) of the words of a query, alone in a tuple.
+    """The vector of the words of a query.
 
-    sentences: the corpus's vectors; encoder_path: the encoder that made them. Words that it leaves
-    out are named on standard error. Raises WorkbenchError when it leaves out all of them, and when
-    it is another encoder.
+    Words that the encoder leaves out are named on standard error.
+
+    Args:
+        words: of the query.
+        sentences: the corpus's vectors, (M, E).
+        encoder_path: the encoder that made them.
+        wordnet: folder of WordNet's files, None to look for them.
+
+    Returns:
+        (1, E) float32, alone in a tuple.
+
+    Raises:
+        WorkbenchError: the encoder is missing or another one, or leaves out all words.
     """
     from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second to load
 

@@ -34,7 +34,13 @@ def config_of(name: str) -> type[Section]:
 def offered(name: str, part: str, function: str) -> Callable[..., Any] | None:
     """A function of a model's `part`.py, None when it has none.
 
-    Raises WorkbenchError for an unknown model, naming those that there are.
+    Args:
+        name: of the model.
+        part: name of the module in its folder.
+        function: name in the module.
+
+    Raises:
+        WorkbenchError: an unknown model, naming those that there are.
     """
     if name not in model_names():
         raise WorkbenchError(f"model {name!r}: allowed are {', '.join(model_names())}")

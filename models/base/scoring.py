@@ -30,8 +30,16 @@ class VectorModel(Protocol):
 def score_vectors(model: VectorModel, split: Split, device: torch.device) -> SplitScores:
     """Score every image of a split against every caption by the inner product of embeddings.
 
-    The model is used in evaluation mode and left in the mode it was in. Beside the result, (N, M)
-    float32, memory holds the embeddings and one block of scores.
+    The model is used in evaluation mode and left in the mode it was in. Beside the result memory
+    holds the embeddings and one block of scores.
+
+    Args:
+        model: on the device, K wide.
+        split: N images and M captions.
+        device: where the model is.
+
+    Returns:
+        Scores (N, M) float32, with the embeddings and ids.
     """
     mode = model.training
     model.train(False)
@@ -54,7 +62,16 @@ def score_vectors(model: VectorModel, split: Split, device: torch.device) -> Spl
 def score_matrix(
     images: torch.Tensor, captions: torch.Tensor, block: int = SCORE_BLOCK
 ) -> np.ndarray:
-    """Inner products of (N, K) and (M, K) float32 as an (N, M) array, `block` images at a time."""
+    """Inner products of images and captions.
+
+    Args:
+        images: (N, K) float32.
+        captions: (M, K) float32, on the same device.
+        block: images at a time.
+
+    Returns:
+        (N, M) float32.
+    """
     scores = np.empty((len(images), len(captions)), np.float32)
     for start in range(0, len(images), block):
         rows = slice(start, start + block)
@@ -65,7 +82,13 @@ def score_matrix(
 def embedded_images(
     model: VectorModel, split: Split, device: torch.device
 ) -> Iterator[torch.Tensor]:
-    """Embeddings (B, K) of a split's images, batch by batch."""
+    """Embeddings (B, K) of a split's images, batch by batch in the order of the split.
+
+    Args:
+        model: on the device.
+        split: with its images.
+        device: where the model is.
+    """
     for rows in in_batches(len(split.image_ids)):
         yield model.embed_images(split.images(rows).to(device))
 
@@ -73,7 +96,13 @@ def embedded_images(
 def embedded_captions(
     model: VectorModel, split: Split, device: torch.device
 ) -> Iterator[torch.Tensor]:
-    """Embeddings (B, K) of a split's captions, batch by batch."""
+    """Embeddings (B, K) of a split's captions, batch by batch in the order of the split.
+
+    Args:
+        model: on the device.
+        split: with its captions.
+        device: where the model is.
+    """
     for rows in in_batches(len(split.caption_ids)):
         first, *others = split.captions(rows)
         yield model.embed_captions(first.to(device), *others)
