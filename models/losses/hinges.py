@@ -37,17 +37,17 @@ def hinge_loss(
     against = scores.masked_fill(~negatives, -torch.inf)
     if hardest is not None and hardest < scores.shape[1] - 1:
         against = against.topk(hardest, dim=1).values
-    total: torch.Tensor = HingeSum.apply(margin - scores[anchors, positives], against, anchors)
+    total: torch.Tensor = _HingeSum.apply(margin - scores[anchors, positives], against, anchors)
     return total
 
 
-class HingeSum(torch.autograd.Function):
+class _HingeSum(torch.autograd.Function):
     """Sum of [limit + negative]+ over P pairs and the negatives of their anchors, a scalar.
 
-    limits: (P,) margin - s(pair); negatives: (A, k) scores, -inf where there is none; anchors: (P,)
-    row in `negatives` of each pair. The gradients are counts of the hinges above 0, so they are
-    counted on the way and the (P, k) hinges exist a block at a time only: with many captions per
-    group they would fill any memory.
+    The inputs are limits (P,), margin - s(pair); negatives (A, k) scores, -inf where there is none;
+    and anchors (P,), the row in `negatives` of each pair. The gradients are counts of the hinges
+    above 0, so they are counted on the way and the (P, k) hinges exist a block at a time only: with
+    many captions per group they would fill any memory.
     """
 
     @staticmethod

@@ -29,6 +29,16 @@ class InfoNCE(RankingLoss):
     def forward(
         self, scores: torch.Tensor, pairs: torch.Tensor, negatives: torch.Tensor
     ) -> torch.Tensor:
+        """Cross-entropies with the temperature learnt so far, summed over the positive pairs.
+
+        Args:
+            scores: (A, N), anchors in rows.
+            pairs: (A, N) bool, the positive pairs.
+            negatives: (A, N) bool.
+
+        Returns:
+            A scalar, at least float32.
+        """
         with torch.no_grad():  # after the optimiser's step, as in CLIP
             self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
         logits = at_least_float32(scores) * self.log_scale.exp()

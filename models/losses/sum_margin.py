@@ -21,6 +21,16 @@ class SumMargin(RankingLoss):
     def forward(
         self, scores: torch.Tensor, pairs: torch.Tensor, negatives: torch.Tensor
     ) -> torch.Tensor:
+        """Hinges against all negatives of each anchor, summed over the positive pairs.
+
+        Args:
+            scores: (A, N), anchors in rows.
+            pairs: (A, N) bool, the positive pairs.
+            negatives: (A, N) bool.
+
+        Returns:
+            A scalar, at least float32.
+        """
         return hinge_loss(scores, pairs, negatives, self.margin, hardest=None)
 
 
