@@ -23,11 +23,18 @@ SIDES = ("image features", "sentence vectors")
 class Canonical:
     """Paired directions in descending order of correlation.
 
-    image_mean: (Dx,), image_weights: (Dx, K), sentence_mean: (Dy,), sentence_weights: (Dy, K), all
-    float32; correlations: (K,) float64 in [0, 1]; constant: columns that never vary, of the image
-    features and of the sentence vectors. W' (C + r I) W = I on either side, r the regulariser.
-    Directions whose correlation is no more than rounding, such as those beyond the rank of the
-    data, have correlation 0 and, like constant columns, weights of zero.
+    W' (C + r I) W = I on either side, r the regulariser. Directions whose correlation is no more
+    than rounding, such as those beyond the rank of the data, have correlation 0 and, like constant
+    columns, weights of zero.
+
+    Attributes:
+        image_mean: (Dx,) float32.
+        image_weights: (Dx, K) float32.
+        sentence_mean: (Dy,) float32.
+        sentence_weights: (Dy, K) float32.
+        correlations: (K,) float64 in [0, 1].
+        constant: numbers of columns that never vary, of the image features and of the sentence
+            vectors.
     """
 
     image_mean: np.ndarray
@@ -41,13 +48,19 @@ class Canonical:
 def fit_cca(
     blocks: Iterable[tuple[np.ndarray, np.ndarray]], dim: int, regularisation: float, rows: int
 ) -> Canonical:
-    """Fit K = `dim` pairs of directions in one pass over blocks of paired rows (B, Dx), (B, Dy).
+    """Fit K = `dim` pairs of directions in one pass over blocks of paired rows.
 
-    regularisation: eta in C + (eta * (largest eigenvalue of C) + 1e-8) I, which also makes constant
-    columns solvable; rows: of all blocks together, which may be cut anywhere.
-    Raises WorkbenchError when dim is not within 1 to min(Dx, Dy, rows - 1), when values are not
-    finite, when another number of rows comes, when no column of a side varies, and when a
-    covariance is singular because the regularisation is too small.
+    Args:
+        blocks: (B, Dx) and (B, Dy), rows of pairs, which may be cut anywhere.
+        dim: K.
+        regularisation: eta in C + (eta * (largest eigenvalue of C) + 1e-8) I, which also makes
+            constant columns solvable.
+        rows: of all blocks together.
+
+    Raises:
+        WorkbenchError: dim not within 1 to min(Dx, Dy, rows - 1), values that are not finite,
+            another number of rows, no column of a side that varies, a covariance that is singular
+            because the regularisation is too small.
     """
     widths, parts = peek(blocks)
     _require_dim(dim, rows, widths)

@@ -23,7 +23,16 @@ BLOCK = 4096  # pairs per block of the covariances
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The fit of the canonical directions of image and sentence vectors on the training pairs."""
+    """The fit of the canonical directions of image and sentence vectors on the training pairs.
+
+    Args:
+        settings: the section `cca`.
+        inputs: the sentence vectors, image features and tables.
+        device: unused, the fit runs on the CPU.
+
+    Raises:
+        WorkbenchError: artefacts that are missing or damaged; when run, as fit_cca does.
+    """
     config = settings.config
     features, sentences = open_inputs(inputs)
     train, val = map(splits(inputs, features, sentences), ("train", "val"))
@@ -63,7 +72,19 @@ def paired(split: Split) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores; the sizes come from the checkpoint."""
+    """A function from a split's name to its scores; the sizes come from the checkpoint.
+
+    Args:
+        checkpoint: weights of the model.
+        inputs: the sentence vectors, image features and tables.
+        device: where the model runs.
+
+    Returns:
+        Scores (N images, M captions), with the embeddings and ids.
+
+    Raises:
+        WorkbenchError: inputs that are not those of the training.
+    """
     features, sentences = open_inputs(inputs)
     checkpoint.require(identity(features, sentences))
     model = checkpoint.build(CCA).to(device)
