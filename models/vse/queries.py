@@ -12,7 +12,16 @@ from pipeline.storage.features import FeatureFile
 
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> VectorQueries:
-    """The trained model as something that can be searched with."""
+    """The trained model as something that can be searched with.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
     vocabulary, features = Vocabulary.load(files["text"]), FeatureFile(files["features"])
     checkpoint.require(identity(vocabulary, features))
     network = checkpoint.build(VSE)
@@ -20,7 +29,16 @@ def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> Vecto
 
 
 def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> CaptionEmbedder:
-    """The trained model as something that embeds lists of words."""
+    """The trained model as something that embeds lists of words.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
     vocabulary = Vocabulary.load(files["text"])
     checkpoint.require(identity(vocabulary, FeatureFile(files["features"])))
     network = checkpoint.build(VSE).to(device)
