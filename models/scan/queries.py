@@ -40,5 +40,14 @@ class SCANQueries(RegionQueries):
 
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> SCANQueries:
-    """The trained model as something that can be searched with."""
+    """The trained model as something that can be searched with.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
     return SCANQueries(files, checkpoint, device)
