@@ -16,14 +16,23 @@ from models.losses.ranking import RankingLoss
 class StructureLoss(nn.Module):
     """Eq. 5 of Wang et al. 2016: hinges [margin + d(anchor, positive) - d(anchor, negative)]+.
 
-    ranking: the loss of the cross-view terms, a ranking loss of models.losses on scores -d, d the
-    Euclidean distance between unit vectors (the paper's top K violations are knn_margin with k of
-    50); margin: m of the within-view terms, in units of d; structure_k: hardest negatives that
-    these count; image_to_sentence, sentence_to_image, image_image, sentence_sentence: weights of
-    the four terms (1, lambda 1, 2 and 3 in the paper); a term of weight 0 is not computed.
-    reduction: sum over all triplets taken, as in eq. 5, or mean: each term divided by its number of
-    positive pairs.
-    Raises ValueError for another reduction, and when all weights are 0.
+    A term of weight 0 is not computed.
+
+    Args:
+        ranking: the loss of the cross-view terms, a ranking loss of models.losses on scores -d, d
+            the Euclidean distance between unit vectors (the paper's top K violations are knn_margin
+            with k of 50).
+        margin: m of the within-view terms, in units of d.
+        structure_k: hardest negatives that these count.
+        image_to_sentence: weight of its term (1 in the paper).
+        sentence_to_image: weight of its term (lambda 1).
+        image_image: weight of its term (lambda 2).
+        sentence_sentence: weight of its term (lambda 3).
+        reduction: sum over all triplets taken, as in eq. 5, or mean: each term divided by its
+            number of positive pairs.
+
+    Raises:
+        ValueError: another reduction, or all weights 0.
     """
 
     def __init__(

@@ -22,7 +22,16 @@ from pipeline.training.phases import Schedule, optimiser
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
+    """The network with its first weights, its data and phases; the generators must be seeded.
+
+    Args:
+        settings: the section `two_branch` and the ranking loss.
+        inputs: the sentence vectors, image features and tables.
+        device: where the training runs.
+
+    Raises:
+        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
+    """
     config, training = settings.config, settings.config.training
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
     used |= {"ranking": settings.ranking.model_dump(), "two_branch": config.model_dump()}
@@ -70,7 +79,19 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores; the sizes come from the checkpoint."""
+    """A function from a split's name to its scores; the sizes come from the checkpoint.
+
+    Args:
+        checkpoint: weights of the model.
+        inputs: the sentence vectors, image features and tables.
+        device: where the model runs.
+
+    Returns:
+        Scores (N images, M captions), with the embeddings and ids.
+
+    Raises:
+        WorkbenchError: inputs that are not those of the training.
+    """
     features, sentences = open_inputs(inputs)
     checkpoint.require(identity(features, sentences))
     model = checkpoint.build(TwoBranch).to(device)

@@ -8,5 +8,14 @@ from pipeline.storage.checkpoint import Checkpoint
 
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> VectorQueries:
-    """The trained model as something that can be searched with."""
+    """The trained model as something that can be searched with.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
     return sentence_queries(files, checkpoint, device, TwoBranch)
