@@ -27,11 +27,15 @@ class DualPathLoss(nn.Module):
         labels: torch.Tensor,
         weights: tuple[float, float, float],
     ) -> torch.Tensor:
-        """The loss of one batch, a scalar.
+        """The loss of one batch, a scalar; a term of weight 0 is left out.
 
-        images, captions: (B, K), row b of both a pair; groups: (B,), equal where pairs are not each
-        other's negatives; labels: (B,) classes; weights: of the ranking term and of the instance
-        terms of images and captions (lambda_1 to lambda_3). A term of weight 0 is left out.
+        Args:
+            images: (B, K).
+            captions: (B, K), row b of both a pair.
+            groups: (B,), equal where pairs are not each other's negatives.
+            labels: (B,) classes.
+            weights: of the ranking term and of the instance terms of images and captions (lambda_1
+                to lambda_3).
         """
         ranking, image_instance, text_instance = weights
         total = images.new_zeros((), dtype=torch.float32)

@@ -38,7 +38,16 @@ SIZES = {"word_dim", "text_cnn", "text_width", "text_pool", "hidden", "dim", "dr
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
+    """The network with its first weights, its data and phases; the generators must be seeded.
+
+    Args:
+        settings: the section `dual_path` and the ranking loss.
+        inputs: the vocabulary, image features, their network, the classes and tables.
+        device: where the training runs.
+
+    Raises:
+        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
+    """
     config, training = settings.config, settings.config.training
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
     used |= {"ranking": settings.ranking.model_dump()}
@@ -93,7 +102,19 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores, from pixels; all sizes are the checkpoint's."""
+    """A function from a split's name to its scores, from pixels; all sizes are the checkpoint's.
+
+    Args:
+        checkpoint: weights of the model.
+        inputs: the vocabulary, image features and tables.
+        device: where the model runs.
+
+    Returns:
+        Scores (N images, M captions), with the embeddings and ids.
+
+    Raises:
+        WorkbenchError: inputs that are not those of the training.
+    """
     vocabulary, features = open_inputs(inputs)
     checkpoint.require(identity(vocabulary, features))
     model = checkpoint.build(build).to(device)
@@ -104,7 +125,15 @@ def scorer(
 
 @dataclass(frozen=True)
 class Reader:
-    """Splits with images as features or as pixels, and captions in slots."""
+    """Splits with images as features or as pixels, and captions in slots.
+
+    Attributes:
+        inputs: the tables of the corpus.
+        vocabulary: what captions are read through.
+        architecture: of the model, with the image network's name and sizes in pixels.
+        slots: words of a caption that are read, at most.
+        alignment: where a caption begins in its slots, shift or left.
+    """
 
     inputs: Inputs
     vocabulary: Vocabulary
@@ -117,9 +146,13 @@ class Reader:
         return self._split(name, partial(FeatureRows, features))
 
     def pixels(self, name: str, resize: int = 0, crop: int = 0, **options: Any) -> Split:
-        """A split with pixels; 0: resized and cut as for the cached features.
+        """A split with pixels.
 
-        options: of models.dual_path.pixels.PixelRows.
+        Args:
+            name: of the split.
+            resize: length of an image's shorter side, pixels, 0 as for the cached features.
+            crop: side of the square cut from it, pixels, 0 likewise.
+            **options: of models.dual_path.pixels.PixelRows.
         """
         sizes = resize or self.architecture["image_resize"], crop or self.architecture["image_crop"]
         crops = pixel_preprocessing(self.architecture["image_model"], *sizes)
@@ -134,7 +167,14 @@ class Reader:
 
 
 def prepare_weights(model: DualPath, config: Any, inputs: Inputs, train: Split) -> None:
-    """What first weights take from the data: word vectors, and the moments of the features."""
+    """What first weights take from the data: word vectors, and the moments of the features.
+
+    Args:
+        model: its weights are set.
+        config: the section `dual_path`.
+        inputs: the folder of the vocabulary.
+        train: the training split, its images as features.
+    """
     if config.word_vectors == "pretrained":
         model.initialise_words(torch.from_numpy(load_word_vectors(inputs.text, config.word_dim)))
     if config.standardise_images:
@@ -152,8 +192,13 @@ def phases_of(
 ) -> list[Phase]:
     """The phases of params.yaml that have epochs.
 
-    network: on its device; data: training and validation split, by what images are (`features` or
-    `pixels`); labels: (N,) classes of the training images.
+    Args:
+        config: the section `dual_path`.
+        network: on its device.
+        data: training and validation split, by what images are (`features` or `pixels`).
+        labels: (N,) classes of the training images.
+        seed: of the batches.
+        device: where the network is.
     """
 
     def made(phase: DualPathPhaseConfig) -> Phase:

@@ -22,7 +22,16 @@ from pipeline.storage.features import FeatureFile
 
 
 class DualPathQueries:
-    """A models.base.queries.QueryModel; the image CNN is part of the checkpoint."""
+    """A models.base.queries.QueryModel; the image CNN is part of the checkpoint.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
 
     def __init__(
         self, files: dict[str, Path], checkpoint: Checkpoint, device: torch.device
@@ -57,12 +66,30 @@ class DualPathQueries:
 
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> DualPathQueries:
-    """The trained model as something that can be searched with."""
+    """The trained model as something that can be searched with.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
     return DualPathQueries(files, checkpoint, device)
 
 
 def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> CaptionEmbedder:
-    """The trained model as something that embeds lists of words."""
+    """The trained model as something that embeds lists of words.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
     vocabulary = Vocabulary.load(files["text"])
     checkpoint.require(identity(vocabulary, FeatureFile(files["features"])))
     network = checkpoint.build(build).to(device)
@@ -73,8 +100,18 @@ def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> Capt
 def from_slots(
     network: DualPath, slots: int, device: torch.device
 ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """A function from tokens (C, T) and lengths (C,) to embeddings (C, K), by slots as in scoring:
-    unknown words are left out, and the rest begins in the first slot."""
+    """A function from tokens and lengths to embeddings, by slots as in scoring.
+
+    Unknown words are left out, and the rest begins in the first slot.
+
+    Args:
+        network: on the device.
+        slots: words of a caption that are read, at most.
+        device: where the network is.
+
+    Returns:
+        A function from tokens (C, T) and lengths (C,) to (C, K).
+    """
 
     def embed(tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         pairs = zip(tokens.tolist(), lengths.tolist(), strict=True)
