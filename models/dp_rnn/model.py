@@ -31,7 +31,16 @@ OF_TRAINING = {
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
+    """The network with its first weights, its data and phases; the generators must be seeded.
+
+    Args:
+        settings: the section `dp_rnn` and the ranking loss.
+        inputs: the vocabulary, regions and tables.
+        device: where the training runs.
+
+    Raises:
+        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
+    """
     config, training = settings.config, settings.config.training
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
     used |= {"ranking": settings.ranking.model_dump(), "dp_rnn": config.model_dump()}
@@ -71,8 +80,18 @@ def scorer(
 ) -> Callable[[str], SplitScores]:
     """A function from a split's name to its scores; the sizes come from the checkpoint.
 
-    shortlist: images per caption that are scored with recurrence; not read by weights that use
-    none.
+    Args:
+        checkpoint: weights of the model.
+        inputs: the vocabulary, regions and tables.
+        device: where the model runs.
+        shortlist: images per caption that are scored with recurrence; not read by weights that use
+            none.
+
+    Returns:
+        Scores (N images, M captions), with the embeddings and ids.
+
+    Raises:
+        WorkbenchError: inputs that are not those of the training.
     """
     vocabulary, regions = open_inputs(inputs)
     checkpoint.require(identity(vocabulary, regions))

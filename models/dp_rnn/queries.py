@@ -42,5 +42,14 @@ class DPRNNQueries(RegionQueries):
 
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> DPRNNQueries:
-    """The trained model as something that can be searched with."""
+    """The trained model as something that can be searched with.
+
+    Args:
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
     return DPRNNQueries(files, checkpoint, device)

@@ -18,10 +18,18 @@ def dp_rnn_view(
     tokens: torch.Tensor,
     lengths: torch.Tensor,
 ) -> AttentionView:
-    """The view of one image and one caption, arguments as of models.attention.view.scan_view.
+    """The view of one image and one caption.
 
     The score is that of all towers; the rest is the word-oriented tower's, where there is one: word
     weights (eq. 10), word-to-object attention after recurrence (eq. 8), order of the objects.
+
+    Args:
+        model: on the device of the features, positions and tokens.
+        features: (1, R, D).
+        positions: (1, R, 4) width, height, centre x, centre y as shares of the image.
+        counts: (1,) regions, on the CPU.
+        tokens: (1, T) word ids.
+        lengths: (1,) words, on the CPU.
     """
     images = model.embed_images(features, positions, counts)
     captions = model.embed_captions(tokens, lengths)
