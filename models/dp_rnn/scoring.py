@@ -98,18 +98,6 @@ def score_selecting(
     )
 
 
-def selection_attributes(
-    model: SelectingModel, shortlist: int, images: int
-) -> dict[str, int | float]:
-    """What must be said beside metrics of such scores.
-
-    recurrent_images: images per caption that were scored with recurrence, of `images`; 0 where the
-    model does not use it; shifted_by: how far the others were moved down.
-    """
-    used = min(shortlist, images) if model.use_recurrence else 0
-    return {"recurrent_images": used, "shifted_by": SHIFT if 0 < used < images else 0.0}
-
-
 def _embedded_images(model: SelectingModel, split: Split, device: torch.device) -> list[Any]:
     """All images of a split as the model embeds them, tensors joined."""
     batches: list[list[Any]] = []

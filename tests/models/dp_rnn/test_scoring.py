@@ -86,12 +86,6 @@ def test_nothing_is_selected_without_recurrence(model):
     with torch.no_grad():
         expected = slow_scores(model, toy_split(), 2)
     np.testing.assert_allclose(result.scores, expected, rtol=0, atol=1e-5)
-    assert scoring.selection_attributes(model, 2, 7) == {"recurrent_images": 0, "shifted_by": 0.0}
-
-
-def test_what_is_stated_beside_the_metrics(model):
-    assert scoring.selection_attributes(model, 2, 7) == {"recurrent_images": 2, "shifted_by": 2.0}
-    assert scoring.selection_attributes(model, 9, 7) == {"recurrent_images": 7, "shifted_by": 0.0}
 
 
 def test_empty_shortlist(model):
