@@ -50,7 +50,16 @@ def main(
 
 
 def selection(name: str, trained: Checkpoint, shortlist: int | None) -> dict[str, int]:
-    """The shortlist as an argument, where the weights use one; it is said beside the scores."""
+    """The shortlist as an argument, where the weights use one; it is said beside the scores.
+
+    Args:
+        name: of the model.
+        trained: its weights.
+        shortlist: images per caption that are scored with recurrence, None where it was not given.
+
+    Raises:
+        WorkbenchError: a model that takes a shortlist without one, or another model with one.
+    """
     uses_shortlist = offered(name, "model", "uses_shortlist")
     if (uses_shortlist is None) != (shortlist is None):
         verb = "needs" if uses_shortlist else "does not take"
