@@ -33,9 +33,13 @@ def validation_columns(scores: SplitScores) -> Row:
 def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:
     """Whether embeddings have come together in one point and nothing is learnt any more.
 
-    row: with the `validation_columns` of the scores; improved: whether its rsum is the largest so
-    far. Scores may lie close together while a model finds its way out of a collapse, so nearly
-    equal scores count only with an rsum at chance, equal scores only without a new best rsum.
+    Scores may lie close together while a model finds its way out of a collapse, so nearly equal
+    scores count only with an rsum at chance, equal scores only without a new best rsum.
+
+    Args:
+        scores: of the validation.
+        row: with the `validation_columns` of the scores.
+        improved: whether its rsum is the largest so far.
     """
     chance = chance_level(scores.image_groups, scores.caption_groups)["rsum"]
     if row["val_rsum"] < 1.5 * chance:

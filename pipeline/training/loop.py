@@ -64,7 +64,8 @@ def fit(
         schedule: of the learning rate.
         resume: where the state is kept (and looked for).
         judge: of every epoch's validation.
-        advice, not_finite: what to try when training has collapsed, or the loss is not finite.
+        advice: what to try when training has collapsed.
+        not_finite: what to try when the loss is not finite.
 
     Raises:
         WorkbenchError: the loss is not finite or the model has collapsed.

@@ -34,13 +34,20 @@ class Batches(Protocol):
 class Phase:
     """Epochs with one objective.
 
-    name: for the curve; epochs: how many at most; objective: (model, batch) to the loss.
-    batches, score: of this phase alone, None: those of `fit`; prepare: called on the model in
-    training mode before every epoch, to say which parts are trained; lr: learning rate at the
-    start of the phase, decayed by the phase's own epochs, None: that of the optimiser, decayed by
-    all epochs; stop_below: the phase ends after three epochs whose mean loss is lower than that of
-    the three before by a smaller share than this, 0 for never; selects: whether its epochs may be
-    kept; ranks: whether its objective pushes scores apart, so that equal ones are a collapse.
+    Attributes:
+        name: for the curve.
+        epochs: how many at most.
+        objective: (model, batch) to the loss.
+        batches: of this phase alone, None: those of `fit`.
+        prepare: called on the model in training mode before every epoch, to say which parts are
+            trained.
+        lr: learning rate at the start of the phase, decayed by the phase's own epochs, None: that
+            of the optimiser, decayed by all epochs.
+        stop_below: the phase ends after three epochs whose mean loss is lower than that of the
+            three before by a smaller share than this, 0 for never.
+        score: of this phase alone, None: that of `fit`.
+        selects: whether its epochs may be kept.
+        ranks: whether its objective pushes scores apart, so that equal ones are a collapse.
     """
 
     name: str
@@ -68,8 +75,12 @@ class LearningRates(Protocol):
     def share(self, epochs: int, done: int, total: int) -> float:
         """The share of the first learning rate that the next step is taken with.
 
-        epochs, done: complete epochs and steps; total: steps of all epochs. All are those of the
-        phase where it has a rate of its own.
+        All are those of the phase where it has a rate of its own.
+
+        Args:
+            epochs: complete ones.
+            done: complete steps.
+            total: steps of all epochs.
         """
         ...
 
@@ -78,7 +89,11 @@ class LearningRates(Protocol):
 class Schedule:
     """The learning rate is multiplied by lr_factor every lr_step epochs.
 
-    clip, precision: as in LearningRates.
+    Attributes:
+        lr_step: epochs.
+        lr_factor: what the rate is multiplied by.
+        clip: as in LearningRates.
+        precision: likewise.
     """
 
     lr_step: int
@@ -87,7 +102,13 @@ class Schedule:
     precision: str
 
     def share(self, epochs: int, done: int, total: int) -> float:
-        """As in LearningRates."""
+        """As in LearningRates: lr_factor to the power of the decays so far.
+
+        Args:
+            epochs: complete ones.
+            done: complete steps, not read.
+            total: steps of all epochs, not read.
+        """
         return self.lr_factor ** (epochs // self.lr_step)
 
 
@@ -95,8 +116,13 @@ class Schedule:
 class WarmupSchedule:
     """The learning rate rises in a line for `warmup` steps and falls in a line over all steps.
 
-    For trainings of so few epochs that the rate must change with every step. least: share of the
-    rate that the fall ends at; clip, precision: as in LearningRates.
+    For trainings of so few epochs that the rate must change with every step.
+
+    Attributes:
+        warmup: steps.
+        least: share of the rate that the fall ends at.
+        clip: as in LearningRates.
+        precision: likewise.
     """
 
     warmup: int
@@ -105,7 +131,13 @@ class WarmupSchedule:
     precision: str
 
     def share(self, epochs: int, done: int, total: int) -> float:
-        """As in LearningRates."""
+        """As in LearningRates: the rise times the fall.
+
+        Args:
+            epochs: complete ones, not read.
+            done: complete steps.
+            total: steps of all epochs.
+        """
         return min(1.0, (done + 1) / max(self.warmup, 1)) * max(self.least, 1 - done / total)
 
 
@@ -113,9 +145,11 @@ class WarmupSchedule:
 class Judgement:
     """What an epoch's validation says.
 
-    columns: for the curve; note: for the person watching; score: the weights with the largest one
-    are kept, None: those of the last epoch; collapsed: in which way nothing is learnt any more,
-    empty while something is.
+    Attributes:
+        columns: for the curve.
+        note: for the person watching.
+        score: the weights with the largest one are kept, None: those of the last epoch.
+        collapsed: in which way nothing is learnt any more, empty while something is.
     """
 
     columns: Row
@@ -130,7 +164,13 @@ Judge = Callable[[Any, Sequence[Row]], Judgement]
 
 @dataclass(frozen=True)
 class Fitted:
-    """The outcome. weights: of the epoch (from 1) that was kept; history: one row per epoch."""
+    """The outcome.
+
+    Attributes:
+        weights: of the epoch that was kept.
+        epoch: that epoch, from 1.
+        history: one row per epoch.
+    """
 
     weights: Weights
     epoch: int

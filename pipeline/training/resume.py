@@ -24,8 +24,10 @@ DIGEST_BYTES = 32
 class ResumeFile:
     """One file of resumable state.
 
-    folder: where it lies, one folder per training; fingerprint: of all that decides the result,
-    state with another one is not used; interval: least seconds between two writes.
+    Args:
+        folder: where it lies, one folder per training.
+        fingerprint: of all that decides the result, state with another one is not used.
+        interval: least seconds between two writes.
     """
 
     def __init__(self, folder: Path, fingerprint: str, interval: float = 30.0) -> None:
