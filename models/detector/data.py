@@ -49,8 +49,11 @@ class DetectionBatch:
 class LabelledImages:
     """N images of one split with their objects; decoded images are kept while they fit.
 
-    paths: N files; sizes: (N, 2) width and height that the corpus states; truths: N;
-    budget: bytes of decoded images kept in memory.
+    Args:
+        paths: N files.
+        sizes: (N, 2) width and height that the corpus states, in pixels.
+        truths: N.
+        budget: bytes of decoded images kept in memory.
     """
 
     def __init__(
@@ -95,9 +98,16 @@ class LabelledImages:
 class DetectionBatches:
     """Training batches: an epoch holds `images_per_epoch` different images, at most all, once each.
 
-    size: images per batch; images_per_epoch: None for all; seed: with the epoch's number it alone
-    decides the order. A last batch of one image is left out: batch normalisation over one image is
-    noise.
+    A last batch of one image is left out: batch normalisation over one image is noise.
+
+    Args:
+        data: of the training split.
+        size: images per batch.
+        seed: with the epoch's number it alone decides the order.
+        images_per_epoch: None for all.
+
+    Raises:
+        WorkbenchError: too few images for a batch.
     """
 
     def __init__(
@@ -141,9 +151,19 @@ def read_labelled_images(
 ) -> LabelledImages:
     """The images of a split that have objects, in the corpus's order.
 
-    Classes and attributes that `labels` does not have are left out: they occur outside the
-    training split only. Raises WorkbenchError for boxes of unknown images, empty boxes and boxes
-    that reach more than a pixel over the border, all of them named.
+    Classes and attributes that `labels` does not have are left out: they occur outside the training
+    split only.
+
+    Args:
+        images: table of the corpus.
+        boxes: table of the corpus.
+        split: its name.
+        labels: names of classes and attributes.
+        budget: bytes of decoded images kept in memory.
+
+    Raises:
+        WorkbenchError: boxes of unknown images, empty boxes and boxes that reach more than a pixel
+            over the border, the first of each kind named.
     """
     table, pictures = load_boxes(boxes), load_images(images)
     check_boxes(boxes, table, pictures)
@@ -166,7 +186,17 @@ def truth_of(
     classes: dict[str, int],
     attributes: tuple[str, ...],
 ) -> Truth:
-    """The objects of one image from its rows of the boxes table; size: width and height."""
+    """The objects of one image.
+
+    Args:
+        rows: G of the boxes table, x1 y1 x2 y2 in pixels.
+        size: width and height of the image in pixels, to which the boxes are limited.
+        classes: number by name, from 1.
+        attributes: A names.
+
+    Returns:
+        G objects.
+    """
     boxes = torch.tensor(rows[["x1", "y1", "x2", "y2"]].to_numpy(np.float32))
     boxes = boxes.clamp(torch.zeros(4), torch.tensor([*size, *size], dtype=torch.float32))
     named = np.array([[name in own for name in attributes] for own in rows["attributes"]])
@@ -178,7 +208,17 @@ def truth_of(
 
 
 def check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
-    """Raise WorkbenchError naming the boxes (rows from 0) that cannot be right."""
+    """Refuse boxes that cannot be right.
+
+    Args:
+        path: of the table, for the message.
+        boxes: table of the corpus.
+        images: table of the corpus, with width and height in pixels.
+
+    Raises:
+        WorkbenchError: boxes (named by their rows, from 0) of unknown images, outside their image
+            or empty.
+    """
     sized = boxes.merge(images[["image_id", "width", "height"]], on="image_id", how="left")
     corners = sized[["x1", "y1", "x2", "y2"]].to_numpy(np.float64)
     limits = sized[["width", "height"]].to_numpy(np.float64)

@@ -36,7 +36,13 @@ Select = Callable[[Any], Tensor]  # RegionOutput to (K,) rows of it, best first
 
 @dataclass(frozen=True)
 class Opened:
-    """One batch as it leaves a worker: pictures (H, W, 3) bytes for `rows`, or what went wrong."""
+    """One batch as it leaves a worker.
+
+    Attributes:
+        rows: of the images.
+        pictures: (H, W, 3) bytes for each.
+        problems: what went wrong instead.
+    """
 
     rows: Rows
     pictures: tuple[npt.NDArray[np.uint8], ...]
@@ -75,10 +81,20 @@ def extract_regions(
 ) -> None:
     """Compute the missing rows of a file of regions and write them.
 
-    images: N rows with path, width, height and sha256; writer: datasets of region_datasets, ids in
-    the order of `images`; workers: decoding processes, 0 for none. Neither workers nor
-    interruptions change the result.
-    Raises WorkbenchError naming images that cannot be read, or differ from the corpus.
+    Neither workers nor interruptions change the result.
+
+    Args:
+        images: N rows with path, width, height and sha256.
+        detect: from a batch of pictures (3, H, W) uint8 on the device to their proposals.
+        select: from the proposals of an image to the numbers of those to keep.
+        writer: datasets of region_datasets, ids in the order of `images`.
+        batch_size: images per batch.
+        workers: decoding processes, 0 for none.
+        device: where the detector runs.
+        max_pixels: larger images are refused before they are decoded.
+
+    Raises:
+        WorkbenchError: naming images that cannot be read, or differ from the corpus.
     """
     check_aspect(images)  # detectors scale the shorter side up: a ribbon outgrows the memory
     slots, width = writer.datasets["features"][0]
@@ -106,7 +122,14 @@ def regions_of(
     select: Select,
     device: torch.device,
 ) -> list[ImageRegions]:
-    """Detect and select the regions of B pictures (H, W, 3)."""
+    """Detect and select the regions of B pictures.
+
+    Args:
+        pictures: B, (H, W, 3) uint8 RGB.
+        detect: from the pictures (3, H, W) uint8 on the device to their proposals.
+        select: from the proposals of an image to the numbers of those to keep.
+        device: where the detector is.
+    """
     tensors = [torch.from_numpy(p).permute(2, 0, 1).contiguous().to(device) for p in pictures]
     with torch.inference_mode():
         return [
@@ -144,9 +167,17 @@ def detector_job(
     path: Path | None,
     max_pixels: int,
 ) -> RegionJob:
-    """Regions that the detector of a file finds; WorkbenchError when there is no such file.
+    """Regions that the detector of a file finds.
 
-    max_pixels: larger images are refused before they are decoded.
+    Args:
+        settings: the section `regions`.
+        runtime: its device is where the detector runs.
+        images: N rows of the corpus's table.
+        path: the file of the detector, None where it was not given.
+        max_pixels: larger images are refused before they are decoded.
+
+    Raises:
+        WorkbenchError: there is no such file.
     """
     if path is None:
         raise WorkbenchError("regions.source = detector needs the option --detector")

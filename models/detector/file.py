@@ -26,9 +26,16 @@ Names = Annotated[tuple[str, ...], Field(max_length=100_000, strict=False)]
 class DetectorDescription(BaseModel):
     """What a detector's file says about itself.
 
-    sizes: the keyword arguments of `build_detector`; origin: how the weights were made; params:
-    values of params.yaml that decided them; inputs: digests of what they were made from;
-    validation: recall, map and attributes as shares, empty when nothing was measured.
+    Attributes:
+        schema_version: of the file.
+        architecture: one of ARCHITECTURES.
+        sizes: the keyword arguments of `build_detector`.
+        object_names: C, without background.
+        attribute_names: A, without "no attribute".
+        origin: how the weights were made.
+        params: values of params.yaml that decided them.
+        inputs: digests of what they were made from.
+        validation: recall, map and attributes as shares, empty when nothing was measured.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -51,7 +58,15 @@ def describe(
     inputs: dict[str, str],
     validation: Mapping[str, float],
 ) -> DetectorDescription:
-    """The description of a detector for its file."""
+    """The description of a detector for its file.
+
+    Args:
+        network: the detector, which knows its architecture, sizes and names.
+        origin: how the weights were made.
+        params: values of params.yaml that decided them.
+        inputs: digests of what they were made from.
+        validation: shares that were measured, empty when nothing was.
+    """
     shape: Any = network  # both kinds know their architecture, sizes and names
     return DetectorDescription(
         architecture=shape.architecture,
@@ -66,7 +81,13 @@ def describe(
 
 
 def write_detector(path: Path | str, network: nn.Module, description: DetectorDescription) -> None:
-    """Write weights and description atomically; the same content gives the same bytes."""
+    """Write weights and description atomically; the same content gives the same bytes.
+
+    Args:
+        path: the file.
+        network: its weights are written.
+        description: of the network.
+    """
     write_weights(path, network.state_dict(), {MARK: True} | description.model_dump(mode="json"))
 
 
@@ -98,9 +119,18 @@ def read_detector(path: Path | str) -> tuple[DetectorDescription, dict[str, Tens
 def read_names(folder: Path | str | None, objects: int, attributes: int) -> tuple[list[str], ...]:
     """Names for a weights file: folder/objects.txt and folder/attributes.txt, one name a line.
 
-    objects, attributes: how many the weights have, without background and without "no attribute".
-    Of several synonyms divided by commas the first is taken. Without a folder they are numbered
-    from 1. Raises WorkbenchError when a file is missing or has another number of lines.
+    Of several synonyms divided by commas the first is taken.
+
+    Args:
+        folder: of the two files, None to number the names from 1.
+        objects: how many the weights have, without background.
+        attributes: how many the weights have, without "no attribute".
+
+    Returns:
+        The names of the objects, then of the attributes.
+
+    Raises:
+        WorkbenchError: a file is missing or has another number of lines.
     """
     wanted = {"objects.txt": (objects, "class"), "attributes.txt": (attributes, "attribute")}
     return tuple(

@@ -27,8 +27,14 @@ BODY = "backbone.body."
 class FPNDetector(nn.Module):
     """Images to proposals with features, class and attribute scores.
 
-    architecture: fpn_resnet18 or fpn_resnet50; object_names: C, without background;
-    attribute_names: A, may be empty. Raises ValueError for impossible sizes.
+    Args:
+        architecture: fpn_resnet18 or fpn_resnet50.
+        object_names: C, without background.
+        attribute_names: A, may be empty.
+        sizes: of pyramid, proposals and heads.
+
+    Raises:
+        ValueError: impossible sizes.
     """
 
     mean: Tensor
@@ -144,10 +150,16 @@ def build_detector(
     attribute_names: Sequence[str],
     **sizes: Any,
 ) -> nn.Module:
-    """A detector by name, weights random; see ARCHITECTURES.
+    """A detector by name, weights random.
 
-    sizes: of FPNSizes, or of C4Detector for c4_resnet101; those left out have its defaults.
-    Raises ValueError for unknown names and impossible sizes.
+    Args:
+        architecture: one of ARCHITECTURES.
+        object_names: C, without background.
+        attribute_names: A, may be empty.
+        **sizes: of FPNSizes, or of C4Detector for c4_resnet101; those left out have its defaults.
+
+    Raises:
+        ValueError: unknown names and impossible sizes.
     """
     if architecture not in ARCHITECTURES:
         raise ValueError(f"architecture {architecture!r}: allowed are {', '.join(ARCHITECTURES)}")

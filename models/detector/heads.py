@@ -15,11 +15,18 @@ POOL_SIZE = 7  # cells along each side of a pooled region
 class AttributePredictor(nn.Module):
     """Attributes of a region from its feature and its class (Anderson et al. 2018, section 3.1).
 
-    width: D of the region features; classes: with background; attributes: A. The class enters as
-    an embedding beside the feature, since what `large` looks like depends on the object; embedding
-    and hidden layer have the paper's shares of D (256 and 512 of 2048). Every attribute has a
-    logit of its own where the paper has one softmax: objects with several attributes would
-    otherwise have to share a probability of one, and those with none would have to invent one.
+    The class enters as an embedding beside the feature, since what `large` looks like depends on
+    the
+    object; embedding and hidden layer have the paper's shares of D (256 and 512 of 2048). Every
+    attribute has a logit of its own where the paper has one softmax: objects with several
+    attributes
+    would otherwise have to share a probability of one, and those with none would have to invent
+    one.
+
+    Args:
+        width: D of the region features.
+        classes: with background.
+        attributes: A.
     """
 
     def __init__(self, width: int, classes: int, attributes: int) -> None:
@@ -38,10 +45,16 @@ class AttributePredictor(nn.Module):
 class AttributeRoIHeads(RoIHeads):
     """The box branch of Faster R-CNN with an attribute branch on the same region feature.
 
-    levels: names of the pyramid levels that regions are pooled from; channels: of the pyramid;
-    hidden: D; classes: with background; attributes: A, 0 for no such branch; sampled: regions per
-    image that are trained on; positives: largest share of them on objects.
     The submodules have torchvision's names, so that its weights fit.
+
+    Args:
+        levels: names of the pyramid levels that regions are pooled from.
+        channels: of the pyramid.
+        hidden: D.
+        classes: with background.
+        attributes: A, 0 for no such branch.
+        sampled: regions per image that are trained on.
+        positives: largest share of them on objects.
     """
 
     def __init__(
@@ -80,9 +93,19 @@ class AttributeRoIHeads(RoIHeads):
     ) -> dict[str, Tensor]:
         """Loss terms of sampled proposals: `class`, `box` and, where there are any, `attributes`.
 
-        targets: per image boxes (G, 4) pixels, labels (G,) from 1 and attributes (G, A) of 0 or 1.
         The attribute term is the binary cross-entropy summed over attributes, averaged over the
-        regions on objects.
+        regions
+        on objects.
+
+        Args:
+            maps: of each level, (B, channels, H, W).
+            proposals: per image (P, 4) pixels of the network's input.
+            shapes: per image its height and width in these pixels.
+            targets: per image boxes (G, 4) pixels, labels (G,) from 1 and attributes (G, A) of 0 or
+                1.
+
+        Returns:
+            A scalar per term.
         """
         chosen, matched, labels, offsets = self.select_training_samples(proposals, targets)
         features = self.box_head(self.box_roi_pool(maps, chosen, shapes))
@@ -109,6 +132,11 @@ class AttributeRoIHeads(RoIHeads):
 
         A proposal's box is refined once by the regression of its best class; the feature is that
         of the proposal, and attributes are those of the best class.
+
+        Args:
+            maps: of each level, (B, channels, H, W).
+            proposals: per image (P, 4) pixels of the network's input.
+            shapes: per image its height and width in these pixels.
         """
         features = self.box_head(self.box_roi_pool(maps, proposals, shapes))
         logits, offsets = self.box_predictor(features)

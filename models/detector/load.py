@@ -34,7 +34,13 @@ def load_detector(path: Path) -> tuple[nn.Module, DetectorDescription]:
 
 
 def random_detector(settings: DetectorConfig, labels: Labels, seed: int) -> nn.Module:
-    """The detector of params.yaml before any training."""
+    """The detector of params.yaml before any training.
+
+    Args:
+        settings: the section `detector`.
+        labels: names of classes and attributes.
+        seed: of its weights.
+    """
     sizes = {}
     if settings.architecture.startswith("fpn_"):
         sizes = sizes_of(settings) | {"sampled": settings.training.sampled}

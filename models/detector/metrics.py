@@ -22,8 +22,13 @@ LEAST_SCORE = 0.05  # as torchvision: detections must be above it
 
 @dataclass(frozen=True)
 class Truth:
-    """The objects of one image. boxes: (G, 4) x1 y1 x2 y2 pixels; labels: (G,) from 1;
-    attributes: (G, A) of 0 or 1."""
+    """The objects of one image.
+
+    Attributes:
+        boxes: (G, 4) x1 y1 x2 y2 pixels.
+        labels: (G,) from 1.
+        attributes: (G, A) of 0 or 1.
+    """
 
     boxes: Tensor
     labels: Tensor
@@ -32,8 +37,14 @@ class Truth:
 
 @dataclass(frozen=True)
 class Detections:
-    """Detections of one image by descending score. boxes: (K, 4); labels: (K,) from 1;
-    scores: (K,); rows: (K,) of the RegionOutput they come from."""
+    """Detections of one image by descending score.
+
+    Attributes:
+        boxes: (K, 4) x1 y1 x2 y2 pixels.
+        labels: (K,) from 1.
+        scores: (K,).
+        rows: (K,) of the RegionOutput they come from.
+    """
 
     boxes: Tensor
     labels: Tensor
@@ -60,6 +71,14 @@ def detection_metrics(
     the precision envelope, a second detection of an object is wrong); attributes: of the objects
     found and having n attributes, the share of true ones among the n with the largest scores,
     0 when there are none.
+
+    Args:
+        outputs: N.
+        truths: N, of the same images.
+        threshold: least score of a detection that recall and attributes count.
+
+    Returns:
+        recall, map and attributes.
     """
     found = [detections(output) for output in outputs]
     correct = [hits(one, truth) for one, truth in zip(found, truths, strict=True)]
@@ -100,8 +119,15 @@ def hits(found: Detections, truth: Truth) -> Tensor:
 
 
 def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> float:
-    """Area under the precision envelope over recall; scores, right: (K,); equal scores count
-    together, so that their order does not matter."""
+    """Area under the precision envelope over recall.
+
+    Equal scores count together, so that their order does not matter.
+
+    Args:
+        scores: (K,) of detections.
+        right: (K,) bool.
+        objects: number of true ones.
+    """
     if not len(scores) or not objects:
         return 0.0
     order = np.argsort(-scores, kind="stable")
@@ -120,7 +146,15 @@ def attribute_precision(
     truths: Sequence[Truth],
     threshold: float,
 ) -> float:
-    """`attributes` of detection_metrics."""
+    """`attributes` of detection_metrics.
+
+    Args:
+        outputs: N.
+        found: N, detections of each.
+        owners: N, per detection the object it found, -1 for none.
+        truths: N.
+        threshold: least score of a detection that counts.
+    """
     right = total = 0
     for output, one, owner, truth in zip(outputs, found, owners, truths, strict=True):
         kept = (owner >= 0) & (one.scores >= threshold)

@@ -16,13 +16,22 @@ from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 class FPNSizes:
     """Sizes of an FPN detector, as plain values that JSON holds.
 
-    channels: width of the pyramid; hidden: D of the region features; layers: how many stages of
-    the ResNet are kept, each with a pyramid level (strides 4, 8, 16, 32); pooled_level: one more
-    level, max-pooled; anchors: side lengths in pixels, a list per level; ratios: height to width;
-    short_side: images are scaled to it, but no longer than long_side; 0 takes them as they are;
-    proposals: P per image at most, of `candidates` per level before suppression at proposal_iou;
-    sampled: regions per image that are trained on, positives: largest share on objects; norm_eps:
-    of batch normalisation.
+    Attributes:
+        channels: width of the pyramid.
+        hidden: D of the region features.
+        layers: how many stages of the ResNet are kept, each with a pyramid level (strides 4, 8, 16,
+            32).
+        pooled_level: one more level, max-pooled.
+        anchors: side lengths in pixels, a list per level.
+        ratios: height to width.
+        short_side: images are scaled to it in pixels, 0 takes them as they are.
+        long_side: but no longer than this, in pixels.
+        candidates: boxes per level before suppression.
+        proposals: P per image at most.
+        proposal_iou: overlap above which the better one suppresses the other.
+        sampled: regions per image that are trained on.
+        positives: largest share of them on objects.
+        norm_eps: of batch normalisation.
     """
 
     channels: int = 64

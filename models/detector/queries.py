@@ -23,10 +23,16 @@ from pipeline.storage.layout import checked
 
 
 def detected(image: Image.Image, stored: FeatureFile, device: torch.device) -> Regions:
-    """The regions of an RGB image, alone; stored: the regions of the corpus.
+    """The regions of an RGB image, alone.
 
-    Raises WorkbenchError when these come from another tool, of which there is no detector, and when
-    the detector is not the one that found them.
+    Args:
+        image: RGB.
+        stored: the regions of the corpus.
+        device: where the detector runs.
+
+    Raises:
+        WorkbenchError: these come from another tool, of which there is no detector, or the detector
+            is not the one that found them.
     """
     settings = _settings(stored)
     path = stage_paths("extract_region_features", ("detector",))["detector"]

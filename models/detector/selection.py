@@ -21,9 +21,11 @@ class RegionError(ValueError):
 class RegionOutput(NamedTuple):
     """What a detector says about the P proposals of one image.
 
-    boxes: (P, 4) float32 x1 y1 x2 y2 in pixels of the image as given, clipped to it;
-    features: (P, D) float32; object_scores: (P, C + 1) softmax, background in column 0;
-    attribute_scores: (P, A) probabilities without the "no attribute" column, A may be 0.
+    Attributes:
+        boxes: (P, 4) float32 x1 y1 x2 y2 in pixels of the image as given, clipped to it.
+        features: (P, D) float32.
+        object_scores: (P, C + 1) softmax, background in column 0.
+        attribute_scores: (P, A) probabilities without the "no attribute" column, A may be 0.
     """
 
     boxes: Tensor
@@ -35,13 +37,25 @@ class RegionOutput(NamedTuple):
 def select_regions(
     output: RegionOutput, minimum: int, maximum: int, threshold: float, iou: float = 0.3
 ) -> Tensor:
-    """Rows (K,) int64 of the proposals to keep, by descending confidence.
+    """The proposals to keep, by descending confidence.
 
     Proposals with a confidence of at least `threshold` are kept, at least `minimum` and at most
     `maximum` of them; fewer than `minimum` proposals are all kept. Equal bounds give a fixed
     number. Equal confidences keep the order of the proposals. Anderson et al. 2018, section 3.1
     and their extraction code (36 fixed; or 10 to 100 at 0.2).
-    Raises RegionError for impossible bounds and for scores that are not finite.
+
+    Args:
+        output: of one image, P proposals.
+        minimum: of the rows kept.
+        maximum: likewise.
+        threshold: least confidence.
+        iou: overlap above which the better of a class suppresses the other.
+
+    Returns:
+        Rows (K,) int64 of the proposals.
+
+    Raises:
+        RegionError: impossible bounds, scores that are not finite.
     """
     if not 0 <= minimum <= maximum:
         raise RegionError(f"minimum {minimum} and maximum {maximum}: allowed is 0 <= min <= max")

@@ -32,7 +32,16 @@ NO_BOXES = Labels(("object",), ())  # of random weights on a corpus that names n
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Labels, images and recipe. params, inputs: what decides the result, for the file."""
+    """Labels, images and recipe.
+
+    Attributes:
+        labels: names of classes and attributes.
+        batches: of the training split.
+        validation: images of its split.
+        recipe: how it is trained.
+        params: what decides the result, for the file.
+        inputs: likewise, digests.
+    """
 
     labels: Labels
     batches: DetectionBatches
@@ -43,10 +52,18 @@ class TrainingData:
 
 
 def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path) -> TrainingData:
-    """What a detector is trained on and how; images, boxes: tables of the corpus.
+    """What a detector is trained on and how.
 
-    Raises WorkbenchError for a corpus without boxes. (That the architecture can be trained here is
-    checked with the parameters, stages.params.)
+    That the architecture can be trained here is checked with the parameters, stages.params.
+
+    Args:
+        settings: the section `detector`.
+        seed: of the order of the images.
+        images: table of the corpus.
+        boxes: table of the corpus.
+
+    Raises:
+        WorkbenchError: a corpus without boxes.
     """
     labels, training = read_labels(images, boxes), settings.training
     data = read_labelled_images(images, boxes, "train", labels)

@@ -25,7 +25,7 @@ NOT_FINITE = "lower detector.training.lr or set detector.training.clip to 2 or s
 class Recipe:
     """How the detector is trained.
 
-    Args:
+    Attributes:
         epochs: passes over the training batches.
         lr: the largest learning rate of AdamW.
         warmup: steps until it is reached.
@@ -84,7 +84,13 @@ def fit_detector(
 
 
 def loss_terms(model: Any, batch: DetectionBatch, attribute_weight: float) -> dict[str, Tensor]:
-    """The weighted loss terms of a batch by name; all but `attributes` have the weight 1."""
+    """The weighted loss terms of a batch by name.
+
+    Args:
+        model: has `losses`, with its terms by name.
+        batch: on the model's device.
+        attribute_weight: of the term `attributes`, all others have 1.
+    """
     terms: dict[str, Tensor] = model.losses(batch.images, [vars(truth) for truth in batch.truths])
     weights = {"attributes": attribute_weight}
     return {name: weights.get(name, 1.0) * term for name, term in terms.items()}

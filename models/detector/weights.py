@@ -34,7 +34,15 @@ def seeded_detector(
     seed: int,
     **sizes: Any,
 ) -> nn.Module:
-    """`build_detector` with seeded random weights; the global random state is untouched."""
+    """`build_detector` with seeded random weights; the global random state is untouched.
+
+    Args:
+        architecture: one of ARCHITECTURES.
+        object_names: C, without background.
+        attribute_names: A, may be empty.
+        seed: of the weights.
+        **sizes: as for build_detector.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_detector(architecture, object_names, attribute_names, **sizes)
@@ -49,7 +57,15 @@ def own_detector(
 ) -> nn.Module:
     """The detector of one of our own files, in evaluation mode.
 
-    Raises BackboneError for sizes out of range, and for weights that do not fit them.
+    Args:
+        architecture: one of ARCHITECTURES.
+        object_names: C, without background.
+        attribute_names: A, may be empty.
+        sizes: as for build_detector.
+        state: tensor by name.
+
+    Raises:
+        BackboneError: sizes out of range, and weights that do not fit them.
     """
     large = [name for name, value in sizes.items() if largest(value) > LARGEST]
     if large:
@@ -95,7 +111,17 @@ def foreign_detector(
 
     c4_resnet101: of either public conversion, its sizes read from the shapes; fpn_resnet50: of
     torchvision's fasterrcnn_resnet50_fpn, with any number of classes; fpn_resnet18: of `sizes`.
-    Raises BackboneError with the missing, unexpected and ill-shaped names, ValueError for sizes.
+
+    Args:
+        architecture: one of ARCHITECTURES.
+        state: tensor by name.
+        object_names: C, without background.
+        attribute_names: A, may be empty.
+        sizes: of FPNSizes, read for fpn_resnet18 alone.
+
+    Raises:
+        BackboneError: naming what is missing, unexpected or ill-shaped.
+        ValueError: sizes.
     """
     if architecture == "c4_resnet101":
         return load_c4(state, object_names, attribute_names)

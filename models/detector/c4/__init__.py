@@ -25,10 +25,18 @@ CHUNK = 64  # regions in res5 at a time: about 150 MB for its widest maps
 class C4Sizes:
     """Sizes of a C4 detector, as plain values that JSON holds; the defaults are the paper's.
 
-    width: channels of the stem (D is 32 times that); blocks: of res2 to res5; hidden: channels of
-    the proposal network; embedding, attribute_hidden: widths in the attribute head; proposals: P
-    per image at most, of `candidates` before suppression at proposal_iou; smallest: side in pixels
-    that a proposal needs; short_side: images are scaled to it, but no longer than long_side.
+    Attributes:
+        width: channels of the stem (D is 32 times that).
+        blocks: of res2 to res5.
+        hidden: channels of the proposal network.
+        embedding: width of a class in the attribute head.
+        attribute_hidden: width of its hidden layer.
+        candidates: boxes per image before suppression.
+        proposals: P per image at most.
+        proposal_iou: overlap above which the better one suppresses the other.
+        smallest: side in pixels that a proposal needs.
+        short_side: images are scaled to it, in pixels.
+        long_side: but no longer than this, in pixels.
     """
 
     width: int = 64
@@ -51,10 +59,16 @@ class C4Sizes:
 class C4Detector(nn.Module):
     """Images to proposals with features, class and attribute scores.
 
-    object_names: C, without background; attribute_names: A, without "no attribute", may be empty;
-    sizes: see C4Sizes. State names are those of MILVLG's conversion (see c4_keys), without its box
-    refinement: the published features are those of the proposals as they are.
-    Raises ValueError for unknown and impossible sizes.
+    State names are those of MILVLG's conversion (see c4_keys), without its box refinement: the
+    published features are those of the proposals as they are.
+
+    Args:
+        object_names: C, without background.
+        attribute_names: A, without "no attribute", may be empty.
+        **sizes: see C4Sizes.
+
+    Raises:
+        ValueError: unknown and impossible sizes.
     """
 
     architecture = "c4_resnet101"
@@ -122,7 +136,12 @@ class C4Detector(nn.Module):
 class RegionHead(nn.Module):
     """Features, class and attribute scores of boxes on res4's maps.
 
-    inside: channels of res4; blocks: of res5; objects: C; attributes: A, 0 for no such branch.
+    Args:
+        inside: channels of res4.
+        blocks: of res5.
+        objects: C.
+        attributes: A, 0 for no such branch.
+        sizes: of the attribute branch.
     """
 
     def __init__(
@@ -149,7 +168,13 @@ class RegionHead(nn.Module):
 class Predictor(nn.Module):
     """Class scores of a region, and attribute scores from its feature and best class.
 
-    width: D; objects: C; attributes: A. Column 0 of the layers is "background" or "no attribute".
+    Column 0 of the layers is "background" or "no attribute".
+
+    Args:
+        width: D.
+        objects: C.
+        attributes: A, 0 for no such branch.
+        sizes: of the attribute branch.
     """
 
     def __init__(self, width: int, objects: int, attributes: int, sizes: C4Sizes) -> None:

@@ -43,10 +43,16 @@ def load_c4(
 ) -> C4Detector:
     """A detector in evaluation mode with the weights of either conversion or its own state dict.
 
-    The numbers of objects and attributes, widths and depths are read from the shapes; names that
-    are not given become `object 1`, `attribute 1` and so on.
-    Raises BackboneError with the missing, unexpected and ill-shaped names, and where the names
-    given are not as many as the weights know.
+    The numbers of objects and attributes, widths and depths are read from the shapes.
+
+    Args:
+        state: tensor by name.
+        object_names: C, without background; None for `object 1` and so on.
+        attribute_names: A, without "no attribute"; None for `attribute 1` and so on.
+
+    Raises:
+        BackboneError: naming what is missing, unexpected or ill-shaped, or when the names given are
+            not as many as the weights know.
     """
     own = to_c4(state)
     objects = _names("object", object_names, _rows(own, PREDICTOR + "cls_score.weight", 1601) - 1)

@@ -41,8 +41,13 @@ class ProposalHead(nn.Module):
 class ProposalNetwork(nn.Module):
     """Proposals of one image, best first.
 
-    candidates: boxes kept by score before suppression; proposals: P at most after it;
-    iou: overlap that suppresses; smallest: side in pixels of the image as given that a box needs.
+    Args:
+        inside: channels of res4.
+        hidden: channels of its 3 x 3 convolution.
+        candidates: boxes kept by score before suppression.
+        proposals: P at most after it.
+        iou: overlap above which the better one suppresses the other.
+        smallest: side in pixels of the image as given that a box needs.
     """
 
     def __init__(
@@ -54,10 +59,19 @@ class ProposalNetwork(nn.Module):
         self.iou, self.smallest = iou, smallest
 
     def forward(self, maps: Tensor, height: int, width: int, scale: float) -> Tensor:
-        """Maps (1, inside, H, W) to boxes (P, 4) in pixels of the scaled image, inside it.
+        """Maps to boxes.
 
-        height, width: of the scaled image in pixels; scale: its size to that of the image as given.
-        Raises RegionError for values that are not finite.
+        Args:
+            maps: (1, inside, H, W).
+            height: of the scaled image in pixels.
+            width: of the scaled image in pixels.
+            scale: its size to that of the image as given.
+
+        Returns:
+            (P, 4) in pixels of the scaled image, inside it.
+
+        Raises:
+            RegionError: values that are not finite.
         """
         logits, deltas = self.rpn_head(maps)
         if not bool(torch.isfinite(logits).all() & torch.isfinite(deltas).all()):
@@ -67,7 +81,16 @@ class ProposalNetwork(nn.Module):
         return self.best(clip(boxes, height, width), scores, self.smallest * scale)
 
     def best(self, boxes: Tensor, scores: Tensor, smallest: float) -> Tensor:
-        """The boxes (P, 4) of (N, 4) with scores (N,) that are large enough and survive."""
+        """The boxes that are large enough and survive.
+
+        Args:
+            boxes: (N, 4) in pixels of the scaled image.
+            scores: (N,).
+            smallest: side in pixels of the scaled image that a box needs.
+
+        Returns:
+            (P, 4), best first.
+        """
         sides = boxes[:, 2:] - boxes[:, :2]
         large = ((sides > 0) & (sides + 1 >= smallest)).all(1)
         boxes, scores = boxes[large], scores[large]
@@ -106,7 +129,16 @@ def cell_anchors() -> Tensor:
 
 
 def anchors(height: int, width: int, device: torch.device) -> Tensor:
-    """(H x W x 12, 4) boxes of every place of a map, rows of the map outside."""
+    """Boxes of every place of a map, rows of the map outside.
+
+    Args:
+        height: H of the map.
+        width: W of the map.
+        device: of the boxes.
+
+    Returns:
+        (H x W x 12, 4) in pixels of the scaled image.
+    """
     down = torch.arange(height, device=device, dtype=torch.float32) * STRIDE
     across = torch.arange(width, device=device, dtype=torch.float32) * STRIDE
     y, x = torch.meshgrid(down, across, indexing="ij")
@@ -123,6 +155,15 @@ def decode(boxes: Tensor, deltas: Tensor) -> Tensor:
 
 
 def clip(boxes: Tensor, height: float, width: float) -> Tensor:
-    """Boxes (N, 4) limited to the pixels 0 to width - 1 and 0 to height - 1."""
+    """Boxes limited to the pixels 0 to width - 1 and 0 to height - 1.
+
+    Args:
+        boxes: (N, 4) in pixels of the scaled image.
+        height: of this image in pixels.
+        width: of this image in pixels.
+
+    Returns:
+        (N, 4).
+    """
     ends = boxes.new_tensor([width, height, width, height]) - 1
     return torch.minimum(boxes.clamp(min=0), ends)
