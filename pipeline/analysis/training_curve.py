@@ -12,7 +12,13 @@ from pipeline.runtime.errors import WorkbenchError
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive epochs of one phase, from `first` to `last`, both included."""
+    """Consecutive epochs of one phase.
+
+    Attributes:
+        name: of the phase.
+        first: epoch.
+        last: epoch, included.
+    """
 
     name: str
     first: float

@@ -69,7 +69,13 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class RankedPair:
-    """What was attended to in a pair, and where the model ranks the image for the caption."""
+    """What was attended to in a pair, and where the model ranks the image for the caption.
+
+    Attributes:
+        attention: of the pair.
+        place: 1 is first.
+        is_true: whether the image is the caption's own.
+    """
 
     attention: PairAttention
     place: int

@@ -44,7 +44,14 @@ class ImageError(WorkbenchError):
 
 @dataclass(frozen=True)
 class CheckedImage:
-    """What decoding a file told: upright size in pixels and SHA-256 of its bytes, or the reason."""
+    """What decoding a file told.
+
+    Attributes:
+        width: of the upright image in pixels.
+        height: likewise.
+        sha256: of the file's bytes.
+        reason: why it is no usable image, empty when it is one.
+    """
 
     width: int = 0
     height: int = 0

@@ -50,7 +50,14 @@ BOXES = pa.schema(
 
 @dataclass(frozen=True)
 class Corpus:
-    """Checked tables; columns as in IMAGES, CAPTIONS and BOXES, rejects with file and reason."""
+    """Checked tables.
+
+    Attributes:
+        images: columns as in IMAGES.
+        captions: columns as in CAPTIONS.
+        boxes: columns as in BOXES.
+        rejects: file and reason of each.
+    """
 
     images: pd.DataFrame
     captions: pd.DataFrame

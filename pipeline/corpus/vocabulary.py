@@ -28,9 +28,13 @@ class Vocabulary:
     """Tokens and their ids: `<pad>` 0, `<unk>` 1, with sentence_markers `<start>` 2 and `<end>` 3,
     then the words, the most frequent first and equally frequent ones in alphabetical order.
 
-    tokens: V strings, all different; counts: occurrences in the training captions (for `<unk>`
-    those of the words left out, for the markers the number of captions, for `<pad>` 0).
     A caption's word that is spelt like one of the four above is `<unk>`.
+
+    Attributes:
+        tokens: V strings, all different.
+        counts: occurrences in the training captions (for `<unk>` those of the words left out, for
+            the markers the number of captions, for `<pad>` 0).
+        sentence_markers: whether there are `<start>` and `<end>`.
     """
 
     PAD: ClassVar[int] = 0
