@@ -123,14 +123,17 @@ def test_every_part_is_a_file_and_a_line():
 
 
 def test_the_rules_of_the_house_hold_with_them(clone):
-    """Folders, registries, params.yaml and dvc.yaml fit each other, and the loss its reference."""
+    """Folders, registries, params.yaml and dvc.yaml fit; loss and metric equal their reference."""
     chosen = "every_model or deps_are or params_are or plain_line or squared_margin or networks"
+    chosen += " or rprec"
     tests = ["tests/test_architecture.py", "tests/models/losses", "tests/stages/test_params.py"]
+    tests += ["tests/pipeline/evaluation/test_metrics.py"]
     run(clone, "git", "init", "--quiet")
     said = run(
         clone, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", chosen
     )
     assert "squared_margin" not in said  # nothing failed
+    assert "rprec" not in said
     assert " passed" in said
 
 

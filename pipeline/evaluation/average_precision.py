@@ -5,6 +5,8 @@ Musgrave et al. 2020, "A Metric Learning Reality Check"; the ECCV Caption benchm
 all of them. With one true item it is R@1.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pipeline.evaluation.row import Metric
@@ -23,6 +25,13 @@ def average_precision(ranking: Ranking) -> np.ndarray:
     return 100.0 * np.where(ranks <= counts[:, None], precision, 0.0).sum(axis=1) / counts
 
 
+def reference(truth: Sequence[bool]) -> float:
+    """The same of one query, from whether each item is true, first to last."""
+    count = sum(truth)
+    precisions = [sum(truth[:rank]) / rank for rank in range(1, count + 1) if truth[rank - 1]]
+    return 100.0 * sum(precisions) / count
+
+
 def chance(true: np.ndarray, items: int) -> float:
     """The exact expectation: 1/n of the sum over k = 1 ... R of (1 + (k-1) (R-1) / (n-1)) / k.
 
@@ -37,4 +46,4 @@ def chance(true: np.ndarray, items: int) -> float:
     return 100.0 * total / len(true)
 
 
-ROWS = (Metric("mapr", "mAP@R", NOTE, average_precision, chance),)
+ROWS = (Metric("mapr", "mAP@R", NOTE, average_precision, reference, chance),)

@@ -1,5 +1,7 @@
 """Med r and Mean r: median and mean rank of the best true item of a query."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pipeline.evaluation.chance import beyond
@@ -15,6 +17,11 @@ def best_rank(ranking: Ranking) -> np.ndarray:
     return ranking.ranks[:, 0]
 
 
+def reference(truth: Sequence[bool]) -> float:
+    """The same of one query, from whether each item is true, first to last."""
+    return list(truth).index(True) + 1
+
+
 def median(true: np.ndarray, items: int) -> float:
     """The median of the best ranks of all queries together under random rankings."""
     return float(np.argmax(beyond(true, items) <= 0.5 + 1e-12))
@@ -26,6 +33,6 @@ def mean(true: np.ndarray, items: int) -> float:
 
 
 ROWS = (
-    Metric("medr", "Med r", NOTE, best_rank, median, "smaller", "median", (1, LARGEST)),
-    Metric("meanr", "Mean r", NOTE, best_rank, mean, "smaller", "mean", (1, LARGEST)),
+    Metric("medr", "Med r", NOTE, best_rank, reference, median, "smaller", "median", (1, LARGEST)),
+    Metric("meanr", "Mean r", NOTE, best_rank, reference, mean, "smaller", "mean", (1, LARGEST)),
 )

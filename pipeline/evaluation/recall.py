@@ -1,5 +1,7 @@
 """R@K: whether a true item is among the first K of a query."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pipeline.evaluation.chance import beyond
@@ -15,10 +17,13 @@ def recall(k: int, curve: bool = False) -> Metric:
     def per_query(ranking: Ranking) -> np.ndarray:
         return 100.0 * (ranking.ranks[:, 0] <= k)
 
+    def reference(truth: Sequence[bool]) -> float:
+        return 100.0 if any(truth[:k]) else 0.0
+
     def chance(true: np.ndarray, items: int) -> float:
         return 100.0 * (1.0 - float(beyond(true, items)[min(k, items)]))
 
-    return Metric(f"r{k}", f"R@{k}", NOTE, per_query, chance, curve=curve)
+    return Metric(f"r{k}", f"R@{k}", NOTE, per_query, reference, chance, curve=curve)
 
 
 ROWS = (recall(1, curve=True), recall(5), recall(10, curve=True))

@@ -1,6 +1,6 @@
 """A metric as one row: whatever computes, shows or compares figures loops over such rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,8 @@ class Metric:
         title: heading of its columns, such as "R@1".
         note: a sentence that explains it in the report; rows may share one.
         per_query: the numbers (Q,) of the queries of a ranking, each from it and its items alone.
+        reference: the same for one query, from whether each item is true, first to last, in plain
+            Python: what the tests compare with.
         chance: the expected figure of uniformly random rankings, from the number of true items of
             every query (Q,) and the number of items.
         better: whether larger or smaller figures are.
@@ -35,6 +37,7 @@ class Metric:
     title: str
     note: str
     per_query: Callable[[Ranking], np.ndarray]
+    reference: Callable[[Sequence[bool]], float]
     chance: Callable[[np.ndarray, int], float]
     better: Better = "larger"
     summary: Literal["mean", "median"] = "mean"

@@ -34,7 +34,8 @@ RUNS = [
 def test_mean_and_deviation_of_each_setting():
     head, *rows = tabulate(read_experiments(csv(BASE, *RUNS)), "vse", "naive", ["vse.dim"])
     assert head[:3] == ["dim", "runs", "i2t R@1"]
-    assert head[-4:] == ["Mean r", "mAP@R", "rsum", "rsum - first row"]
+    assert head[-2:] == ["rsum", "rsum - first row"]
+    assert head.count("mAP@R") == 2
     assert [row[:2] for row in rows] == [["16", "3"], ["8", "2"]]  # sorted as text
     for row, rsums in zip(rows, ([310, 334, 328], [300, 320]), strict=True):
         for cell, figures in (

@@ -84,8 +84,9 @@ def test_intervals_equal_copying_the_drawn_queries(folds):
 
 def test_figures_are_those_of_a_summary():
     assert FIGURES[:2] == ("i2t R@1", "i2t R@5")
-    assert FIGURES[-4:] == ("t2i Med r", "t2i Mean r", "t2i mAP@R", "rsum")
+    assert {"t2i Med r", "t2i Mean r", "t2i mAP@R"} < set(FIGURES)
     assert len(FIGURES) == 2 * len(METRICS) + 1
+    assert FIGURES[-1] == "rsum"
 
 
 def test_the_seed_decides():
