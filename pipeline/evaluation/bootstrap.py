@@ -110,7 +110,7 @@ def _figures(
     queries = total(np.ones(len(codes)))
     return np.array(
         [
-            _weighted_median(values[metric.name], weights[:, codes], queries)
+            _weighted_median(values[metric.name], codes, weights, queries)
             if metric.summary == "median"
             else total(values[metric.name]) / queries
             for metric in METRICS
@@ -118,10 +118,12 @@ def _figures(
     )
 
 
-def _weighted_median(values: np.ndarray, weights: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """(resamples,) medians of values (Q,), each as often there as weights (resamples, Q) say."""
+def _weighted_median(
+    values: np.ndarray, codes: np.ndarray, weights: np.ndarray, queries: np.ndarray
+) -> np.ndarray:
+    """(resamples,) medians of values (Q,), each as often as its group; queries: how many in all."""
     order = np.argsort(values, kind="stable")
-    passed = np.cumsum(weights[:, order], axis=1)
+    passed = np.cumsum(weights[:, codes[order]], axis=1)
     low, high = (
         (passed <= position[:, None]).sum(axis=1) for position in ((queries - 1) // 2, queries // 2)
     )

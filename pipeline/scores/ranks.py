@@ -91,7 +91,7 @@ def rankings(
     buffer = torch.empty(min(height, len(queries)) * len(items))
     for start in range(0, len(queries), height):
         rows = slice(start, min(start + height, len(queries)))
-        part = np.ascontiguousarray(scores[rows] if way == "i2t" else scores[:, rows])
+        part = scores[rows] if way == "i2t" else scores[:, rows]
         check_finite(part, *((start, 0) if way == "i2t" else (0, start)))
         tile, flags = _tensor(part), buffer[: part.size].view(part.shape)
         if way == "t2i":
@@ -149,4 +149,5 @@ def _true_ranks(
 
 def _tensor(scores: np.ndarray) -> torch.Tensor:
     """The same memory as a tensor; a copy only of what torch cannot share."""
-    return torch.from_numpy(np.require(scores, requirements=["C", "W"]))
+    is_shared = scores.flags.writeable and min(scores.strides) >= 0
+    return torch.from_numpy(scores if is_shared else scores.copy())

@@ -66,6 +66,20 @@ def test_transposing_swaps_the_directions(world):
     equal(after, before.t2i, before.i2t)
 
 
+def test_matrices_that_torch_cannot_share_are_ranked_and_left_as_they_are():
+    random = np.random.default_rng(3)
+    images, captions = five_each(7)
+    plain = random.random((7, 35), np.float32)
+    before = retrieval_ranks(plain, images, captions)
+    turned = plain[::-1, ::-1].copy()[::-1, ::-1]
+    fixed = plain.copy()
+    fixed.flags.writeable = False
+    for scores in (turned, fixed, np.asfortranarray(plain), np.repeat(plain, 2, axis=1)[:, ::2]):
+        for block in (10, 1 << 20):
+            equal(retrieval_ranks(scores, images, captions, block), before.i2t, before.t2i)
+        np.testing.assert_array_equal(scores, plain)
+
+
 def test_true_captions_do_not_outrank_each_other():
     scores = np.array([[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.65]])
     equal(retrieval_ranks(scores, [0, 1], [0, 0, 0, 1]), [1, 1], [1, 1, 1, 1])
