@@ -8,7 +8,6 @@ import click
 import numpy as np
 
 from models.dual_path.classes import by_group, write_pseudo_classes
-from models.dual_path.clusters import by_cluster
 from pipeline.corpus.tables import images_digest, in_split, load_images
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
 from pipeline.storage.features import FeatureFile
@@ -24,12 +23,14 @@ def main(images: Path, features: Path, output: Path) -> None:
     """Give every training image a class: its group, or a K-means cluster of the features."""
     params = load_params()
     settings = params.pseudo_classes
-    set_threads(params.runtime.threads)
-    seed_everything(params.seed)
     train = in_split(load_images(images), "train")
     if settings.source == "instance":
         found = by_group(train)
     else:
+        from models.dual_path.clusters import by_cluster  # and torch, which groups do without
+
+        set_threads(params.runtime.threads)
+        seed_everything(params.seed)
         found = by_cluster(
             train,
             FeatureFile(features),
