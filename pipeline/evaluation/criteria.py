@@ -54,16 +54,12 @@ class Criterion:
         """Whether the score of a pair depends on the other queries of the set."""
         return self.name != "naive"
 
-    def rescored(
-        self, scores: np.ndarray, direction: Direction, bank: np.ndarray | None = None
-    ) -> np.ndarray:
+    def rescored(self, scores: np.ndarray, direction: Direction) -> np.ndarray:
         """The scores to rank.
 
         Args:
             scores: (N images, M captions) finite float32 of the model, never changed.
             direction: i2t ranks captions for every image, t2i images for every caption.
-            bank: for querybank only, scores of queries of another split against the same gallery:
-                (Q, M) for image queries, (N, Q) for caption queries.
 
         Returns:
             (N, M) float32, larger is better: of naive the scores themselves, of all others a new
@@ -71,18 +67,11 @@ class Criterion:
 
         Raises:
             WorkbenchError: NaN and infinity, scores that leave float32's range on the way, k larger
-                than the set, more pairs than hungarian can assign, a bank for another criterion or
-                of another gallery.
+                than the set, more pairs than hungarian can assign.
         """
         tensor, queries = shared(scores), QUERIES[direction]
         self._check_range(tensor)
-        if bank is None:
-            return scores if self.name == "naive" else RESCORE[self.name](tensor, queries, self)
-        if self.name != "querybank":
-            raise WorkbenchError(f"inference.criterion = {self.name}: only querybank takes a bank")
-        outside = shared(bank)
-        self._check_range(outside)
-        return _querybank(tensor, queries, self, outside)
+        return scores if self.name == "naive" else RESCORE[self.name](tensor, queries, self)
 
     def _check_range(self, scores: torch.Tensor) -> None:
         largest = max(map(abs, checked_range(scores)))
@@ -160,27 +149,18 @@ def _dual_softmax(scores: torch.Tensor, queries: int, criterion: Criterion) -> n
     return with_terms(scores, 2 * beta, -over_captions, -over_images)
 
 
-def _querybank(
-    scores: torch.Tensor, queries: int, criterion: Criterion, bank: torch.Tensor | None = None
-) -> np.ndarray:
+def _querybank(scores: torch.Tensor, queries: int, criterion: Criterion) -> np.ndarray:
     """Dynamic inverted softmax (Bogolin et al. 2022): only queries whose nearest item is a hub.
 
     A query is normalised (log of exp(beta s) / sum over the bank of exp(beta s)) when its nearest
-    item is the nearest of some bank query, and keeps beta s otherwise. Without a bank the other
-    queries of the set are each query's bank: a hub is then the nearest item of two queries. With
-    the query itself in its bank everything would be normalised, which is inverted_softmax. (The
-    sum may hold it, see _inverted_softmax.) Of tied nearest items each counts.
+    item is the nearest of some bank query, and keeps beta s otherwise. The other queries of the
+    set are each query's bank: a hub is the nearest item of two queries. With the query itself in
+    its bank everything would be normalised, which is inverted_softmax. (The sum may hold it, see
+    _inverted_softmax.) Of tied nearest items each counts.
     """
-    items = 1 - queries
-    source, needed = (scores, 2) if bank is None else (bank, 1)
-    if source.shape[items] != scores.shape[items]:
-        raise WorkbenchError(
-            f"a bank of shape {tuple(source.shape)} for scores of shape {tuple(scores.shape)}: "
-            f"axis {items}, the gallery, must be the same"
-        )
-    hubs = (_nearest_counts(source, queries) >= needed).float()
+    hubs = (_nearest_counts(scores, queries) >= 2).float()
     active = _reaching(scores, queries, hubs)
-    term = -log_sum_exp(source, queries, criterion.beta)
+    term = -log_sum_exp(scores, queries, criterion.beta)
 
     def normalised(tile: torch.Tensor, rows: slice) -> torch.Tensor:
         if queries == IMAGES:

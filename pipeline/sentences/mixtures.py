@@ -66,10 +66,6 @@ class Mixture:
         """Probability of every centre given the row: (N, D) to (N, K) float64, rows sum to 1."""
         return _expect(self, x)[0]
 
-    def log_likelihood(self, x: np.ndarray) -> float:
-        """Mean over the rows of x (N, D) of the natural logarithm of their density."""
-        return _expect(self, x)[1]
-
 
 def _expect(mixture: Mixture, x: np.ndarray) -> tuple[np.ndarray, float]:
     """The E step: responsibilities (N, K) and the mean log-likelihood."""

@@ -30,9 +30,9 @@ def matrices(draw, values=TIED | COSINES):
     return draw(hnp.arrays(np.float32, shape, elements=values))
 
 
-def rescored(scores, name, direction, bank=None, **values):
+def rescored(scores, name, direction, **values):
     k = min(10, *scores.shape)
-    return make_criterion(name, **{"k": k, **values}).rescored(scores, direction, bank)
+    return make_criterion(name, **{"k": k, **values}).rescored(scores, direction)
 
 
 def ranks(scores, name, groups, **values):
@@ -134,24 +134,6 @@ def test_querybank_takes_the_other_queries_as_the_bank(direction, scores):
 
     found = rescored(scores, "querybank", direction)
     close(found, in_direction(literal, scores, direction), 30)
-
-
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@settings(max_examples=60, deadline=None)
-@given(scores=matrices(), data=st.data())
-def test_querybank_takes_a_bank_of_other_queries(direction, scores, data):
-    axis = 0 if direction == "i2t" else 1
-    shape = list(scores.shape)
-    shape[axis] = data.draw(st.integers(1, 4))
-    bank = data.draw(hnp.arrays(np.float32, shape, elements=TIED))
-    s, b = (part if axis == 0 else part.T for part in (scores.astype(float), bank.astype(float)))
-    hubs = set().union(*map(nearest, b.tolist()))
-    expected = np.empty_like(s)
-    for query, row in enumerate(s):
-        total = np.logaddexp.reduce(30 * b, axis=0) if nearest(row.tolist()) & hubs else 0.0
-        expected[query] = 30 * row - total
-    found = rescored(scores, "querybank", direction, bank)
-    close(found, expected if axis == 0 else expected.T, 30)
 
 
 def test_leaving_the_query_out_of_the_sum_changes_no_rank():
@@ -280,16 +262,6 @@ def test_what_is_not_finite_is_an_error(name, value, direction):
     scores[3, 4] = value
     with pytest.raises(WorkbenchError, match="of image 3 and caption 4"):
         make_criterion(name).rescored(scores, direction)
-
-
-def test_a_bank_is_checked_too():
-    criterion, scores = make_criterion("querybank"), np.zeros((3, 4), np.float32)
-    with pytest.raises(WorkbenchError, match=r"\(3, 5\).*axis 1, the gallery"):
-        criterion.rescored(scores, "i2t", np.zeros((3, 5), np.float32))
-    with pytest.raises(WorkbenchError, match="nan of image 0 and caption 2"):
-        criterion.rescored(scores, "i2t", np.array([[0, 0, np.nan, 0]], np.float32))
-    with pytest.raises(WorkbenchError, match="csls: only querybank takes a bank"):
-        make_criterion("csls", k=1).rescored(scores, "i2t", scores)
 
 
 @pytest.mark.parametrize("name", TRANSDUCTIVE)

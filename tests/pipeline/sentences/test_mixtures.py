@@ -62,6 +62,11 @@ def start(x: np.ndarray, kind: str, centres: int, seed: int) -> Mixture:
     return initial_mixture(x, order, kind, centres, seed)
 
 
+def log_likelihood(mixture: Mixture, x: np.ndarray) -> float:
+    """Mean over the rows of the natural logarithm of their density."""
+    return float(np.mean(np.logaddexp.reduce(mixture.log_joint(x), axis=1)))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_log_joint_is_a_sum_of_scipy_densities(kind: str, monkeypatch) -> None:
     monkeypatch.setattr(mixtures, "_BLOCK", 28)  # several blocks, the last one short
@@ -82,14 +87,14 @@ def test_log_joint_is_a_sum_of_scipy_densities(kind: str, monkeypatch) -> None:
     np.testing.assert_allclose(
         mixture.responsibilities(x), joint / joint.sum(axis=1, keepdims=True), rtol=1e-10
     )
-    assert mixture.log_likelihood(x) == pytest.approx(np.log(joint.sum(axis=1)).mean())
+    assert log_likelihood(mixture, x) == pytest.approx(np.log(joint.sum(axis=1)).mean())
 
 
 def test_responsibilities_far_from_every_centre_are_numbers() -> None:
     mixture = some_mixture("gmm")
     gamma = mixture.responsibilities(np.full((1, 4), 1e6))
     np.testing.assert_allclose(gamma.sum(axis=1), 1)
-    assert np.isfinite(mixture.log_likelihood(np.full((1, 4), 1e6)))
+    assert np.isfinite(log_likelihood(mixture, np.full((1, 4), 1e6)))
 
 
 @pytest.mark.parametrize("block", [2**16, 21])
@@ -196,10 +201,10 @@ def test_log_likelihood_never_falls(x: np.ndarray, kind: str, centres: int, seed
             fit_mixture(x, kind, centres, 5, seed)
         return
     mixture, history = fit_mixture(x, kind, centres, 5, seed)
-    path = np.array([start(x, kind, centres, seed).log_likelihood(x), *history])
+    path = np.array([log_likelihood(start(x, kind, centres, seed), x), *history])
     assert len(history) == 5
     assert (np.diff(path) >= -1e-9 * (1 + np.abs(path[1:]))).all()
-    assert mixture.log_likelihood(x) == history[-1]
+    assert log_likelihood(mixture, x) == pytest.approx(history[-1], rel=1e-12, abs=1e-12)
     assert np.isfinite(mixture.log_joint(x)).all()
     assert mixture.weights.sum() == pytest.approx(1)
     assert (mixture.weights > WEIGHT_FLOOR / 2).all()
