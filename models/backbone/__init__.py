@@ -2,7 +2,7 @@
 
 torchvision's classifiers are known by their names. To add a network write a module here with a
 function that builds it, an nn.Module of normalised images (B, 3, H, W), and name both in NETWORKS.
-Its images are resized and normalised as those of torchvision's ResNets are.
+Its sizes are those of torchvision's ResNets, and so is its normalisation where it is torchvision's.
 """
 
 NETWORKS: dict[str, str] = {

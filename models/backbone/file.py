@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from models.backbone.network import Backbone, classifier, cut, load_strict
-from models.backbone.params import ImageFeaturesConfig
+from models.backbone.params import UNNAMED, ImageFeaturesConfig
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.weights import damaged, read_weights, write_weights
@@ -60,12 +60,14 @@ def read_network(path: Path) -> ImageNetwork:
 
 def _section(settings: Mapping[str, Any]) -> ImageFeaturesConfig:
     own = {name: value for name, value in settings.items() if name != "seed"}
-    return ImageFeaturesConfig.model_validate({**own, "workers": 0})
+    return ImageFeaturesConfig.model_validate({**UNNAMED, **own, "workers": 0})
 
 
 def cut_network(network: nn.Module, settings: ImageFeaturesConfig) -> ImageNetwork:
     """A classifier, cut and pooled as settings say; BackboneError when it cannot be."""
-    preprocessing = preprocessing_of(settings.model, settings.size, settings.views)
+    preprocessing = preprocessing_of(
+        settings.model, settings.size, settings.views, settings.resize, settings.normalisation
+    )
     backbone, width = cut(network, settings.layers, settings.pool, preprocessing.crop)
     return ImageNetwork({}, backbone, width, preprocessing)
 

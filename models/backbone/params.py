@@ -9,6 +9,10 @@ from pydantic_core import InitErrorDetails
 
 from pipeline.runtime.section import Count, Name, Natural, Section, contradictions, wrong_value
 
+# What every network's images went through before these keys were there. Files name them where they
+# differ from it, so that features made alike have the same bytes as ever.
+UNNAMED = {"resize": "short_side", "normalisation": "torchvision"}
+
 
 class ImageFeaturesConfig(Section):
     """Which network sees the images, and what is kept of it."""
@@ -19,6 +23,8 @@ class ImageFeaturesConfig(Section):
     pool: Literal["mean", "max", "mean_max"]
     views: Literal["center", "flip", "ten_crop"]
     size: Annotated[int, Field(ge=32, le=1024)] | None
+    resize: Literal["short_side", "squash"]
+    normalisation: Literal["torchvision", "caffe"]
     precision: Literal["fp32", "bf16"]
     compile: bool
     batch_size: Count
@@ -32,4 +38,14 @@ class ImageFeaturesConfig(Section):
                 "weights",
                 self.weights,
                 "no such file; allowed are detector, random, imagenet or the path of a state dict",
+            )
+
+    @contradictions
+    def _normalisation_is_the_weights(self) -> Iterator[InitErrorDetails]:
+        if self.normalisation == "caffe" and self.weights in ("detector", "imagenet"):
+            yield wrong_value(
+                "normalisation",
+                "caffe",
+                f"image_features.weights = {self.weights!r} learnt from torchvision's; "
+                "caffe is for weights that were converted from Caffe",
             )

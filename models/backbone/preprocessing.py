@@ -21,6 +21,8 @@ from pipeline.runtime.errors import WorkbenchError, listing
 
 # A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
 MAX_ASPECT = 50
+# Of ImageNet, per BGR channel, of values in [0, 255]: what VGG's authors subtracted in Caffe.
+CAFFE_MEANS = (103.939, 116.779, 123.68)
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,15 @@ class Preprocessing:
     """How one network's inputs are made.
 
     Attributes:
-        resize: length of the shorter side after resizing, pixels.
+        resize: length of the shorter side after resizing, pixels; of both sides where `squash`.
         crop: side of the square crops, pixels.
-        mean: per RGB channel, of values in [0, 1].
-        std: per RGB channel, of values in [0, 1].
+        mean: per channel of the crops, of values in [0, 1].
+        std: per channel of the crops, of values in [0, 1].
         resampling: Pillow's filter.
         views: center | flip (centre and its mirror image) | ten_crop (four corners and centre, and
             their mirror images; Krizhevsky et al. 2012).
+        squash: images become squares, whole and out of proportion.
+        bgr: the crops' channels are BGR, not RGB.
     """
 
     resize: int
@@ -43,6 +47,8 @@ class Preprocessing:
     std: tuple[float, ...]
     resampling: Image.Resampling
     views: str
+    squash: bool = False
+    bgr: bool = False
 
     @property
     def crops_per_image(self) -> int:
@@ -55,11 +61,12 @@ class Preprocessing:
         return {"center": 1, "flip": 2, "ten_crop": 10}[self.views]
 
     def resized(self, image: Image.Image) -> Image.Image:
-        """The image with its shorter side resized."""
+        """The image with its shorter side resized, or both."""
         width, height = image.size
         shorter = min(width, height)
         # Integer division as in torchvision, so that published features are met to the pixel.
         size = (self.resize * width // shorter, self.resize * height // shorter)
+        size = (self.resize, self.resize) if self.squash else size
         return image if size == image.size else image.resize(size, self.resampling)
 
     def crops(self, image: Image.Image) -> npt.NDArray[np.uint8]:
@@ -69,9 +76,13 @@ class Preprocessing:
         corners = [(round(left / 2.0), round(top / 2.0))]
         if self.views == "ten_crop":
             corners = [(0, 0), (left, 0), (0, top), (left, top), *corners]
-        pixels = np.asarray(image).transpose(2, 0, 1)
+        pixels = self.planes(np.asarray(image))
         cut = [pixels[:, y : y + self.crop, x : x + self.crop] for x, y in corners]
         return np.ascontiguousarray(np.stack(cut))
+
+    def planes(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """RGB pixels (H, W, 3) as (3, H, W), in the order of the crops' channels."""
+        return (pixels[..., ::-1] if self.bgr else pixels).transpose(2, 0, 1)
 
     def inputs(self, crops: Tensor) -> Iterator[Tensor]:
         """Each view of B images as (B, 3, S, S) float32, from their crops (B, C, 3, S, S) bytes."""
@@ -96,7 +107,13 @@ def check_aspect(images: pd.DataFrame) -> None:
         )
 
 
-def preprocessing_of(model: str, size: int | None, views: str) -> Preprocessing:
+def preprocessing_of(
+    model: str,
+    size: int | None,
+    views: str,
+    resize: str = "short_side",
+    normalisation: str = "torchvision",
+) -> Preprocessing:
     """The preprocessing that a torchvision classifier was published with, and the views wanted.
 
     `center` and `flip` see the whole shorter side of a given size (nothing is cut off an image of
@@ -107,19 +124,24 @@ def preprocessing_of(model: str, size: int | None, views: str) -> Preprocessing:
         model: torchvision's name.
         size: side of the crop, pixels; None for the model's own, such as 256 -> 224.
         views: of Preprocessing.
+        resize: short_side | squash, as in Preprocessing.
+        normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
     """
     preset: Any = published_weights(model).transforms()
-    resize, crop = preset.resize_size[0], preset.crop_size[0]
+    length, crop = preset.resize_size[0], preset.crop_size[0]
     if size is not None:
-        resize = round(size * resize / crop) if views == "ten_crop" else size
+        length = round(size * length / crop) if views == "ten_crop" else size
         crop = size
+    caffe = normalisation == "caffe"
     return Preprocessing(
-        resize=resize,
+        resize=length,
         crop=crop,
-        mean=tuple(preset.mean),
-        std=tuple(preset.std),
+        mean=tuple(mean / 255 for mean in CAFFE_MEANS) if caffe else tuple(preset.mean),
+        std=(1 / 255,) * 3 if caffe else tuple(preset.std),
         resampling=Image.Resampling[preset.interpolation.name],
         views=views,
+        squash=resize == "squash",
+        bgr=caffe,
     )
 
 

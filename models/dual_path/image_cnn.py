@@ -10,12 +10,15 @@ from torch import nn
 
 from models.backbone.file import ImageNetwork, check_size, read_network
 from models.backbone.network import classifier, cut, weights_digest
+from models.backbone.preprocessing import Preprocessing
 from models.dual_path.network import DualPath
 from models.dual_path.pixels import pixel_preprocessing
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile
 
 Architecture = dict[str, int | float | str]
+# Settings of the network's file that an architecture has where the file names them.
+NAMED = {"resize": "image_resizing", "normalisation": "image_normalisation"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def open_network(path: Path, features: FeatureFile, crop: int | None = None) -> 
         "image_crop": crops.crop,
         "image_dim": network.width,
     }
+    found |= {kept: settings[name] for name, kept in NAMED.items() if name in settings}
     return ImageCNN(network.backbone, found)
 
 
@@ -74,6 +78,8 @@ def build(
     image_pool: str,
     image_resize: int,
     image_crop: int,
+    image_resizing: str = "short_side",
+    image_normalisation: str = "torchvision",
     image_cnn: nn.Module | None = None,
     slots: int = 0,
     **sizes: Any,
@@ -86,6 +92,8 @@ def build(
         image_pool: over the positions of a map.
         image_resize: length of an image's shorter side, pixels.
         image_crop: side of the crops, pixels.
+        image_resizing: short_side | squash, what image_resize is the length of.
+        image_normalisation: torchvision | caffe.
         image_cnn: with its weights; None makes it without.
         slots: words a caption may have; not read by the network.
         **sizes: of DualPath.
@@ -93,5 +101,23 @@ def build(
     if image_cnn is None:
         layers = image_layers.split(",")
         image_cnn, _ = cut(classifier(image_model, 0), layers, image_pool, image_crop)
-    crops = pixel_preprocessing(image_model, image_resize, image_crop)
+    crops = pixel_preprocessing(
+        image_model, image_resize, image_crop, image_resizing, image_normalisation
+    )
     return DualPath(**sizes, image_cnn=image_cnn, mean=crops.mean, deviation=crops.std)
+
+
+def crops_of(
+    architecture: Mapping[str, Any], resize: int | None = None, crop: int | None = None
+) -> Preprocessing:
+    """How images become crops for the network of an architecture; None: with the sizes it has."""
+    return pixel_preprocessing(
+        str(architecture["image_model"]),
+        int(architecture["image_resize"] if resize is None else resize),
+        int(architecture["image_crop"] if crop is None else crop),
+        **{
+            name.removeprefix("image_"): str(architecture[name])
+            for name in NAMED.values()
+            if name in architecture
+        },
+    )

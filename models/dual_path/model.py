@@ -13,12 +13,12 @@ from models.base.phases import Trained, advice, chosen_loss
 from models.base.scoring import score_vectors
 from models.dual_path.batches import ImageBatch, ImageBatches
 from models.dual_path.classes import read_pseudo_classes
-from models.dual_path.image_cnn import build, open_network
+from models.dual_path.image_cnn import build, crops_of, open_network
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.loss import DualPathLoss
 from models.dual_path.network import DualPath
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
-from models.dual_path.pixels import PixelRows, pixel_preprocessing
+from models.dual_path.pixels import PixelRows
 from models.dual_path.slots import SlotRows, encode_slots
 from models.losses.pairs import PairLoss
 from pipeline.corpus.tables import load_images
@@ -145,17 +145,18 @@ class Reader:
         """A split with the cached features of its images."""
         return self._split(name, partial(FeatureRows, features))
 
-    def pixels(self, name: str, resize: int = 0, crop: int = 0, **options: Any) -> Split:
+    def pixels(
+        self, name: str, resize: int | None = None, crop: int | None = None, **options: Any
+    ) -> Split:
         """A split with pixels.
 
         Args:
             name: of the split.
-            resize: length of an image's shorter side, pixels, 0 as for the cached features.
-            crop: side of the square cut from it, pixels, 0 likewise.
+            resize: length of an image's shorter side, pixels; None: as for the cached features.
+            crop: side of the square cut from it, pixels; None likewise.
             **options: of models.dual_path.pixels.PixelRows.
         """
-        sizes = resize or self.architecture["image_resize"], crop or self.architecture["image_crop"]
-        crops = pixel_preprocessing(self.architecture["image_model"], *sizes)
+        crops = crops_of(self.architecture, resize, crop)
         table = load_images(self.inputs.images)
         return self._split(name, lambda ids: PixelRows(table, ids, crops, **options))
 

@@ -37,7 +37,7 @@ class DualPath(nn.Module):
             6.2).
         image_cnn: normalised images (B, 3, S, S) to (B, D), such as
             models.backbone.network.Backbone, or None: features only.
-        mean: by which its inputs, in [0, 1], are normalised, per channel RGB.
+        mean: by which its inputs, in [0, 1], are normalised, per channel of theirs.
         deviation: likewise.
     """
 
@@ -120,7 +120,7 @@ class DualPath(nn.Module):
         return self
 
     def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Pixels (B, 3, S, S) uint8 RGB to the image CNN's features (B, D).
+        """Pixels (B, 3, S, S) uint8, their channels as the image CNN's, to its features (B, D).
 
         Raises ValueError when there is no image CNN.
         """

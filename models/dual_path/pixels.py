@@ -23,13 +23,21 @@ from pipeline.runtime.errors import WorkbenchError, listing
 Pixels = npt.NDArray[np.uint8]
 
 
-def pixel_preprocessing(model: str, resize: int, crop: int) -> Preprocessing:
+def pixel_preprocessing(
+    model: str,
+    resize: int,
+    crop: int,
+    resizing: str = "short_side",
+    normalisation: str = "torchvision",
+) -> Preprocessing:
     """How images become crops for training a torchvision classifier from pixels.
 
     Args:
         model: torchvision's name.
         resize: length of the shorter side, pixels (256 in Zheng et al. 2020, section 6.2).
         crop: side of the crops, pixels (224).
+        resizing: short_side | squash (then `resize` is the length of both sides).
+        normalisation: torchvision | caffe.
 
     Raises:
         WorkbenchError: the crop does not fit.
@@ -39,11 +47,12 @@ def pixel_preprocessing(model: str, resize: int, crop: int) -> Preprocessing:
             f"crops of {crop} x {crop} pixels do not fit images whose shorter side is {resize}",
             "raise resize or lower crop in params.yaml",
         )
-    return replace(preprocessing_of(model, None, "center"), resize=resize, crop=crop)
+    published = preprocessing_of(model, None, "center", resizing, normalisation)
+    return replace(published, resize=resize, crop=crop)
 
 
 class PixelRows:
-    """Crops of N images: rows (B,) to uint8 (B, 3, S, S) RGB.
+    """Crops of N images: rows (B,) to uint8 (B, 3, S, S), their channels as the network's.
 
     Called, it cuts the centre, as feature extraction does; `augmented` cuts for training.
 
@@ -98,13 +107,12 @@ class PixelRows:
             room = np.array(image.shape[:2]) - side + 1
             top, left = (corners[place] * room).astype(int)
             cut = image[top : top + side, left : left + side]
-            crops[place] = (cut[:, ::-1] if self.flip and mirrored[place] else cut).transpose(
-                2, 0, 1
-            )
+            cut = cut[:, ::-1] if self.flip and mirrored[place] else cut
+            crops[place] = self.preprocessing.planes(cut)
         return torch.from_numpy(crops)
 
     def resized(self, rows: np.ndarray) -> list[Pixels]:
-        """B images (H, W, 3) uint8, their shorter side resized.
+        """B images (H, W, 3) uint8 RGB, resized.
 
         Raises WorkbenchError naming those that cannot be read, or changed since they were checked.
         """

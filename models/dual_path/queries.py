@@ -8,9 +8,8 @@ import torch
 from PIL import Image
 
 from models.base.queries import Files, Query, check_aspect
-from models.dual_path.image_cnn import build
+from models.dual_path.image_cnn import build, crops_of
 from models.dual_path.network import DualPath
-from models.dual_path.pixels import pixel_preprocessing
 from models.dual_path.slots import SlotRows
 from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
 from pipeline.corpus.vocabulary import Vocabulary
@@ -59,9 +58,7 @@ class DualPathQueries:
     def of_image(self, image: Image.Image) -> Query:
         """The query of an image, the mean of it and its mirror image as the network says."""
         check_aspect(image)
-        resize, crop = int(self.sizes["image_resize"]), int(self.sizes["image_crop"])
-        crops = pixel_preprocessing(str(self.sizes["image_model"]), resize, crop).crops(image)
-        pixels = torch.from_numpy(crops).to(self.device)
+        pixels = torch.from_numpy(crops_of(self.sizes).crops(image)).to(self.device)
         return Query(self.network.embed_images(pixels)[0].cpu().numpy())
 
 

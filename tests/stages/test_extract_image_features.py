@@ -12,11 +12,13 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 from PIL import Image
+from tiny_inputs import replace_images
 from torchvision.models import resnet18
 
 from models.backbone.build import build_network
 from models.backbone.file import check_size, read_network
 from models.backbone.network import classifier, cut, weights_digest
+from models.backbone.queries import image_features
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
 from pipeline.corpus.tables import Corpus, images_digest, load_images
@@ -227,6 +229,38 @@ def test_the_network_in_its_file_makes_the_same_features(repository: Path, views
         with torch.inference_mode():
             features = torch.stack([network.backbone(view) for view in seen]).mean(0)
         np.testing.assert_allclose(file.read([row]), features, rtol=2e-3, atol=2e-3)
+
+
+def test_squashed_images_in_caffe_s_channels(repository: Path) -> None:
+    """Both are recorded, kept with the network and met by a query image."""
+    pixels = np.random.default_rng(1).integers(0, 256, (50, 90, 3), dtype=np.uint8)
+    wide = Image.fromarray(pixels)
+    replace_images(Path("corpus/images.parquet"), repository, {3: wide}, (90, 50))
+    change(resize="squash", normalisation="caffe")
+    result = extract()
+    assert result.exit_code == 0, result.output
+    file = FeatureFile("image.h5")
+    params = json.loads(file.attributes["params"])
+    assert (params["resize"], params["normalisation"]) == ("squash", "caffe")
+    square = np.asarray(wide.resize((SIZE, SIZE), Image.Resampling.BILINEAR))
+    bgr = square[..., ::-1].astype(np.float32) - np.array([103.939, 116.779, 123.68], np.float32)
+    with torch.inference_mode():
+        expected = backbone_of(classifier("resnet18", 0))(
+            torch.from_numpy(bgr.transpose(2, 0, 1).copy())[None]
+        )
+    np.testing.assert_allclose(file.read([3]), expected, rtol=2e-3, atol=2e-3 * expected.max())
+    change(resize="short_side", normalisation="torchvision")
+    query = image_features(wide, Path("network.safetensors"), file, torch.device("cpu"))
+    np.testing.assert_allclose(query, file.read([3]), rtol=2e-3, atol=2e-3 * expected.max())
+
+
+def test_what_goes_without_saying_is_not_recorded(repository: Path) -> None:
+    """Files of before these keys say the same and have the same bytes."""
+    assert extract().exit_code == 0
+    params = json.loads(FeatureFile("image.h5").attributes["params"])
+    assert not {"resize", "normalisation"} & set(params)
+    preprocessing = read_network(Path("network.safetensors")).preprocessing
+    assert (preprocessing.squash, preprocessing.bgr) == (False, False)
 
 
 def test_the_network_file_has_the_same_bytes_again(repository: Path) -> None:

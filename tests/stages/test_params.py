@@ -361,6 +361,12 @@ def test_phases_of_the_dual_path_are_checked_one_by_one(change, words):
         (("dual_path", "resize"), 64, "dual_path.crop = 112: must not exceed dual_path.resize"),
         (("image_features", "model"), "resnet34", "a 'fpn_resnet18' does not hold a 'resnet34'"),
         (("image_features", "weights"), "", "image_features.weights"),
+        (("image_features", "resize"), "crop", "image_features.resize = 'crop': allowed are short"),
+        (
+            ("image_features", "normalisation"),
+            "caffe",
+            "image_features.normalisation = 'caffe': image_features.weights = 'detector' learnt",
+        ),
         (("pseudo_classes", "k"), 0, "pseudo_classes.k = 0"),
         (("pseudo_classes", "source"), "persons", "pseudo_classes.source = 'persons'"),
     ],

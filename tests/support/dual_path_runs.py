@@ -115,12 +115,12 @@ def checkpoint(folder):
 
 
 def prepared(folder):
-    """What the training of the parameters as they are is given: network with loss, and phases."""
+    """What the training of the parameters as they are is given."""
     with chdir(folder):
         inputs = Inputs(**options_as_paths(folder))
         job = model.prepare(load_params().model("dual_path"), inputs, torch.device("cpu"))
-    both, _, phases, *_ = job.run.args
-    return SimpleNamespace(model=both, phases=phases)
+    both, optimiser, phases, batches, _, _ = job.run.args
+    return SimpleNamespace(model=both, optimiser=optimiser, phases=phases, batches=batches)
 
 
 def options_as_paths(folder):

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from click.testing import CliRunner
 from PIL import Image
 from ruamel.yaml import YAML
 
-from pipeline.corpus.tables import Corpus, load_captions
+from pipeline.corpus.tables import Corpus, load_captions, load_images
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.storage.features import write_features
 
@@ -64,6 +66,19 @@ def write_corpus(folder, images, captions):
         ),
         rejects=pd.DataFrame(columns=["file", "reason"]),
     ).write(folder / "corpus")
+
+
+def replace_images(table, folder, files, size):
+    """Put pictures in the places of a corpus's: files from the images' numbers to RGB images of
+    size (width, height); table: path of the images table, whose paths are within `folder`."""
+    rows = load_images(table)
+    for number, image in files.items():
+        path = folder / rows.loc[number, "path"]
+        image.save(path)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        rows.loc[number, ["width", "height", "sha256"]] = [*size, digest]
+    schema = pq.read_schema(table)
+    pq.write_table(pa.Table.from_pandas(rows, schema, preserve_index=False), table)
 
 
 def write_image_features(folder, ids, features, **attributes):

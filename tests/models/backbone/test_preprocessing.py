@@ -75,3 +75,47 @@ def test_each_model_has_its_own_numbers() -> None:
     assert (inception.resize, inception.crop) == (342, 299)
     assert preprocessing_of("efficientnet_b0", None, "center").resampling == 3  # bicubic
     assert preprocessing_of("vgg16", None, "center").mean == (0.485, 0.456, 0.406)
+
+
+@pytest.mark.parametrize("size", [(500, 375), (128, 384), (256, 256)])
+def test_squashed_images_are_whole_squares_and_ten_crops_their_corners(size) -> None:
+    """Wang et al. 2016, section 3.1: 256 x 256 pixels, ten crops of 224 x 224."""
+    image = picture(*size)
+    preprocessing = preprocessing_of("vgg19", None, "ten_crop", "squash")
+    square = np.asarray(image.resize((256, 256), Image.Resampling.BILINEAR))
+    corners = [(0, 0), (32, 0), (0, 32), (32, 32), (16, 16)]
+    expected = [square[y : y + 224, x : x + 224].transpose(2, 0, 1) for x, y in corners]
+    np.testing.assert_array_equal(preprocessing.crops(image), expected)
+
+
+def test_a_squashed_image_of_a_given_size_is_seen_whole() -> None:
+    """Of a pedestrian of 128 x 384 pixels the short side's square would show a third."""
+    image = picture(128, 384)
+    whole, square = (
+        preprocessing_of("resnet50", 224, "center", resize).crops(image)[0]
+        for resize in ("squash", "short_side")
+    )
+    pixels = np.asarray(image.resize((224, 224), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(whole, pixels.transpose(2, 0, 1))
+    tall = np.asarray(image.resize((224, 672), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(square, tall[224:448].transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("kind", ["center", "flip", "ten_crop"])
+def test_caffe_s_normalisation_is_bgr_without_the_means(kind: str) -> None:
+    image = picture(320, 256)
+    preprocessing = preprocessing_of("vgg19", None, kind, normalisation="caffe")
+    crops = torch.from_numpy(preprocessing.crops(image))[None]
+    resized = np.asarray(preprocessing.resized(image)).astype(np.float64)
+    left, top = resized.shape[1] - 224, resized.shape[0] - 224
+    corners = [(left // 2, top // 2)]
+    if kind == "ten_crop":
+        corners = [(0, 0), (left, 0), (0, top), (left, top), *corners]
+    expected = []
+    for x, y in corners:
+        view = np.empty((3, 224, 224))
+        for channel, mean in ((2, 123.68), (1, 116.779), (0, 103.939)):  # of R, G and B
+            view[channel] = resized[y : y + 224, x : x + 224, 2 - channel] - mean
+        expected += [view] if kind == "center" else [view, view[..., ::-1]]
+    found = torch.stack([view[0] for view in preprocessing.inputs(crops)])
+    np.testing.assert_allclose(found, np.stack(expected), atol=1e-4)

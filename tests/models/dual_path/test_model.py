@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from contextlib import chdir
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,12 +32,14 @@ from dual_path_runs import (
     stage_2,
     train,
 )
+from PIL import Image
 from tiny_inputs import (
     CLASSES,
     NETWORK,
     PATHS,
     ROOT,
     SIDE,
+    replace_images,
     write_coloured_images,
 )
 
@@ -44,6 +47,8 @@ from models.base.scoring import score_vectors
 from models.dual_path.classes import read_pseudo_classes
 from models.dual_path.image_cnn import build
 from models.dual_path.model import Reader
+from models.dual_path.queries import queries
+from pipeline.corpus.tables import load_images
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.files import Inputs
 from pipeline.scores.file import read_scores
@@ -185,6 +190,45 @@ def test_cached_features_score_as_pixels_do(folder):
             np.testing.assert_allclose(found.scores, expected.scores, atol=5e-3)
             assert list(found.caption_ids) == expected.caption_ids
             assert np.std(found.scores) > 0.05
+
+
+@pytest.mark.parametrize("phases", [[stage_1(3, "pixels")], [stage_1(1), stage_2(1)]])
+def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_path, phases):
+    """Images twice as wide as high; scores of the cached features are met from pixels."""
+    write_coloured_images(tmp_path)
+    table = tmp_path / PATHS["images"]
+    wide = {
+        number: Image.open(tmp_path / path).resize((2 * SIDE, SIDE))
+        for number, path in enumerate(load_images(table)["path"])
+    }
+    replace_images(table, tmp_path, wide, (2 * SIDE, SIDE))
+    own = {"image_features__resize": "squash", "image_features__normalisation": "caffe"}
+    set_params(tmp_path, **own)
+    prepare(tmp_path)
+    train(tmp_path, **own, phases=phases, flip=False)
+    trained = checkpoint(tmp_path)
+    sizes = trained.description.architecture
+    assert (sizes["image_resizing"], sizes["image_normalisation"]) == ("squash", "caffe")
+    network = trained.build(build)
+    inputs = Inputs(**options_as_paths(tmp_path))
+    with chdir(tmp_path):
+        reader = Reader(inputs, Vocabulary.load(Path(PATHS["text"])), sizes, 12, "left")
+        pixels = reader.pixels("test").images(np.arange(9))
+        square = Image.open("test4.png").convert("RGB").resize((SIDE, SIDE), 2)
+        bgr = np.asarray(square)[..., ::-1].transpose(2, 0, 1)
+        np.testing.assert_array_equal(pixels[4], bgr)
+        with torch.inference_mode():
+            found = network.image_features(pixels)
+            shown = torch.from_numpy(bgr.astype(np.float32))
+            shown -= torch.tensor([103.939, 116.779, 123.68]).view(3, 1, 1)
+            torch.testing.assert_close(found[4], network.image_cnn(shown[None])[0])
+        if len(phases) == 1:  # the image CNN is that of the cache
+            cached = reader.features("test", FeatureFile(Path(PATHS["features"]))).images
+            expected = cached(np.arange(9))
+            torch.testing.assert_close(found, expected, rtol=2e-3, atol=float(expected.max()) / 500)
+        searched = queries(options_as_paths(tmp_path), trained, torch.device("cpu"))
+        query = searched.of_image(Image.open("test4.png").convert("RGB")).vector
+        np.testing.assert_allclose(query, network.embed_images(pixels)[4].detach(), atol=1e-5)
 
 
 def test_stage_1_learns_the_same_from_pixels_as_from_cached_features(folder):

@@ -125,3 +125,16 @@ def test_settings_and_tables_that_do_not_fit(images):
     images.loc[1, "width"] = 3000
     with pytest.raises(WorkbenchError, match=r"more than 50 times as long as wide: .*1\.jpg"):
         PixelRows(images, IDS, RULES)
+
+
+def test_squashed_and_bgr_crops_are_those_of_the_square(images):
+    """i3 of 24 x 61 pixels as the whole of it, its channels in Caffe's order."""
+    rules = pixel_preprocessing("resnet18", 20, 12, "squash", "caffe")
+    source = PixelRows(images, IDS, rules)
+    path = images.set_index("image_id")["path"]["i3"]
+    square = np.asarray(open_rgb(path).resize((20, 20), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(source.resized(np.array([2]))[0], square)
+    bgr = square[..., [2, 1, 0]]
+    np.testing.assert_array_equal(source(np.array([2]))[0], bgr[4:16, 4:16].transpose(2, 0, 1))
+    found = places(bgr, source.augmented(np.full(2000, 2), np.random.default_rng(0)))
+    assert len(set(found)) == 9 * 9 * 2
