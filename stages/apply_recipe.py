@@ -1,11 +1,11 @@
-"""Lay a paper's settings over params.yaml, keeping its comments, and say what changed."""
+"""Lay a paper's settings over the defaults in params.yaml, and say what changed and what to run."""
 
 from pathlib import Path
 
 import click
 
-from pipeline.runtime.files import read_yaml, write_text
-from pipeline.runtime.recipes import find_recipe, merge, overlay, parse_settings
+from pipeline.runtime.files import write_text
+from pipeline.runtime.recipes import applied, merge, parse_settings, read_recipe
 from stages.common import command
 from stages.params import find_problems
 
@@ -17,12 +17,17 @@ from stages.params import find_problems
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 @click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
 def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> None:
-    """Overlay params.yaml with recipes/NAME.yaml and print each change."""
-    changes = merge(read_yaml(find_recipe(recipes, name)), parse_settings(settings))
-    text, lines = overlay(params, changes, find_problems)
+    """Make params.yaml recipes/NAME.yaml over recipes/default.yaml and print each change.
+
+    Of what stood there only `runtime` is kept; paths such as `raw` are given with -S.
+    """
+    recipe = read_recipe(recipes, name)
+    changes = merge(recipe.settings, parse_settings(settings))
+    text, lines = applied(params, recipes, changes, find_problems)
     write_text(params, text)
     click.echo("\n".join(lines) or f"{params} already has these settings")
-    click.echo("run `dvc repro`; undo with: touch params.yaml && git checkout params.yaml")
+    click.echo(f"run: {' '.join(['dvc repro', *recipe.targets])}")
+    click.echo("undo with: touch params.yaml && git checkout params.yaml")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 New keys come, comments and all, from a reference: recipes/default.yaml, whose bytes params.yaml
 has in every commit (a test compares them). It is a file of its own because it has to be whole and
 documented where params.yaml is not: after a merge that kept an old params.yaml git's version lacks
-the keys too, and defaults in the sections' types would have no comments. As a recipe it has a use
-of its own: laid over params.yaml it brings all defaults back.
+the keys too, and defaults in the sections' types would have no comments. It is
+also what recipes are laid over, and by itself the recipe that brings all defaults back.
 """
 
 import copy

@@ -1,11 +1,14 @@
-"""Recipes: overlays of params.yaml with one paper's settings for one dataset.
+"""Recipes: one paper's settings for one dataset, laid over the repository's own defaults.
 
-An overlay changes values and nothing else, so that params.yaml keeps its comments and its order and
-a diff shows the settings alone.
+They are not laid over what stands in params.yaml: a recipe would be another after every other. An
+overlay changes values and nothing else, so that comments and order stay and a diff shows the
+settings alone.
 """
 
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,35 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import COMPLETE, read_yaml
 
 FindProblems = Callable[[dict[str, Any]], Iterable[str]]
+DEFAULTS = "default"  # name of the recipe that is the whole of params.yaml as committed
+TARGETS = "targets"  # key of a recipe that is none of params.yaml
+KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place, not what it is
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """settings: nested values for params.yaml; targets: of `dvc repro`, the stages they are made
+    for; none: all."""
+
+    settings: dict[str, Any]
+    targets: tuple[str, ...]
+
+
+def read_recipe(folder: Path, name: str) -> Recipe:
+    """A recipe; WorkbenchError when there is none of that name or its file is none."""
+    path = find_recipe(folder, name)
+    settings = read_yaml(path)
+    targets = settings.pop(TARGETS, [])
+    if not (isinstance(targets, list) and all(map(_is_target, targets))):
+        raise WorkbenchError(
+            f"{path}: {TARGETS} = {shown(targets)}: must be a list of stages",
+            f"write {TARGETS}: [evaluate@vse]",
+        )
+    return Recipe(settings, tuple(targets))
+
+
+def _is_target(target: Any) -> bool:
+    return isinstance(target, str) and re.fullmatch(r"[\w-]+(@[\w-]+)?", target) is not None
 
 
 def find_recipe(folder: Path, name: str) -> Path:
@@ -23,6 +55,36 @@ def find_recipe(folder: Path, name: str) -> Path:
     if name not in recipes:
         raise WorkbenchError(f"no recipe {name!r}", f"recipes: {listing(recipes, 100)}")
     return recipes[name]
+
+
+def applied(
+    params: Path, folder: Path, changes: Mapping[str, Any], find_problems: FindProblems
+) -> tuple[str, list[str]]:
+    """The text of the defaults with `changes` laid over them, and one line for every value in which
+    `params` differs from it.
+
+    Args:
+        params: path of a params.yaml; only its sections KEPT stay, unless `changes` has them too.
+        folder: of the recipes.
+        changes: nested mapping of new values.
+        find_problems: as in `overlay`.
+
+    Raises:
+        WorkbenchError: as `overlay`.
+    """
+    before = read_yaml(params)
+    kept = {section: before[section] for section in KEPT if section in before}
+    text, _ = overlay(find_recipe(folder, DEFAULTS), merge(kept, changes), find_problems)
+    return text, list(_differences(before, YAML(typ="safe", pure=True).load(text)))
+
+
+def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key in [*after, *(key for key in before if key not in after)]:
+        name, old, new = f"{prefix}{key}", before.get(key, ...), after.get(key, ...)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from _differences(old, new, f"{name}.")
+        elif old != new:
+            yield f"{name}: {shown(old)} -> {shown(new)}"
 
 
 def overlay(
@@ -121,6 +183,8 @@ def _assign(node: Any, key: str, value: Any) -> None:
 
 def shown(value: Any) -> str:
     """A value of params.yaml as a line of output has it."""
+    if value is ...:
+        return "(none)"
     if isinstance(value, bool) or value is None:
         return str(value).lower().replace("none", "null")
     return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)

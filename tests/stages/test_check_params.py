@@ -43,6 +43,7 @@ def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_stage
     )
     assert "image_features.model: resnet18 -> vgg19" in process.stdout
     assert "vse.training.epochs: 15 -> 2" in process.stdout
+    assert "\nrun: dvc repro evaluate@vse\n" in process.stdout
     after = (workspace / "params.yaml").read_text()
     assert "  epochs: 2\n" in after
     assert len(before.splitlines()) == len(after.splitlines())
@@ -60,3 +61,13 @@ def test_apply_recipe_leaves_params_alone_on_an_error(workspace, run_stage):
         assert process.stderr.startswith("error: ")
         assert "Traceback" not in process.stderr
     assert (workspace / "params.yaml").read_bytes() == before
+
+
+def test_apply_recipe_default_brings_the_defaults_back(workspace, run_stage):
+    before = (workspace / "params.yaml").read_bytes()
+    run_stage("apply_recipe", "vse_2019_flickr30k", "-S", "runtime.threads=3", cwd=workspace)
+    assert (workspace / "params.yaml").read_bytes() != before
+    process = run_stage("apply_recipe", "default", cwd=workspace)
+    assert (workspace / "params.yaml").read_bytes() == before
+    assert "loss: knn_margin -> sum_margin\n" in process.stdout
+    assert "\nrun: dvc repro\n" in process.stdout

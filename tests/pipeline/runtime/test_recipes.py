@@ -4,11 +4,22 @@ import pytest
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import read_yaml
-from pipeline.runtime.recipes import find_recipe, merge, overlay, parse_settings
+from pipeline.runtime.graph import resolved_stage, stage_items, stage_options
+from pipeline.runtime.recipes import (
+    TARGETS,
+    applied,
+    find_recipe,
+    merge,
+    overlay,
+    parse_settings,
+    read_recipe,
+)
 from stages.params import find_problems, load_params
 
 ROOT = Path(__file__).resolve().parents[3]
-RECIPES = sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
+FOLDER = ROOT / "recipes"
+RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+DEFAULT_VALUES = read_yaml(FOLDER / "default.yaml")
 
 
 @pytest.fixture(autouse=True)
@@ -34,15 +45,26 @@ def test_empty_overlay_keeps_every_byte():
     assert lines == []
 
 
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    """Files and folders that a user names."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "vectors.bin").touch()
+    return folder
+
+
+def with_paths(settings, paths):
+    if settings["vocabulary"]["source"] != "train":
+        settings = merge(settings, {"vocabulary": {"vectors": str(paths / "vectors.bin")}})
+    if settings.get("regions", {}).get("source", "detector") != "detector":
+        settings = merge(settings, {"regions": {"path": str(paths)}})
+    return settings
+
+
 @pytest.mark.parametrize("name", RECIPES)
-def test_recipe_changes_its_values_and_nothing_else(name, tmp_path):
-    recipe = read_yaml(find_recipe(ROOT / "recipes", name))
-    if recipe["vocabulary"]["source"] != "train":  # a file that the user names
-        (tmp_path / "vectors.bin").touch()
-        recipe = merge(recipe, {"vocabulary": {"vectors": str(tmp_path / "vectors.bin")}})
-    if recipe.get("regions", {}).get("source", "detector") != "detector":
-        recipe = merge(recipe, {"regions": {"path": str(tmp_path)}})
-    text, lines = overlay(ROOT / "params.yaml", recipe, find_problems)
+def test_recipe_changes_its_values_and_nothing_else(name, paths, tmp_path):
+    recipe = with_paths(read_recipe(FOLDER, name).settings, paths)
+    text, lines = applied(ROOT / "params.yaml", FOLDER, recipe, find_problems)
     assert comments(text) == comments((ROOT / "params.yaml").read_text())
     result = tmp_path / "params.yaml"
     result.write_text(text)
@@ -52,8 +74,175 @@ def test_recipe_changes_its_values_and_nothing_else(name, tmp_path):
     assert after == before | wanted
     differing = {key for key in before if before[key] != after[key]}
     assert {line.split(":")[0] for line in lines} == differing
-    again, nothing = overlay(result, recipe, find_problems)
-    assert (again, nothing) == (text, [])
+    assert applied(result, FOLDER, recipe, find_problems) == (text, [])
+
+
+@pytest.fixture(scope="module")
+def alone(paths):
+    """The result of every recipe, applied to params.yaml as committed."""
+    found = {}
+    for name in RECIPES:
+        changes = with_paths(read_recipe(FOLDER, name).settings, paths)
+        found[name] = applied(ROOT / "params.yaml", FOLDER, changes, find_problems)[0]
+    return found
+
+
+@pytest.mark.parametrize("second", RECIPES)
+def test_after_any_other_recipe_it_is_as_if_applied_alone(second, alone, paths, tmp_path):
+    """All ordered pairs, byte by byte."""
+    params = tmp_path / "params.yaml"
+    changes = with_paths(read_recipe(FOLDER, second).settings, paths)
+    for first, text in alone.items():
+        params.write_text(text)
+        assert applied(params, FOLDER, changes, find_problems)[0] == alone[second], first
+
+
+OF_THE_USER = """\
+# my own comment
+loss: infonce
+seed: 7
+raw: /nowhere
+vocabulary: {sentence_markers: true}
+runtime:
+  threads: 5
+old_key: 1
+vse: null
+"""
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_of_a_changed_params_yaml_the_machine_s_settings_are_kept(name, alone, paths, tmp_path):
+    """The defaults' own recipe has these too."""
+    params = tmp_path / "params.yaml"
+    params.write_text(OF_THE_USER)
+    changes = with_paths(read_recipe(FOLDER, name).settings, paths)
+    text, lines = applied(params, FOLDER, changes, find_problems)
+    threads = 2 if name == "default" else 5
+    assert text == alone[name].replace("  threads: 2\n", f"  threads: {threads}\n")
+    assert "seed: 7 -> 0" in lines
+    assert "raw: /nowhere -> data/raw/shapes" in lines
+    assert "old_key: 1 -> (none)" in lines
+    assert ("runtime.threads: 5 -> 2" in lines) == (name == "default")
+    assert "runtime.device: (none) -> auto" in lines
+
+
+def test_the_defaults_are_a_recipe_that_gives_their_bytes(tmp_path):
+    params = tmp_path / "params.yaml"
+    params.write_text("runtime:\n  threads: 3\n  device: cpu\n")
+    settings = read_recipe(FOLDER, "default").settings
+    text, _ = applied(params, FOLDER, settings, find_problems)
+    assert text == (FOLDER / "default.yaml").read_text()
+    assert read_recipe(FOLDER, "default").targets == ()
+
+
+@pytest.mark.parametrize("runtime", ["null", "3", "{thread: 2}", "{threads: many}"])
+def test_a_wrong_runtime_is_named_and_not_replaced(runtime, tmp_path):
+    params = tmp_path / "params.yaml"
+    params.write_text(f"runtime: {runtime}\n")
+    with pytest.raises(WorkbenchError, match="runtime"):
+        applied(params, FOLDER, {}, find_problems)
+
+
+def read_by(target):
+    """Sections and keys of params.yaml that the stages up to a target read."""
+    name, _, item = target.partition("@")
+    found, todo = set(), [(name, item or None)]
+    stages = {}
+    for stage in read_yaml(ROOT / "dvc.yaml")["stages"]:
+        for one in stage_items(stage) or [None]:
+            stages[stage, one] = resolved_stage(stage, one)
+    makers = {}
+    for key, stage in stages.items():
+        outputs = [*stage.get("outs", []), *stage.get("plots", []), *stage.get("metrics", [])]
+        for out in outputs:
+            makers[out if isinstance(out, str) else next(iter(out))] = key
+    while todo:
+        key = todo.pop()
+        stage = stages[key]
+        found |= {param for param in stage.get("params", []) if isinstance(param, str)}
+        given = set(stage_options(*key))
+        found |= {f"scoring.{option}" for option in given & set(DEFAULT_VALUES["scoring"])}
+        for dep in stage["deps"]:
+            todo += [
+                maker
+                for out, maker in makers.items()
+                if dep == out or dep.startswith(f"{out}/") or out.startswith(f"{dep}/")
+            ]
+    return found
+
+
+def is_read(key, values):
+    """Whether a stage that reads a section looks at a key of it, with these settings."""
+    vocabulary, regions = values["vocabulary"], values.get("regions", {})
+    images, sentences = values.get("image_features", {}), values.get("sentences", {})
+    own_detector = "detector" in (images.get("weights"), regions.get("source", "detector"))
+    uses_detector = own_detector if regions else images.get("weights") == "detector"
+    unread = {
+        "shapes": values["dataset"] != "shapes",
+        "corpus.restval": values["dataset"] != "karpathy_json",
+        "corpus.split_files": values["dataset"] != "captions_csv",
+        "corpus.val_images": values["dataset"] != "captions_csv",
+        "corpus.test_images": values["dataset"] != "captions_csv",
+        "vocabulary.dim": vocabulary["source"] != "train",
+        "vocabulary.window": vocabulary["source"] != "train",
+        "vocabulary.epochs": vocabulary["source"] != "train",
+        "detector": key != "detector.weights" and not uses_detector,
+        "pseudo_classes": key != "pseudo_classes.source"
+        and values.get("pseudo_classes") == {"source": "instance"},
+        **{
+            f"sentences.{encoding}": sentences.get("encoding") != encoding
+            for encoding in ("mean_vector", "tfidf", "fisher")
+        },
+    }
+    return not any(
+        no and (key == name or key.startswith(f"{name}.")) for name, no in unread.items()
+    )
+
+
+# of the machine or the user's to say: paths, and what changes no result
+NOT_A_RECIPE_S = {
+    "seed",
+    "corpus.annotations",
+    "corpus.images",
+    "vocabulary.vectors",
+    "regions.path",
+    "sentences.tfidf.wordnet",
+    "image_features.compile",
+    "image_features.workers",
+    "regions.workers",
+    "dual_path.training.workers",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "default"])
+def test_a_recipe_sets_every_key_that_its_models_read(name):
+    recipe = read_recipe(FOLDER, name)
+    given = dict(flat(recipe.settings))
+    sections = set().union(*map(read_by, recipe.targets))
+    read = {
+        key
+        for key in dict(flat(DEFAULT_VALUES))
+        if any(key == name or key.startswith(f"{name}.") for name in sections)
+        and is_read(key, recipe.settings)
+    }
+    assert sections >= {"loss", "dataset", "corpus", "evaluation", "inference"}
+    assert read - NOT_A_RECIPE_S - set(given) == set()
+    # and none that they do not, which would say that it matters
+    assert {key for key in given if not is_read(key, recipe.settings)} == set()
+    assert set(given) <= read
+
+
+def test_every_model_has_a_recipe_and_every_target_is_a_stage():
+    targets = {target for name in RECIPES for target in read_recipe(FOLDER, name).targets}
+    assert targets == {f"evaluate@{model}" for model in stage_items("evaluate")}
+    assert TARGETS not in DEFAULT_VALUES
+
+
+@pytest.mark.parametrize("targets", ["evaluate@vse", "[3]", "['a; b']", "['']", "null", "{a: b}"])
+def test_targets_that_are_none(targets, tmp_path):
+    (tmp_path / "mine.yaml").write_text(f"targets: {targets}\nloss: infonce\n")
+    with pytest.raises(WorkbenchError, match=r"mine.yaml: targets = .*: must be a list of stages"):
+        read_recipe(tmp_path, "mine")
 
 
 def test_first_recipes_have_the_settings_of_the_paper():
@@ -92,6 +281,7 @@ def test_two_branch_recipes_hold_the_papers_settings(dataset, feature, hidden, d
     assert (training["momentum"], training["weight_decay"]) == (0.9, 0.0005)
     images = recipe["image_features"]
     assert (images["model"], images["layers"], images["views"]) == ("vgg19", ["fc7"], "ten_crop")
+    assert (images["size"], images["resize"]) == (None, "squash")
     if feature == "_tfidf":
         terms = {"flickr30k": 3000, "mscoco": 5600}[dataset]
         assert recipe["sentences"]["tfidf"]["terms"] == terms
@@ -136,6 +326,8 @@ def test_dp_rnn_recipes_hold_the_papers_settings(dataset, lr, beta_objects, fold
     assert (recipe["loss"], own["margin"]) == ("max_margin", 0.2)
     assert recipe["regions"]["boxes"] == 36
     assert recipe["evaluation"]["folds"] == folds
+    # as many of 1,014 or 5,000 validation images choose the epoch as rank the test images
+    assert own["validation_shortlist"] == recipe["scoring"]["shortlist"] >= 100
 
 
 def test_unknown_recipe_lists_those_there_are():
@@ -185,6 +377,7 @@ def test_dual_path_recipes_hold_the_papers_settings(dataset, slots, folds):
     assert (own["dim"], own["hidden"], own["dropout"], own["margin"]) == (2048, 2048, 0.75, 1.0)
     assert (own["slots"], own["alignment"], own["word_dim"]) == (slots, "shift", 300)
     assert (own["resize"], own["crop"], own["flip"], own["text_pool"]) == (256, 224, True, "mean")
+    assert recipe["image_features"]["resize"] == {56: "squash", 32: "short_side"}[slots]
     assert own["text_cnn"] == recipe["image_features"]["model"] == "resnet50"
     first, second = own["phases"]
     assert [list(phase["weights"].values()) for phase in own["phases"]] == [[0, 1, 1], [1, 1, 1]]
