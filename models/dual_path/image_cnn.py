@@ -110,7 +110,13 @@ def build(
 def crops_of(
     architecture: Mapping[str, Any], resize: int | None = None, crop: int | None = None
 ) -> Preprocessing:
-    """How images become crops for the network of an architecture; None: with the sizes it has."""
+    """How images become crops for the network of an architecture.
+
+    Args:
+        architecture: of a network or checkpoint, with the entries `image_...`.
+        resize: as of Preprocessing, pixels; None: that of the architecture.
+        crop: side of the crop, pixels; None: that of the architecture.
+    """
     return pixel_preprocessing(
         str(architecture["image_model"]),
         int(architecture["image_resize"] if resize is None else resize),
