@@ -1,5 +1,6 @@
 """Shared by all tests: the repository's root, and running a stage as a user would."""
 
+import importlib
 import os
 
 # Before numpy and torch are loaded: tests run side by side, and threads would fight for cores.
@@ -10,13 +11,27 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
 def run_stage():
-    """Run `python -m stages.<name>` in a folder and return the finished process."""
+    """Run the command of `stages.<name>` in this process, in a folder."""
+
+    def run(name, *arguments, cwd, check=True):
+        done = run_command(importlib.import_module(f"stages.{name}").main, *arguments, folder=cwd)
+        if check:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def run_process():
+    """Run `python -m stages.<name>` in a folder, where a process of its own is the point."""
 
     def run(name, *arguments, cwd, check=True):
         process = subprocess.run(

@@ -61,10 +61,11 @@ def resolved(name, item, graph):
     return resolved_stage(name, item, graph)
 
 
+@cache
 def stages():
     """(stage name, item or None) of the whole graph."""
-    for name in read_yaml(GRAPH)["stages"]:
-        yield from ((name, item) for item in (stage_items(name, GRAPH) or [None]))
+    names = read_yaml(GRAPH)["stages"]
+    return [(name, item) for name in names for item in (stage_items(name, GRAPH) or [None])]
 
 
 STAGES = [pytest.param(*stage, id="@".join(filter(None, stage))) for stage in stages()]

@@ -1,16 +1,14 @@
 """What docs/extending.md shows, put into a clone as it stands there: the graph runs with it."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from clone import Clone
 from PIL import Image
+from warm_python import warm_python
 
 from pipeline.runtime.recipes import overlay
 from stages.params import Params
@@ -51,19 +49,14 @@ def pieces():
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
     """The committed files with every piece of the document put where it says."""
-    folder = tmp_path_factory.mktemp("extended") / "workbench"
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout.split(
-        b"\0"
-    ):
-        source = ROOT / name.decode()
-        if name and source.is_file():
-            (folder / name.decode()).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, folder / name.decode())
+    clone = Clone(tmp_path_factory.mktemp("extended") / "workbench")
     for piece in pieces():
-        put(folder, piece)
-    write_images(folder / "raw")
-    return folder
+        put(clone.folder, piece)
+    write_images(clone.folder / "raw")
+    clone.run("git", "init", "--quiet")
+    with warm_python(tmp_path_factory.mktemp("warm") / "bin") as folder:
+        clone.path.insert(0, str(folder))
+        yield clone
 
 
 def put(folder, piece):
@@ -92,24 +85,6 @@ def write_images(folder):
     (folder / "captions.tsv").write_text("".join(lines))
 
 
-def run(folder, *command):
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "DVC_NO_ANALYTICS": "1",
-        "PYTHONPATH": str(folder),
-    }
-    process = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.returncode == 0, process.stdout
-    return process.stdout
-
-
 def test_every_part_is_a_file_and_a_line():
     """One file and one line each; a model is a folder, 8 lines of dvc.yaml and a section."""
     found = pieces()
@@ -128,34 +103,31 @@ def test_the_rules_of_the_house_hold_with_them(clone):
     chosen += " or rprec"
     tests = ["tests/test_architecture.py", "tests/models/losses", "tests/stages/test_params.py"]
     tests += ["tests/pipeline/evaluation/test_metrics.py"]
-    run(clone, "git", "init", "--quiet")
-    said = run(
-        clone, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", chosen
-    )
+    said = clone.run("pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", chosen)
     assert "squared_margin" not in said  # nothing failed
     assert "rprec" not in said
     assert " passed" in said
 
 
 def test_the_graph_runs_with_all_of_them(clone):
-    raw = clone / "raw"
-    text, _ = overlay(clone / "params.yaml", SETTINGS | {"raw": str(raw)}, lambda _: [])
+    folder = clone.folder
+    settings = SETTINGS | {"raw": str(folder / "raw")}
+    text, _ = overlay(folder / "params.yaml", settings, lambda _: [])
     assert "mean_words" not in Params.model_fields  # this process knows nothing of them
-    (clone / "params.yaml").write_text(text)
-    for file in (clone / "metrics").glob("*.json"):
+    (folder / "params.yaml").write_text(text)
+    for file in (folder / "metrics").glob("*.json"):
         file.unlink()  # of another corpus
-    run(clone, "git", "init", "--quiet")
-    run(clone, "dvc", "repro", *(f"evaluate@{model}" for model in MODELS))
+    clone.run("dvc", "repro", *(f"evaluate@{model}" for model in MODELS))
     for model in MODELS:
-        metrics = json.loads((clone / f"metrics/{model}.json").read_text())
+        metrics = json.loads((folder / f"metrics/{model}.json").read_text())
         assert {"mapr", "rprec"} <= set(metrics["naive"]["i2t"])
     # 15 test images of three colours: a caption's colour leaves 5, so that chance is 1 of 15
-    trained = json.loads((clone / "metrics/mean_words.json").read_text())["naive"]["t2i"]
+    trained = json.loads((folder / "metrics/mean_words.json").read_text())["naive"]["t2i"]
     assert trained["r5"] > 60
-    command = ["-m", "stages.compare", "--output", "table.md"]
+    command = ["python", "-m", "stages.compare", "--output", "table.md"]
     for model in MODELS:
         command += ["--metrics", f"metrics/{model}.json", "--ranks", f"data/ranks/{model}.h5"]
-    run(clone, sys.executable, *command)
-    table = (clone / "table.md").read_text()
+    clone.run(*command)
+    table = (folder / "table.md").read_text()
     assert "squared_margin" in table
     assert "R-Prec" in table

@@ -1,69 +1,102 @@
 """The whole graph as a user runs it, in a fresh clone on a tiny world: `dvc repro`, `dvc exp run`.
 
-The tests of this file share one workspace and run in order; each leaves it as it found it.
+The tests of this file share one clone and run in order; each leaves it as it found it.
 """
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import chdir
 
+import networkx
 import pytest
+import torch
+from clone import ROOT, Clone
+from commands import succeed
+from dvc.repo import Repo
+from rankings import beyond_chance, rsum_of
 from ruamel.yaml import YAML
+from warm_python import warm_python
 
-from pipeline.evaluation.metrics import METRICS
-from pipeline.runtime.recipes import overlay
+from pipeline.runtime.files import read_yaml
+from pipeline.runtime.graph import stage_options
+from pipeline.runtime.recipes import overlay, parse_settings
+from pipeline.scores.file import read_scores
+from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
 from stages.params import find_problems
+from stages.score import main as score_stage
 
-ROOT = Path(__file__).resolve().parents[1]
-# the file's own phases with fewer epochs
-PHASES = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text())["dual_path"]["phases"]
-PHASES[0] |= {"epochs": 12, "lr": 0.003, "stop_below": 0.0}
+# Two plain objects of one size a scene: what six models can learn from 160 images in a second each.
+WORLD = {
+    "objects": [2, 2],
+    "counts": ["two"],
+    "sizes": {"large": {"radius": [0.18, 0.22], "words": ["large", "big"]}},
+    "textures": {"plain": {"pattern": "none", "weight": 1, "words": ["plain"]}},
+}
+# the file's own phases with fewer epochs, and the ranking from the first of them on
+PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
+PHASES[0] |= {"epochs": 18, "lr": 0.01, "stop_below": 0.0}
+PHASES[0]["weights"] = {"ranking": 1.0, "image_instance": 0.5, "text_instance": 0.5}
 PHASES[1] |= {"epochs": 1}
 TINY = {
     "runtime": {"threads": 1},
-    "shapes": {"train": 96, "val": 16, "test": 24, "image_size": 64},
+    "shapes": {"train": 160, "val": 16, "test": 24, "image_size": 64, "near_duplicates": 0.0},
     "vocabulary": {"dim": 16, "epochs": 1},
     "detector": {
         "channels": 16,
-        "hidden": 32,
-        "anchors": [[8.0], [13.0], [20.0]],
+        "hidden": 64,
+        "anchors": [[16.0], [24.0], [32.0]],
         "proposals": 16,
-        "training": {"epochs": 1, "images_per_epoch": None, "warmup": 2, "sampled": 16},
+        "training": {
+            "epochs": 1,
+            "images_per_epoch": None,
+            "lr": 0.003,
+            "warmup": 2,
+            "sampled": 16,
+        },
     },
-    "image_features": {"size": 64, "batch_size": 16, "workers": 0},
-    "regions": {"boxes": 6, "workers": 0},
+    "image_features": {"size": 64, "batch_size": 16, "workers": 0, "weights": "random"},
+    "regions": {"boxes": 3, "workers": 0},
     "sentences": {"fisher": {"centres": 4, "ica": 8, "pca": 32}},
-    "vse": {"dim": 32, "hidden": 32, "word_dim": 16, "training": {"epochs": 6, "batch_size": 32}},
+    "vse": {
+        "dim": 32,
+        "hidden": 32,
+        "word_dim": 16,
+        "training": {"epochs": 5, "batch_size": 32, "lr": 0.005},
+    },
     "two_branch": {
         "dim": 32,
         "hidden": 64,
         "dropout": 0.0,
-        "training": {"epochs": 8, "batch_size": 32, "lr": 0.003},
+        "training": {"epochs": 5, "batch_size": 32, "lr": 0.003},
     },
-    "cca": {"dim": 8, "regularisation": 0.1},  # 96 images in 896 dimensions
+    "cca": {"dim": 8, "regularisation": 0.1},  # 160 images in 896 dimensions
     "dual_path": {
-        "dim": 32,
-        "hidden": 32,
+        "dim": 64,
+        "hidden": 64,
         "dropout": 0.0,
+        "margin": 0.5,
+        "slots": 12,
         "word_dim": 16,
-        "text_width": 8,
+        "text_width": 16,
+        "text_pool": "max",
         "resize": 64,
         "crop": 56,
         "phases": PHASES,
-        "training": {"workers": 0},
+        "training": {"batch_size": 40, "workers": 0},
     },
-    "scan": {"dim": 32, "word_dim": 16, "training": {"epochs": 8, "batch_size": 16, "lr": 0.005}},
+    "scan": {
+        "dim": 32,
+        "word_dim": 16,
+        "training": {"epochs": 6, "batch_size": 16, "lr": 0.005, "lr_step": 20},
+    },
     "dp_rnn": {
         "dim": 16,
         "word_dim": 16,
         "candidates": 3,
         "training": {
-            "epochs": {"matching": 3, "recurrent": 1, "all": 1},
-            "batch_size": 32,
-            "lr": 0.003,
+            "epochs": {"matching": 4, "recurrent": 1, "all": 1},
+            "batch_size": 16,
+            "lr": 0.01,
+            "lr_step": 20,
         },
     },
     "scoring": {"shortlist": 8},
@@ -73,6 +106,7 @@ MODELS = ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
 TRAINED = [model for model in MODELS if model != "cca"]
 ATTENDING = ["dp_rnn", "scan"]
 STAGES = ["train", "score", "evaluate"]
+MEASURES = {"r1", "r5", "r10", "medr", "meanr", "mapr"}
 OUTPUTS = [
     "data/corpus/images.parquet",
     "data/corpus/captions.parquet",
@@ -96,71 +130,51 @@ OUTPUTS = [
 ]
 
 
-class Workspace:
-    """A clone with its own DVC cache in which commands are run as a user would."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.env = os.environ | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "DVC_NO_ANALYTICS": "1",
-        }
-
-    def run(self, *command: str, check: bool = True) -> str:
-        process = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert (process.returncode == 0) == check, process.stdout
-        return process.stdout
-
-    def lock(self) -> dict:
-        return YAML(typ="safe", pure=True).load((self.folder / "dvc.lock").read_text())["stages"]
-
-    def outputs(self) -> dict[str, bytes]:
-        return {name: (self.folder / name).read_bytes() for name in OUTPUTS}
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """After `dvc repro`, all of it committed."""
+    clone = Clone(tmp_path_factory.mktemp("clone") / "workbench")
+    world = clone.folder / "data/raw/shapes/world.yaml"
+    values = read_yaml(world) | WORLD
+    with open(world, "w", encoding="utf-8") as file:
+        YAML(typ="safe", pure=True).dump(values, file)
+    write_params(clone, TINY)
+    clone.commit("tiny world")
+    clone.run("dvc", "repro")
+    clone.commit("first run")
+    return clone
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("clone") / "workbench"
-    folder.mkdir()
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split("\0")
-    for name in filter(None, files):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    os.environ["GIT_CONFIG_COUNT"] = "0"
-    space = Workspace(folder)
-    params = folder / "params.yaml"
-    here = Path.cwd()
-    os.chdir(folder)
-    try:
-        params.write_text(overlay(params, TINY, find_problems)[0])
-    finally:
-        os.chdir(here)
-    space.run("git", "init", "--quiet", "--initial-branch=main")
-    space.run("git", "config", "user.email", "test@example.org")
-    space.run("git", "config", "user.name", "test")
-    space.run("git", "add", "--all")
-    space.run("git", "commit", "--quiet", "--message", "tiny world")
-    space.run("dvc", "repro")
-    space.run("git", "add", "--all")
-    space.run("git", "commit", "--quiet", "--message", "first run")
-    return space
+def first(clone):
+    """Outputs and dvc.lock of the first run."""
+    return outputs(clone), lock(clone)
 
 
-def ran(output: str) -> list[str]:
+@pytest.fixture(scope="module")
+def warm_clone(clone, first, tmp_path_factory):
+    """The clone, whose stages no longer load the libraries each by itself."""
+    with warm_python(tmp_path_factory.mktemp("warm") / "bin") as folder:
+        clone.path.insert(0, str(folder))
+        yield clone
+        clone.path.pop(0)
+
+
+def write_params(clone, changes):
+    params = clone.folder / "params.yaml"
+    with chdir(clone.folder):
+        params.write_text(overlay(params, changes, find_problems)[0])
+
+
+def outputs(clone):
+    return {name: (clone.folder / name).read_bytes() for name in OUTPUTS}
+
+
+def lock(clone):
+    return read_yaml(clone.folder / "dvc.lock")["stages"]
+
+
+def ran(output):
     """Names of the stages that a DVC command ran, in order."""
     return [
         line.split("'")[1]
@@ -169,104 +183,126 @@ def ran(output: str) -> list[str]:
     ]
 
 
-def test_repro_makes_every_output_and_beats_chance(workspace):
-    assert all(workspace.outputs().values())
-    table = (workspace.folder / "report/compare.md").read_text()
+def would_run(clone, setting):
+    """Names of the stages that a changed key re-runs: those that read it and all behind them.
+
+    Behind check_params there is nothing: its output is always the same.
+    """
+    before = (clone.folder / "params.yaml").read_bytes()
+    try:
+        write_params(clone, parse_settings((setting,)))
+        with chdir(clone.folder), Repo() as repo:
+            readers = {stage.addressing for stage in repo.reproduce(dry=True)}
+            graph = repo.index.graph
+            behind = {
+                follower.addressing
+                for stage in graph
+                if stage.addressing in readers - {"check_params"}
+                for follower in networkx.ancestors(graph, stage)  # edges lead to what is read
+            }
+    finally:
+        (clone.folder / "params.yaml").write_bytes(before)
+    return readers | behind
+
+
+def stages_of(models, *names):
+    return {f"{name}@{model}" for name in names for model in models}
+
+
+def test_repro_makes_every_output(clone, first):
+    assert all(first[0].values())
+    table = (clone.folder / "report/compare.md").read_text()
     for model in MODELS:
-        metrics = json.loads((workspace.folder / f"metrics/{model}.json").read_text())
+        metrics = json.loads((clone.folder / f"metrics/{model}.json").read_text())
         said = {"protocol", "shortlist"} if model == "dp_rnn" else {"protocol"}
         assert set(metrics) == {"naive", "inverted_softmax"} | said
         assert set(metrics["naive"]) == {"i2t", "t2i", "rsum"}
         assert metrics["inverted_softmax"]["transductive"] is True
         for direction in ("i2t", "t2i"):
-            assert set(metrics["naive"][direction]) == {metric.name for metric in METRICS}
-        # 24 test images: a random ranking has a caption-to-image R@10 of 10/24.
-        assert metrics["naive"]["t2i"]["r10"] > 100 * 10 / 24, model
+            assert set(metrics["naive"][direction]) == MEASURES
         assert f"| {model} " in table
 
 
-def test_graph_leaves_git_clean(workspace):
-    assert workspace.run("git", "status", "--porcelain") == ""
+@pytest.mark.parametrize("model", MODELS)
+def test_a_trained_model_passes_where_an_untrained_one_fails(clone, model, tmp_path):
+    """The same network with the entries of each weight shuffled has learnt nothing."""
+    trained = read_scores(clone.folder / f"data/scores/{model}.h5", "test")
+    needed = beyond_chance(trained)
+    assert rsum_of(trained) > needed
+    checkpoint = read_checkpoint(clone.folder / f"data/checkpoints/{model}.safetensors", model)
+    for seed in range(3):
+        weights = shuffled(checkpoint.weights, seed)
+        write_checkpoint(tmp_path / "weights.safetensors", weights, checkpoint.description)
+        options = stage_options("score", model, clone.folder / "dvc.yaml")
+        options |= {"checkpoint": tmp_path / "weights.safetensors", "output": tmp_path / "s.h5"}
+        pairs = (word for name, value in options.items() for word in (f"--{name}", value))
+        succeed(score_stage, clone.folder, model, *pairs)
+        assert rsum_of(read_scores(tmp_path / "s.h5", "test")) < needed
 
 
-def test_second_repro_does_nothing(workspace):
-    assert "Data and pipelines are up to date." in workspace.run("dvc", "repro")
+def shuffled(weights, seed):
+    random = torch.Generator().manual_seed(seed)
+    return {
+        name: value.flatten()[torch.randperm(value.numel(), generator=random)].view(value.shape)
+        for name, value in weights.items()
+    }
 
 
-def test_repeating_everything_gives_the_same_bytes(workspace):
-    before, lock = workspace.outputs(), workspace.lock()
-    workspace.run("dvc", "repro", "--force", "--no-run-cache")
-    assert workspace.outputs() == before
-    assert workspace.lock() == lock
+def test_graph_leaves_git_clean(clone):
+    assert clone.run("git", "status", "--porcelain") == ""
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ("loss=bogus", "loss = 'bogus': allowed are sum_margin, max_margin, knn_margin"),
-        ("+los=1", "los = 1: unknown key; did you mean loss?"),
-    ],
-)
-def test_wrong_value_fails_at_once_and_loses_nothing(workspace, setting, words):
-    before = workspace.outputs()
-    output = workspace.run("dvc", "exp", "run", "-S", setting, check=False)
-    assert words in output
+def test_second_repro_does_nothing(clone):
+    assert "Data and pipelines are up to date." in clone.run("dvc", "repro")
+
+
+def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
+    output = clone.run("dvc", "exp", "run", "-S", "loss=bogus", "-S", "+los=1", check=False)
+    assert "loss = 'bogus': allowed are sum_margin, max_margin, knn_margin" in output
+    assert "los = 1: unknown key; did you mean loss?" in output
     assert "touch params.yaml && git checkout params.yaml" in output
     assert "Traceback" not in output
     assert ran(output) == ["check_params"]
-    assert workspace.outputs() == before
-    (workspace.folder / "params.yaml").touch()
-    workspace.run("git", "checkout", "params.yaml")
-    assert ran(workspace.run("dvc", "repro")) == []  # the marker comes back from the run cache
-
-
-def restore(workspace):
-    workspace.run("git", "checkout", ".")
-    workspace.run("dvc", "checkout")
-    assert "up to date" in workspace.run("dvc", "repro")
-
-
-def test_loss_reruns_only_what_depends_on_it(workspace):
-    output = workspace.run("dvc", "exp", "run", "-S", "loss=knn_margin")
-    expected = {f"{stage}@{m}" for stage in STAGES for m in TRAINED}
-    expected |= {f"record_attention@{model}" for model in ATTENDING}
-    assert set(ran(output)) == expected | {"check_params", "compare"}
-    difference = workspace.run("dvc", "metrics", "diff")
-    for metric in ("naive.i2t.r1", "naive.t2i.r10", "naive.rsum"):
-        assert metric in difference
-    assert "cca.json" not in difference
-    restore(workspace)
-
-
-def test_encoding_reruns_only_the_models_on_sentence_vectors(workspace):
-    output = workspace.run("dvc", "exp", "run", "-S", "sentences.encoding=tfidf")
-    expected = {f"{stage}@{m}" for stage in STAGES for m in ("cca", "two_branch")}
-    expected |= {"check_params", "encode_sentences", "compare"}
-    assert set(ran(output)) == expected
-    difference = workspace.run("dvc", "metrics", "diff")
-    assert "two_branch.json" in difference
-    assert "cca.json" in difference
-    assert "vse.json" not in difference
-    restore(workspace)
+    assert outputs(clone) == first[0]
+    (clone.folder / "params.yaml").touch()
+    clone.run("git", "checkout", "params.yaml")
+    assert ran(clone.run("dvc", "repro")) == []  # the marker comes back from the run cache
 
 
 @pytest.mark.parametrize(
-    ("setting", "model", "stages"),
+    ("setting", "expected"),
     [
-        ("dual_path.alignment=left", "dual_path", STAGES),
-        ("scoring.shortlist=4", "dp_rnn", ["score", "record_attention", "evaluate"]),
+        (
+            "sentences.encoding=tfidf",
+            {"encode_sentences"} | stages_of(["cca", "two_branch"], *STAGES),
+        ),
+        ("dual_path.alignment=left", stages_of(["dual_path"], *STAGES)),
+        ("scoring.shortlist=4", stages_of(["dp_rnn"], "score", "record_attention", "evaluate")),
+        ("inference.criterion=csls", stages_of(MODELS, "evaluate")),
+        (
+            "ranking.k=5",
+            stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention"),
+        ),
     ],
 )
-def test_a_setting_of_one_model_reruns_that_model_only(workspace, setting, model, stages):
-    output = workspace.run("dvc", "exp", "run", "-S", setting)
-    expected = {f"{stage}@{model}" for stage in stages} | {"check_params"}
-    assert expected <= set(ran(output)) <= expected | {"compare"}
-    restore(workspace)
+def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
+    assert would_run(clone, setting) == expected | {"check_params", "compare"}
 
 
-def test_criterion_reruns_only_the_evaluation(workspace):
-    output = workspace.run("dvc", "exp", "run", "-S", "inference.criterion=csls")
-    expected = {f"evaluate@{model}" for model in MODELS}
-    assert set(ran(output)) == expected | {"check_params", "compare"}
-    assert "csls.rsum" in workspace.run("dvc", "metrics", "diff")
-    restore(workspace)
+def test_another_loss_retrains_what_reads_it_and_is_compared(warm_clone):
+    expected = stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention")
+    expected |= {"check_params", "compare"}
+    assert would_run(warm_clone, "loss=infonce") == expected
+    output = warm_clone.run("dvc", "exp", "run", "-S", "loss=infonce")
+    assert set(ran(output)) == expected
+    difference = warm_clone.run("dvc", "metrics", "diff")
+    for metric in ("naive.i2t.r1", "naive.t2i.r10", "naive.rsum"):
+        assert metric in difference
+    assert "cca.json" not in difference
+    warm_clone.run("git", "checkout", ".")
+    warm_clone.run("dvc", "checkout")
+
+
+def test_repeating_everything_gives_the_same_bytes(warm_clone, first):
+    warm_clone.run("dvc", "repro", "--force", "--no-run-cache")
+    assert (outputs(warm_clone), lock(warm_clone)) == first

@@ -209,6 +209,8 @@ def optimiser(
     weights = list(weights)
     fused = all(weight.device.type in FUSED for weight in weights)
     if name == "sgd":
+        # torch's fused steps fail on weights that join later, when the others have a momentum
+        fused = fused and momentum == 0
         return torch.optim.SGD(weights, lr, momentum, weight_decay=weight_decay, fused=fused)
     if name == "adam":
         return torch.optim.Adam(weights, lr, weight_decay=weight_decay, fused=fused)

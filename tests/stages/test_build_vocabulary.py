@@ -1,5 +1,4 @@
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +6,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpora import change_params
 from gensim.models import KeyedVectors
-from ruamel.yaml import YAML
 
 from pipeline.corpus.tables import CAPTIONS
 from pipeline.corpus.vocabulary import (
@@ -30,8 +29,6 @@ SPLITS = {
 @pytest.fixture
 def workspace(tmp_path):
     """A folder with params.yaml, a captions table, and a function that changes both."""
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    (tmp_path / "data/raw/shapes").mkdir(parents=True)
 
     def write(splits=SPLITS, **vocabulary):
         rows = [
@@ -41,12 +38,12 @@ def workspace(tmp_path):
         ]
         table = pd.DataFrame(rows, columns=CAPTIONS.names)
         pq.write_table(pa.Table.from_pandas(table, CAPTIONS), tmp_path / "captions.parquet")
-        yaml = YAML()
-        params = yaml.load(tmp_path / "params.yaml")
-        params["vocabulary"] |= {"dim": 8, "epochs": 2} | vocabulary
-        params["vse"]["word_dim"] = 8
-        params["sentences"]["fisher"] |= {"ica": 8, "pca": 16}
-        yaml.dump(params, tmp_path / "params.yaml")
+        change_params(
+            tmp_path,
+            vocabulary={"dim": 8, "epochs": 2} | vocabulary,
+            vse__word_dim=8,
+            sentences__fisher={"ica": 8, "pca": 16},
+        )
         return tmp_path
 
     return write

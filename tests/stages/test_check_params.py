@@ -22,10 +22,10 @@ def test_marker_is_the_same_bytes_for_any_valid_params(workspace, run_stage):
     assert (workspace / "a.ok").read_bytes() == (workspace / "b.ok").read_bytes()
 
 
-def test_wrong_params_are_plain_lines_and_exit_code_1(workspace, run_stage):
+def test_wrong_params_are_plain_lines_and_exit_code_1(workspace, run_process):
     params = workspace / "params.yaml"
     params.write_text(params.read_text().replace("loss: sum_margin", "loss: bogus") + "los: 1\n")
-    process = run_stage("check_params", "--output", "a.ok", cwd=workspace, check=False)
+    process = run_process("check_params", "--output", "a.ok", cwd=workspace, check=False)
     assert process.returncode == 1
     assert process.stderr == (
         "error: params.yaml: 2 problems\n"
@@ -36,9 +36,9 @@ def test_wrong_params_are_plain_lines_and_exit_code_1(workspace, run_stage):
     assert not (workspace / "a.ok").exists()
 
 
-def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_stage):
+def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_process):
     before = (workspace / "params.yaml").read_text()
-    process = run_stage(
+    process = run_process(
         "apply_recipe", "vse_2019_flickr30k", "-S", "vse.training.epochs=2", cwd=workspace
     )
     assert "image_features.model: resnet18 -> vgg19" in process.stdout

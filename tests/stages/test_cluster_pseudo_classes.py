@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from tiny_inputs import IMAGES, PATHS, invoke, write_image_features, write_inputs, write_params
+from commands import invoke
+from tiny_inputs import IMAGES, PATHS, write_image_features, write_inputs, write_params
 
 from models.dual_path.classes import read_pseudo_classes
 from pipeline.corpus.tables import images_digest, in_split, load_images

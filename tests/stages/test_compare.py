@@ -40,14 +40,14 @@ def test_writes_a_row_per_model_and_chance(project, run_stage):
     assert not (project / "r/index.html").exists()
 
 
-def test_the_page_has_the_same_bytes_in_every_process(project, run_stage):
+def test_the_page_has_the_same_bytes_in_every_process(project, run_stage, run_process):
     process = run_stage("compare", *arguments("vse", "scan", page=True), cwd=project)
     *table, last = process.stderr.splitlines()
     assert last == "compared vse, scan: see r/c.md and r/index.html"
     assert [line.split()[1] for line in table[2:]] == ["vse", "scan", "chance"]
     assert " ".join(table[0].split()) == "| model | i2t R@1 | t2i R@1 | rsum | interval |"
     first = (project / "r/index.html").read_bytes()
-    run_stage("compare", *arguments("vse", "scan", page=True), cwd=project)
+    run_process("compare", *arguments("vse", "scan", page=True), cwd=project)
     assert (project / "r/index.html").read_bytes() == first
     root = taken_apart(first.decode())
     assert "Image-text retrieval on shapes" in next(root.find("h1")).text

@@ -6,8 +6,9 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from commands import invoke
 from PIL import Image
-from tiny_inputs import IMAGES, ROOT, WORDS, invoke, write_inputs, write_params
+from tiny_inputs import IMAGES, ROOT, WORDS, write_inputs, write_params
 
 from models.attention import inputs as regions
 from models.attention.scoring import score_pairs

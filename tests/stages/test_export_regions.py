@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from corpora import change_params, write_corpus
 from region_cases import WIDTH, captions_of, sample, world
-from ruamel.yaml import YAML
 
 from pipeline.corpus.tables import Corpus, load_boxes, load_captions, load_images
 from pipeline.regions.file import packed
@@ -24,9 +24,7 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
     """A folder with a corpus, a file of regions and dvc.yaml."""
     monkeypatch.chdir(tmp_path)
     images = world(Path("pictures"))
-    columns = ["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
-    boxes, rejects = pd.DataFrame(columns=columns), pd.DataFrame(columns=REJECTS)
-    Corpus(images, captions_of(images), boxes, rejects).write(Path("corpus"))
+    write_corpus(Path("corpus"), images, captions_of(images))
     arrays = packed(sample(images), SLOTS, WIDTH)
     arrays["features"] = arrays["features"].astype(np.float16)
     write_features("r.h5", images["image_id"].tolist(), arrays, {"has_boxes": 1})
@@ -36,13 +34,9 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
 
 
 def set_regions(**changes) -> None:
-    yaml = YAML()
-    values = yaml.load((ROOT / "params.yaml").read_text())
-    Path(values["raw"]).mkdir(parents=True, exist_ok=True)
-    values["runtime"].update(device="cpu", threads=1)
-    values["regions"].update(boxes="adaptive", min=1, max=10, workers=0, **changes)
-    with open("params.yaml", "w") as file:
-        yaml.dump(values, file)
+    change_params(
+        Path(), regions={"boxes": "adaptive", "min": 1, "max": 10, "workers": 0} | changes
+    )
 
 
 @pytest.mark.parametrize("kind", ["scan_npy", "tsv"])

@@ -4,18 +4,17 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from corpora import change_params, write_corpus
 from PIL import Image
 from region_cases import captions_of, world
-from ruamel.yaml import YAML
 
 from models.backbone.network import weights_digest
 from models.detector.file import DetectorDescription, write_detector
 from models.detector.fpn import build_detector
-from pipeline.corpus.tables import Corpus, images_digest, load_images
+from pipeline.corpus.tables import images_digest, load_images
 from pipeline.inputs.regions import open_regions
 from stages.extract_region_features import main
 
@@ -28,10 +27,8 @@ SIZES = {"channels": 8, "hidden": 12}
 def network(tmp_path: Path, monkeypatch) -> torch.nn.Module:
     """A folder with a corpus, a small random detector in a file, and params.yaml."""
     monkeypatch.chdir(tmp_path)
-    columns = ["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
-    boxes, rejects = pd.DataFrame(columns=columns), pd.DataFrame(columns=["file", "reason"])
     images = world(Path("pictures"))
-    Corpus(images, captions_of(images), boxes, rejects).write(Path("corpus"))
+    write_corpus(Path("corpus"), images, captions_of(images))
     torch.manual_seed(0)
     made = build_detector("fpn_resnet18", OBJECTS, ATTRIBUTES, **SIZES).eval()
     description = DetectorDescription(
@@ -45,19 +42,13 @@ def network(tmp_path: Path, monkeypatch) -> torch.nn.Module:
         validation={},
     )
     write_detector("detector.safetensors", made, description)
-    change(source="detector", path=None, boxes=3, batch_size=5, workers=0)
+    change(boxes=3, batch_size=5, workers=0)
     return made
 
 
 def change(**values: object) -> None:
-    """Set keys of the section regions in ./params.yaml, begun from the repository's own."""
-    yaml, path = YAML(), Path("params.yaml")
-    found = yaml.load((path if path.exists() else ROOT / "params.yaml").read_text())
-    Path(found["raw"]).mkdir(parents=True, exist_ok=True)
-    found["runtime"].update(device="cpu", threads=1)
-    found["regions"].update(values)
-    with open(path, "w") as file:
-        yaml.dump(found, file)
+    """Set keys of the section regions in ./params.yaml."""
+    change_params(Path(), regions=values)
 
 
 def extract(output: str = "regions.h5", *more: str) -> Result:

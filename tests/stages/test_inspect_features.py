@@ -6,12 +6,11 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from corpora import write_corpus
 from PIL import Image
 
-from pipeline.corpus.tables import Corpus
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.storage.features import FeatureFile, write_features
@@ -134,15 +133,9 @@ def test_what_is_no_feature_file_is_said_plainly(tmp_path: Path, kind: str) -> N
 
 def region_world(folder: Path, **attributes: object) -> Path:
     """A corpus of one grey image and a file with one red-labelled region of it, half its size."""
-    table = pd.DataFrame(
-        [["a.png", str(folder / "a.png"), "train", "a.png", 40, 20, "0" * 64]],
-        columns=["image_id", "path", "split", "group", "width", "height", "sha256"],
-    )
+    row = ["a.png", str(folder / "a.png"), "train", "a.png", 40, 20, "0" * 64]
     Image.new("RGB", (40, 20), "grey").save(folder / "a.png")
-    captions = pd.DataFrame(columns=["caption_id", "image_id", "split", "text", "tokens"])
-    boxes = pd.DataFrame(columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"])
-    rejects = pd.DataFrame(columns=["file", "reason"])
-    Corpus(table, captions, boxes, rejects).write(folder / "corpus")
+    write_corpus(folder / "corpus", [row])
     found = ImageRegions(
         (80, 40),  # twice the size of the file that is there: boxes are scaled
         np.array([[20, 10, 60, 30]], np.float32),

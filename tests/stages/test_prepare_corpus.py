@@ -3,8 +3,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from corpora import change_params
 from PIL import Image
-from ruamel.yaml import YAML
 
 from pipeline.corpus.tables import load_boxes, load_captions, load_images
 
@@ -15,21 +15,8 @@ TINY = {"train": 5, "val": 2, "test": 3, "image_size": 48, "captions_per_image":
 @pytest.fixture
 def workspace(tmp_path):
     shutil.copytree(ROOT / "data" / "raw" / "shapes", tmp_path / "data" / "raw" / "shapes")
-    change(tmp_path, ROOT / "params.yaml", shapes=TINY)
+    change_params(tmp_path, raw="data/raw/shapes", shapes=TINY)
     return tmp_path
-
-
-def change(folder, source=None, **values):
-    """Write params.yaml with some values changed, sections merged."""
-    yaml = YAML()
-    params = yaml.load((source or folder / "params.yaml").read_text())
-    for key, value in values.items():
-        if isinstance(value, dict):
-            params[key].update(value)
-        else:
-            params[key] = value
-    with open(folder / "params.yaml", "w") as handle:
-        yaml.dump(params, handle)
 
 
 def test_the_built_in_world_is_rendered_the_same_twice(workspace, run_stage):
@@ -72,7 +59,7 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
         Image.new("L", (20, 10)).save(raw / "Images" / record["filename"])
     (raw / "dataset_flickr8k.json").write_text(json.dumps({"images": records}))
     (raw / "Images" / "val1.jpg").write_bytes(b"not a picture")
-    change(workspace, dataset="karpathy_json", raw="flickr", detector={"weights": "random"})
+    change_params(workspace, dataset="karpathy_json", raw="flickr", detector={"weights": "random"})
     arguments = ("prepare_corpus", "--raw", "flickr", "--output", "out")
     process = run_stage(*arguments, cwd=workspace, check=False)
     assert process.returncode == 1
@@ -84,7 +71,7 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
     assert second.startswith("mend the files, or set corpus.skip_bad_images: true")
     assert not (workspace / "out").exists()
 
-    change(workspace, corpus={"skip_bad_images": True})
+    change_params(workspace, corpus={"skip_bad_images": True})
     process = run_stage(*arguments, cwd=workspace)
     assert "val 1 images 1 captions, test 2 images 2 captions; 1 rejects" in process.stdout
     rejects = (workspace / "out" / "rejects.tsv").read_text().splitlines()
@@ -94,7 +81,7 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
 
 
 def test_a_missing_folder_is_an_error(workspace, run_stage):
-    change(workspace, dataset="captions_csv", detector={"weights": "random"})
+    change_params(workspace, dataset="captions_csv", detector={"weights": "random"})
     process = run_stage(
         "prepare_corpus", "--raw", "nowhere", "--output", "out", cwd=workspace, check=False
     )

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from commands import invoke
 from tiny_inputs import (
     DIM,
     IMAGES,
     WORDS,
-    invoke,
     options,
     write_image_features,
     write_inputs,

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
+from corpora import write_corpus
 from PIL import Image, ImageDraw
-from tiny_inputs import WORDS, write_corpus, write_params, write_vocabulary
+from tiny_inputs import WORDS, write_params, write_vocabulary
 
 from models.base.queries import FILES
 from models.cca.network import CCA
@@ -82,7 +83,7 @@ def draw_corpus(folder):
                 words = list(generator.choice(WORDS, generator.integers(2, 6)))
                 text = f"{' '.join(words).capitalize()}."
                 captions.append((f"{name}#{place}", name, split, text, words))
-    write_corpus(folder, images, captions)
+    write_corpus(folder / "corpus", images, captions)
 
 
 def run(command, *arguments):

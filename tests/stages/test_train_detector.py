@@ -4,14 +4,12 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+from commands import invoke
+from corpora import change_params, write_corpus
 from PIL import Image
-from ruamel.yaml import YAML
-from tiny_inputs import invoke
 
 from models.detector.file import read_detector
-from pipeline.corpus.tables import Corpus
 from stages.train_detector import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +27,7 @@ SMALL = {
 }
 
 
-def write_corpus(folder, with_boxes=True):
+def write_squares(folder, with_boxes=True):
     """Pictures of 40 x 40 with one square each, red or blue."""
     generator, rows, boxes = np.random.default_rng(0), [], []
     for split, count in (("train", 8), ("val", 3)):
@@ -41,32 +39,18 @@ def write_corpus(folder, with_boxes=True):
             Image.fromarray(pixels).save(folder / f"{name}.png")
             rows.append((name, f"{name}.png", split, name, 40, 40, "0" * 64))
             boxes.append((name, x, y, x + 14, y + 14, "square", [("red", "blue")[shade]]))
-    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
-    sides = ["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
-    Corpus(
-        images=pd.DataFrame(rows, columns=columns),
-        captions=pd.DataFrame(columns=["caption_id", "image_id", "split", "text", "tokens"]),
-        boxes=pd.DataFrame(boxes if with_boxes else [], columns=sides, dtype=object),
-        rejects=pd.DataFrame(columns=["file", "reason"]),
-    ).write(folder / "corpus")
+    write_corpus(folder / "corpus", rows, boxes=boxes if with_boxes else [])
 
 
 def change(folder, **changes):
-    """The repository's params.yaml with a small detector, and with some of its keys changed."""
-    yaml = YAML()
-    values = yaml.load((ROOT / "params.yaml").read_text())
-    values["raw"], values["runtime"]["threads"], values["runtime"]["device"] = ".", 1, "cpu"
-    detector = values["detector"]
-    training = dict(detector["training"]) | SMALL["training"]
-    detector.update(SMALL | {"training": training} | changes)
-    with open(folder / "params.yaml", "w") as file:
-        yaml.dump(values, file)
+    """Set keys of the section detector, which begins small."""
+    change_params(folder, detector=changes)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    write_corpus(tmp_path)
-    change(tmp_path)
+    write_squares(tmp_path)
+    change(tmp_path, **SMALL)
     return tmp_path
 
 
@@ -97,7 +81,7 @@ def test_random_weights_are_seeded_and_need_no_boxes(folder):
     change(folder, weights="random")
     contents = []
     for with_boxes in (True, True, False):
-        write_corpus(folder, with_boxes)
+        write_squares(folder, with_boxes)
         assert invoke(main, folder, *TABLES, *OUTPUTS)[0] == 0
         contents.append((folder / "detector.safetensors").read_bytes())
         names = read_detector(folder / "detector.safetensors")[0].object_names
@@ -122,7 +106,7 @@ def test_wrong_settings_are_plain_errors(folder, changes, words):
 
 
 def test_a_corpus_without_boxes_says_the_way_out(folder):
-    write_corpus(folder, with_boxes=False)
+    write_squares(folder, with_boxes=False)
     code, error = invoke(main, folder, *TABLES, *OUTPUTS)
     assert code == 1
     assert "set detector.weights in params.yaml to random or to the path" in error

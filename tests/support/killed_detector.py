@@ -1,17 +1,15 @@
 """Trains a tiny detector in child processes that are killed at given points, and again to the end.
 
-Run by test_detector_training.py as `python killed_detector.py FOLDER`. Children are forked from a
-process that has computed nothing yet, which spares each of them the import of torch. Writes
-FOLDER/<point>.safetensors and FOLDER/<point>.tsv.
+Run by test_training.py as `python killed_detector.py FOLDER`. Writes FOLDER/<point>.safetensors and
+FOLDER/<point>.tsv.
 """
 
-import os
-import signal
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
+from forked import Killer, ended, killed
 
 from models.detector.data import DetectionBatches, LabelledImages
 from models.detector.file import describe, write_detector
@@ -55,20 +53,13 @@ class Squares(LabelledImages):
         return self.pictures[row]
 
 
-def train(folder, output, point):
+def train(folder, output, killer):
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = build_detector("fpn_resnet18", ["square"], ["red", "blue"], **SIZES)
-    seen = {"step": 0, "validation": 0}
-
-    def event(kind):
-        seen[kind] += 1
-        if point == f"{kind} {seen[kind]}":
-            os.kill(os.getpid(), signal.SIGKILL)
-
     losses, regions = model.losses, model.regions
-    model.losses = lambda *values: (event("step"), losses(*values))[1]
-    model.regions = lambda *values: (event("validation"), regions(*values))[1]
+    model.losses = lambda *values: (killer.event("step"), losses(*values))[1]
+    model.regions = lambda *values: (killer.event("validation"), regions(*values))[1]
     batches = DetectionBatches(Squares(12, 0), 4, seed=1)
     resume = ResumeFile(folder, "tiny", interval=0.0)
     history = fit_detector(model, batches, Squares(4, 1), RECIPE, resume)
@@ -77,26 +68,12 @@ def train(folder, output, point):
     output.with_suffix(".tsv").write_text(curve_tsv(history))
 
 
-def in_child(function, *arguments):
-    """Status of a forked process that calls a function."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            function(*arguments)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    return os.waitpid(pid, 0)[1]
-
-
 def main():
     for point in POINTS:
         output = Path(sys.argv[1]) / point
         if point != "never":
-            status = in_child(train, output, output, point)
-            assert os.WIFSIGNALED(status), f"{point}: not killed, status {status}"
-        assert in_child(train, output, output, "never") == 0, point
+            killed(train, output, output, Killer(point))
+        ended(train, output, output, Killer("never"))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,16 @@
 """Trains a toy model in child processes that are killed at given points, and again to the end.
 
-Run by test_training.py as `python killed_training.py FOLDER`. Children are forked from a process
-that has computed nothing yet, which spares each of them the import of torch. Writes FOLDER/<point>,
-the outcome after a kill at that point, and FOLDER/never, that of an undisturbed training.
+Run by test_loop.py as `python killed_training.py FOLDER`. Writes FOLDER/<point>, the outcome after
+a kill at that point, and FOLDER/never, that of an undisturbed training.
 """
 
-import os
 import random
-import signal
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
+from forked import Killer, ended, killed
 from losses import pair_loss
 
 from models.base.scoring import score_vectors
@@ -43,20 +41,6 @@ def toy_split(count, seed):
     captions = [f"{name}#{i}" for name in names for i in range(2)]
     described = np.repeat(np.arange(count), 2)
     return Split(names, names, captions, described, lambda rows: values[rows], TokenRows(words))
-
-
-class Killer:
-    """Ends this process with SIGKILL when the n-th event of a kind comes."""
-
-    def __init__(self, point):
-        self.kind, _, number = point.partition(" ")
-        self.left = int(number or 0)
-
-    def event(self, kind):
-        if kind == self.kind:
-            self.left -= 1
-            if self.left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def train(folder, output, killer, interval):
@@ -122,29 +106,15 @@ def train(folder, output, killer, interval):
     (output / "curve").write_text(curve_tsv(fitted.history))
 
 
-def in_child(function, *arguments):
-    """Status of a forked process that calls a function."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            function(*arguments)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    return os.waitpid(pid, 0)[1]
-
-
 def main():
     for point in POINTS:
         output = Path(sys.argv[1]) / point
         output.mkdir()
         work = output / "work"
         if point != "never":
-            status = in_child(train, work, output, Killer(point), 0.0)
-            assert os.WIFSIGNALED(status), f"{point}: not killed, status {status}"
+            killed(train, work, output, Killer(point), 0.0)
             assert not (output / "weights").exists()
-        assert in_child(train, work, output, Killer("never"), 1e6) == 0, point
+        ended(train, work, output, Killer("never"), 1e6)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from corpora import images_table
 from PIL import Image
 
 from models.detector.selection import RegionOutput
@@ -27,8 +28,7 @@ def world(folder: Path) -> pd.DataFrame:
             Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8)).save(path)
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             rows.append((path.name, str(path), split, path.name, width, height, digest))
-    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
-    return pd.DataFrame(rows, columns=columns)
+    return images_table(rows)
 
 
 def captions_of(images: pd.DataFrame, per_image: int | None = 5) -> pd.DataFrame:

@@ -5,11 +5,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
+from corpora import write_corpus
 from PIL import Image
 
 from pipeline.attention.pairs import PairAttention, RankedPair, write_attention
 from pipeline.comparison.table import read_results
-from pipeline.corpus.tables import Corpus
 from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
@@ -49,10 +49,7 @@ def put_corpus(folder, groups=None):
             "tokens": [["caption"]] * CAPTIONS,
         }
     )
-    boxes = pd.DataFrame(
-        {c: [] for c in ("image_id", "x1", "y1", "x2", "y2", "object", "attributes")}
-    )
-    Corpus(images, captions, boxes, pd.DataFrame({"file": [], "reason": []})).write(folder)
+    write_corpus(folder, images, captions)
 
 
 def made_scores(signal, seed=0, groups=None):

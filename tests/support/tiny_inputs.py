@@ -3,18 +3,15 @@ leave them."""
 
 import hashlib
 import json
-from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from click.testing import CliRunner
+from corpora import change_params, write_corpus
 from PIL import Image
-from ruamel.yaml import YAML
 
-from pipeline.corpus.tables import Corpus, load_captions, load_images
+from pipeline.corpus.tables import load_captions, load_images
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.storage.features import write_features
 
@@ -47,25 +44,11 @@ def write_inputs(folder: Path) -> None:
             for caption in range(generator.integers(1, 5)):
                 words = [WORDS[i] for i in generator.choice(shown, generator.integers(2, 5), False)]
                 captions.append((f"{name}#{caption}", name, split, " ".join(words), words))
-    write_corpus(folder, images, captions)
+    write_corpus(folder / "corpus", images, captions)
     ids = [row[0] for row in images]
     write_image_features(folder, ids, np.array(features, np.float16))
     write_vocabulary(folder, WORDS)
     write_params(folder)
-
-
-def write_corpus(folder, images, captions):
-    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
-    Corpus(
-        images=pd.DataFrame(images, columns=columns),
-        captions=pd.DataFrame(
-            captions, columns=["caption_id", "image_id", "split", "text", "tokens"]
-        ),
-        boxes=pd.DataFrame(
-            columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"], dtype=object
-        ),
-        rejects=pd.DataFrame(columns=["file", "reason"]),
-    ).write(folder / "corpus")
 
 
 def replace_images(table, folder, files, size):
@@ -130,67 +113,48 @@ def write_vocabulary(folder, words, dim=6, without=()):
     write_features(target / "vectors.h5", tokens, arrays, {"source": "test"})
 
 
+SMALL = {
+    "loss": "max_margin",
+    "vse__dim": 8,
+    "vse__hidden": 8,
+    "vse__word_dim": 6,
+    "vocabulary__dim": 6,
+    "vse__training__epochs": 4,
+    "vse__training__batch_size": 8,
+    "vse__training__lr": 0.01,
+    "sentences__fisher__centres": 2,
+    "sentences__fisher__ica": 4,
+    "sentences__fisher__iterations": 3,
+    "sentences__fisher__pca": "none",
+    "two_branch__hidden": 16,
+    "two_branch__dim": 8,
+    "two_branch__training__epochs": 4,
+    "two_branch__training__batch_size": 8,
+    "two_branch__training__lr": 0.01,
+    "cca__dim": 4,
+    "scan__dim": 8,
+    "scan__word_dim": 6,
+    "scan__training__epochs": 3,
+    "scan__training__batch_size": 8,
+    "scan__training__lr": 0.01,
+    "dp_rnn__dim": 8,
+    "dp_rnn__word_dim": 6,
+    "dp_rnn__candidates": 2,
+    "dp_rnn__training__epochs": {"matching": 2, "recurrent": 1, "all": 1},
+    "dp_rnn__training__batch_size": 8,
+    "dp_rnn__training__lr": 0.01,
+}
+
+
 def write_params(folder, **changes):
     """The repository's params.yaml with small sizes; changes: dotted keys, `__` for a dot."""
-    yaml = YAML()
-    values = yaml.load((ROOT / "params.yaml").read_text())
-    small = {
-        "raw": ".",
-        "loss": "max_margin",
-        "runtime__device": "cpu",
-        "runtime__threads": 1,
-        "vse__dim": 8,
-        "vse__hidden": 8,
-        "vse__word_dim": 6,
-        "vocabulary__dim": 6,
-        "vse__training__epochs": 4,
-        "vse__training__batch_size": 8,
-        "vse__training__lr": 0.01,
-        "sentences__fisher__centres": 2,
-        "sentences__fisher__ica": 4,
-        "sentences__fisher__iterations": 3,
-        "sentences__fisher__pca": "none",
-        "two_branch__hidden": 16,
-        "two_branch__dim": 8,
-        "two_branch__training__epochs": 4,
-        "two_branch__training__batch_size": 8,
-        "two_branch__training__lr": 0.01,
-        "cca__dim": 4,
-        "scan__dim": 8,
-        "scan__word_dim": 6,
-        "scan__training__epochs": 3,
-        "scan__training__batch_size": 8,
-        "scan__training__lr": 0.01,
-        "dp_rnn__dim": 8,
-        "dp_rnn__word_dim": 6,
-        "dp_rnn__candidates": 2,
-        "dp_rnn__training__epochs": {"matching": 2, "recurrent": 1, "all": 1},
-        "dp_rnn__training__batch_size": 8,
-        "dp_rnn__training__lr": 0.01,
-    }
-    for key, value in (small | changes).items():
-        *parents, last = key.split("__")
-        node = values
-        for parent in parents:
-            node = node[parent]
-        node[last] = value
-    with open(folder / "params.yaml", "w") as file:
-        yaml.dump(values, file)
+    (folder / "params.yaml").unlink(missing_ok=True)
+    change_params(folder, **(SMALL | changes))
 
 
 def options(**changes):
     """The command's options for the inputs, as a flat list."""
     return [word for key, path in (PATHS | changes).items() for word in (f"--{key}", path)]
-
-
-def invoke(command, folder, *arguments):
-    """Run a stage's command in this process, in `folder`; returns (exit code, standard error)."""
-    runner = CliRunner()
-    with chdir(folder):
-        result = runner.invoke(command, arguments)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stderr
 
 
 COLOURS = {
@@ -223,7 +187,7 @@ def write_coloured_images(folder, counts=IMAGES, group=lambda name, number: name
                 first, second = generator.permutation(both).tolist()
                 words = ["a", first, "and", second, str(generator.choice(NOUNS))]
                 captions.append((f"{name}#{caption}", name, split, " ".join(words), words))
-    write_corpus(folder, images, captions)
+    write_corpus(folder / "corpus", images, captions)
     write_vocabulary(folder, ["a", "and", *COLOURS, *NOUNS])
 
 

@@ -1,60 +1,52 @@
 """`python -m stages.train cca` and the scores of what it writes."""
 
+import shutil
+
 import numpy as np
 import pytest
+from model_runs import CCA
 from tiny_inputs import (
     DIM,
     SENTENCES,
     WORDS,
-    invoke,
-    options,
     write_image_features,
     write_inputs,
-    write_params,
     write_sentences,
 )
 
 from models.cca.fit import fit_cca
 from models.cca.model import BLOCK
 from pipeline.corpus.tables import in_split, load_captions
-from pipeline.scores.file import read_scores
-from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile, write_features
 from pipeline.training.curve import validation_columns
-from stages.score import main as score_stage
-from stages.train import main
 
-INPUTS = options(text=SENTENCES)
-OUTPUTS = ["--output", "cca.safetensors", "--curve", "cca.tsv"]
-SCORE = ["cca", *INPUTS, "--checkpoint", "cca.safetensors", "--output", "cca.h5"]
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """All that the stages before training leave."""
+    folder = tmp_path_factory.mktemp("world")
+    write_inputs(folder)
+    write_sentences(folder)
+    return folder
 
 
 @pytest.fixture
-def folder(tmp_path):
-    write_inputs(tmp_path)
-    write_sentences(tmp_path)
+def folder(world, tmp_path):
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
 def fit(folder, **changes):
     """What a run that must succeed printed; changes: keys of the section `cca`."""
-    write_params(folder, **{f"cca__{key}": value for key, value in changes.items()})
-    code, printed = invoke(main, folder, "cca", *INPUTS, *OUTPUTS)
-    assert code == 0, printed
-    return printed
+    CCA.set_params(folder, **changes)
+    return CCA.run_training(folder)
 
 
 def fail(folder, **changes):
-    write_params(folder, **{f"cca__{key}": value for key, value in changes.items()})
-    code, message = invoke(main, folder, "cca", *INPUTS, *OUTPUTS)
-    assert code == 1, message
-    assert not (folder / "cca.safetensors").exists()
+    CCA.set_params(folder, **changes)
+    message = CCA.refused(folder)
+    assert not (folder / "out").exists()
     return message
-
-
-def score(folder):
-    code, printed = invoke(score_stage, folder, *SCORE)
-    assert code == 0, printed
 
 
 def rows_of(folder, split):
@@ -72,7 +64,7 @@ def unit(rows):
 @pytest.mark.parametrize("power", [0.0, 1.0, 4.0])
 def test_scores_are_the_cosines_of_the_canonical_space(folder, power):
     fit(folder, power=power, dim=5)
-    score(folder)
+    CCA.score(folder)
     _, x, y = rows_of(folder, "train")
     fitted = fit_cca([(x, y)], 5, 0.0001, len(x))
     assert fitted.correlations[0] > fitted.correlations[4] + 0.05  # so that powers differ
@@ -81,7 +73,7 @@ def test_scores_are_the_cosines_of_the_canonical_space(folder, power):
         table, x, y = rows_of(folder, split)
         images = unit((x - fitted.image_mean) @ fitted.image_weights * scales)
         captions = unit((y - fitted.sentence_mean) @ fitted.sentence_weights * scales)
-        scores = read_scores(folder / "cca.h5", split)
+        scores = CCA.scores(folder, split)
         assert list(scores.caption_ids) == table["caption_id"].tolist()
         row = [list(scores.image_ids).index(name) for name in table["image_id"]]
         np.testing.assert_allclose(scores.scores[row], images @ captions.T, atol=1e-5)
@@ -89,13 +81,13 @@ def test_scores_are_the_cosines_of_the_canonical_space(folder, power):
 
 def test_what_the_checkpoint_says_of_itself(folder):
     fit(folder, power=2.0)
-    described = read_checkpoint(folder / "cca.safetensors", "cca").description
+    described = CCA.checkpoint(folder).description
     assert described.architecture == {"image_dim": DIM, "sentence_dim": len(WORDS), "dim": 4}
     assert described.params == {"cca": {"dim": 4, "power": 2.0, "regularisation": 0.0001}}
     assert described.inputs["sentences_model"] == "tfidf"
     assert described.inputs["features_model"] == "resnet18"
-    score(folder)
-    rsum = validation_columns(read_scores(folder / "cca.h5", "val"))["val_rsum"]
+    CCA.score(folder)
+    rsum = validation_columns(CCA.scores(folder, "val"))["val_rsum"]
     assert described.val_rsum == pytest.approx(rsum, rel=1e-6)
 
 
@@ -114,33 +106,35 @@ def test_constant_columns_are_counted(folder):
     values = np.concatenate([file.load(), np.ones((len(file), 2), np.float16)], axis=1)
     write_image_features(folder, file.ids, values)
     assert "no weight: 2 of the images, 0 of the sentences" in fit(folder)
-    weights = read_checkpoint(folder / "cca.safetensors", "cca").weights["image_weights"]
+    weights = CCA.checkpoint(folder).weights["image_weights"]
     assert not weights[DIM:].any()
     assert weights[:DIM].any(1).all()
 
 
 def test_blocks_do_not_matter(folder, monkeypatch):
     fit(folder)
-    first = (folder / "cca.safetensors").read_bytes()
+    first = (folder / "out/cca.safetensors").read_bytes()
     assert BLOCK > 24 * 4  # all pairs were in one block
     monkeypatch.setattr("models.cca.model.BLOCK", 7)
     fit(folder)
-    assert (folder / "cca.safetensors").read_bytes() == first
+    assert (folder / "out/cca.safetensors").read_bytes() == first
 
 
 def test_the_same_bytes_again(folder):
     found = []
     for _ in range(2):
         fit(folder)
-        score(folder)
-        found.append([(folder / name).read_bytes() for name in ("cca.safetensors", "cca.h5")])
+        CCA.score(folder)
+        found.append(
+            [(folder / name).read_bytes() for name in ("out/cca.safetensors", "out/cca.h5")]
+        )
     assert found[0] == found[1]
 
 
 def test_there_are_no_more_directions_than_columns(folder):
     printed = fit(folder, dim=11)
     assert f"cca: {DIM} directions (cca.dim = 11) from " in printed
-    described = read_checkpoint(folder / "cca.safetensors", "cca").description
+    described = CCA.checkpoint(folder).description
     assert described.architecture["dim"] == DIM
     assert described.params["cca"]["dim"] == 11
 
@@ -174,8 +168,6 @@ def test_sentences_of_another_corpus(folder):
 def test_sentences_of_another_encoding_are_not_scored(folder, change, words):
     fit(folder)
     write_sentences(folder, **change)
-    code, message = invoke(score_stage, folder, *SCORE)
-    assert code == 1
+    message = CCA.not_scored(folder)
     assert "cca.safetensors: does not fit its inputs" in message
     assert words in message
-    assert not (folder / "cca.h5").exists()

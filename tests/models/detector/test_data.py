@@ -1,9 +1,9 @@
 """Batches of labelled images: what they hold, their order, and annotations that cannot be right."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
+from corpora import write_corpus
 from PIL import Image
 
 from models.detector.data import (
@@ -13,7 +13,6 @@ from models.detector.data import (
     read_labelled_images,
     read_labels,
 )
-from pipeline.corpus.tables import Corpus
 from pipeline.runtime.errors import WorkbenchError
 
 SIDES = ["x1", "y1", "x2", "y2"]
@@ -35,11 +34,7 @@ def write(folder, boxes, images=(("train", 4), ("val", 2))):
             path = folder / f"{name}.png"
             Image.fromarray(generator.integers(0, 256, (24, 32, 3), dtype=np.uint8)).save(path)
             rows.append((name, str(path), split, name, 32, 24, "0" * 64))
-    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
-    captions = pd.DataFrame(columns=["caption_id", "image_id", "split", "text", "tokens"])
-    table = pd.DataFrame(boxes, columns=["image_id", *SIDES, "object", "attributes"], dtype=object)
-    rejects = pd.DataFrame(columns=["file", "reason"])
-    Corpus(pd.DataFrame(rows, columns=columns), captions, table, rejects).write(folder)
+    write_corpus(folder, rows, boxes=boxes)
     return folder / "images.parquet", folder / "boxes.parquet"
 
 

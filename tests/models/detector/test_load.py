@@ -4,21 +4,20 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from c4_cases import small, to_airsplay
+from commands import invoke
+from corpora import change_params, write_corpus
 from region_cases import captions_of, world
 from ruamel.yaml import YAML
 from safetensors.torch import save_file
-from tiny_inputs import invoke
 from torchvision.models.detection import fasterrcnn_resnet50_fpn
 
 from models.detector.file import describe, read_detector, write_detector
 from models.detector.fpn import build_detector
 from models.detector.load import detector_of_file, load_detector
 from models.detector.params import DetectorConfig
-from pipeline.corpus.tables import Corpus
 from pipeline.inputs.regions import open_regions
 from pipeline.runtime.errors import WorkbenchError
 from stages import extract_region_features, train_detector
@@ -125,10 +124,7 @@ def folder(tmp_path):
     """A corpus of two pictures, narrow bottom-up weights in both public forms, and names."""
     (tmp_path / "pictures").mkdir()
     images = world(tmp_path / "pictures").iloc[[0, 6]].reset_index(drop=True)
-    columns = ["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
-    boxes = pd.DataFrame(columns=columns)
-    rejects = pd.DataFrame(columns=["file", "reason"])
-    Corpus(images, captions_of(images), boxes, rejects).write(tmp_path / "corpus")
+    write_corpus(tmp_path / "corpus", images, captions_of(images))
     state = small().state_dict()
     torch.save({"model": state, "iteration": 1}, tmp_path / "milvlg.pth")
     save_file(
@@ -140,13 +136,12 @@ def folder(tmp_path):
 
 
 def change(folder, weights):
-    values = parameters()
-    values["raw"], values["runtime"] = ".", {"device": "cpu", "threads": 1}
-    values["detector"] |= {"architecture": "c4_resnet101", "weights": weights, "names": "."}
-    values["image_features"]["weights"] = "random"
-    values["regions"] |= {"boxes": 4, "workers": 0, "batch_size": 2}
-    with open(folder / "params.yaml", "w") as file:
-        YAML().dump(values, file)
+    change_params(
+        folder,
+        detector={"architecture": "c4_resnet101", "weights": weights, "names": "."},
+        image_features__weights="random",
+        regions={"boxes": 4, "workers": 0, "batch_size": 2},
+    )
 
 
 def test_bottom_up_weights_become_regions(folder):

@@ -1,12 +1,8 @@
 """The detector's training: kills at any point, its loss terms, and honest failure."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from forked import run_script
 from killed_detector import POINTS, RECIPE, SIZES, Squares
 
 from models.detector.data import DetectionBatches
@@ -15,17 +11,11 @@ from models.detector.training import fit_detector, loss_terms, validate
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.training.resume import ResumeFile
 
-HERE = Path(__file__).resolve().parents[2] / "support"
-
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("killed")
-    subprocess.run(
-        [sys.executable, HERE / "killed_detector.py", folder],
-        check=True,
-        env=os.environ | {"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"},
-    )
+    run_script("killed_detector.py", folder)
     return folder
 
 

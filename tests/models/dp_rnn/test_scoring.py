@@ -39,20 +39,27 @@ def toy_split(images=7, captions=11):
     )
 
 
+def network():
+    torch.manual_seed(0)
+    network = DPRNN(5, 9, 4, 6)
+    network.enter_phase("all")
+    return network
+
+
 @pytest.fixture
 def model():
-    torch.manual_seed(0)
-    model = DPRNN(5, 9, 4, 6)
-    model.enter_phase("all")
-    return model
+    return network()
 
 
-def slow_scores(model, split, shortlist):
-    """Image by image and caption by caption, none of them padded beside another."""
-    size, captions = len(split.image_ids), len(split.caption_ids)
-    early, plain, full = (np.empty((size, captions)) for _ in range(3))
-    for i in range(size):
-        for j in range(captions):
+@pytest.fixture(scope="module")
+def pairs():
+    """Three scores of every pair, image by image and caption by caption, none of them padded
+    beside another: of the vectors, of the matching alone, and with recurrence."""
+    model, split = network(), toy_split()
+    shape = len(split.image_ids), len(split.caption_ids)
+    early, plain, full = (np.empty(shape) for _ in range(3))
+    with torch.no_grad():
+        for i, j in np.ndindex(shape):
             regions = split.images(np.array([i]))
             image = model.embed_images(regions.features, regions.positions, regions.counts)
             caption = model.embed_captions(*split.captions(np.array([j])))
@@ -60,32 +67,27 @@ def slow_scores(model, split, shortlist):
             early[i, j] = (vectors[0] @ vectors[1].T).item()
             plain[i, j] = model.score(image, caption).item()
             full[i, j] = model.score_selected(image, caption, torch.zeros(1, 1).long()).item()
-    if not model.use_recurrence:
-        return plain
-    kept = early.argsort(0).argsort(0) >= size - shortlist
-    return np.where(kept, full, plain - 2)
+    return early, plain, full
 
 
 @pytest.mark.parametrize("shortlist", [1, 3, 7, 100])
 @pytest.mark.parametrize("sizes", [(64, 128, 2048), (3, 2, 5), (1, 1, 1)])
-def test_equals_single_pairs_in_any_blocks(model, monkeypatch, shortlist, sizes):
+def test_equals_single_pairs_in_any_blocks(model, pairs, monkeypatch, shortlist, sizes):
     for name, size in zip(("CAPTIONS", "IMAGES", "PAIRS"), sizes, strict=True):
         monkeypatch.setattr(scoring, name, size)
-    split = toy_split()
-    result = scoring.score_selecting(model, split, CPU, shortlist)
-    with torch.no_grad():
-        expected = slow_scores(model, split, shortlist)
+    result = scoring.score_selecting(model, toy_split(), CPU, shortlist)
+    early, plain, full = pairs
+    kept = early.argsort(0).argsort(0) >= len(early) - shortlist
+    expected = np.where(kept, full, plain - 2)
     np.testing.assert_allclose(result.scores, expected, rtol=0, atol=1e-5)
     assert ((result.scores >= -1).sum(0) == min(shortlist, 7)).all()
     np.testing.assert_allclose(np.linalg.norm(result.image_embeddings, axis=1), 1, atol=1e-5)
 
 
-def test_nothing_is_selected_without_recurrence(model):
+def test_nothing_is_selected_without_recurrence(model, pairs):
     model.enter_phase("matching")
     result = scoring.score_selecting(model, toy_split(), CPU, 2)
-    with torch.no_grad():
-        expected = slow_scores(model, toy_split(), 2)
-    np.testing.assert_allclose(result.scores, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result.scores, pairs[1], rtol=0, atol=1e-5)
 
 
 def test_empty_shortlist(model):

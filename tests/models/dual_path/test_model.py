@@ -1,47 +1,29 @@
 """The dual path from pixels through `stages.train` and `stages.score`, as a user runs it."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from commands import succeed
 from dual_path_runs import (
-    COMMAND,
     PLAIN,
     PSEUDO,
-    SCORE,
-    checkpoint,
-    curve,
+    RUN,
     losses,
     options_as_paths,
     prepare,
     prepared,
     remove,
-    results,
     rsum_of,
-    run,
     scores_with,
-    set_params,
     stage_1,
     stage_2,
-    train,
 )
 from PIL import Image
-from tiny_inputs import (
-    CLASSES,
-    NETWORK,
-    PATHS,
-    ROOT,
-    SIDE,
-    replace_images,
-    write_coloured_images,
-)
+from tiny_inputs import CLASSES, NETWORK, PATHS, SIDE, replace_images, write_coloured_images
 
 from models.base.scoring import score_vectors
 from models.dual_path.classes import read_pseudo_classes
@@ -51,23 +33,10 @@ from models.dual_path.queries import queries
 from pipeline.corpus.tables import load_images
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.files import Inputs
-from pipeline.scores.file import read_scores
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.weights import read_weights
 from pipeline.training.loop import WINDOW
 from stages.cluster_pseudo_classes import main as cluster
-from stages.score import main as score_stage
-from stages.train import main
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """All that the stages before training leave."""
-    folder = tmp_path_factory.mktemp("world")
-    write_coloured_images(folder)
-    set_params(folder)
-    prepare(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -78,25 +47,19 @@ def plain(world, tmp_path_factory):
     return losses(folder, **PLAIN)
 
 
-@pytest.fixture
-def folder(world, tmp_path):
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
-    return tmp_path
-
-
 def test_both_stages_beat_chance_from_pixels(tmp_path):
     """Pictures of the same two colours are one group, as those of a person are."""
     counts = {"train": 75, "val": 15, "test": 15}
     write_coloured_images(tmp_path, counts, lambda name, number: f"{name[:3]}{number % 15}")
-    set_params(tmp_path, phases=[stage_1(10), stage_2(3)], alignment="left")
+    RUN.set_params(tmp_path, phases=[stage_1(10), stage_2(3)], alignment="left")
     prepare(tmp_path)
     assert prepared(tmp_path).model.loss.instance.weight.shape == (15, 16)
-    run(main, tmp_path, *COMMAND)
-    assert curve(tmp_path)["phase"].tolist() == ["stage_1"] * 10 + ["stage_2"] * 3
-    assert curve(tmp_path)["lr"].tolist() == [0.01] * 10 + [0.003] * 3
-    run(score_stage, tmp_path, *SCORE)
+    RUN.run_training(tmp_path)
+    assert RUN.curve(tmp_path)["phase"].tolist() == ["stage_1"] * 10 + ["stage_2"] * 3
+    assert RUN.curve(tmp_path)["lr"].tolist() == [0.01] * 10 + [0.003] * 3
+    RUN.score(tmp_path)
     for split in ("val", "test"):
-        scores = read_scores(tmp_path / "out/dual_path.h5", split)
+        scores = RUN.scores(tmp_path, split)
         generator = np.random.default_rng(0)
         drawn = [generator.normal(size=scores.scores.shape) for _ in range(50)]
         chance = [rsum_of(scores_with(scores, matrix.astype(np.float32))) for matrix in drawn]
@@ -104,58 +67,35 @@ def test_both_stages_beat_chance_from_pixels(tmp_path):
 
 
 def test_same_bytes_again_whatever_the_number_of_threads_that_decode(folder):
-    first = train(folder)
-    assert train(folder, training__workers=2) == first
-    assert not list((folder / "data/.work").glob("train-*"))
-
-
-def test_kill_9_in_stage_2_then_rerun_gives_the_same_bytes(folder, run_stage):
-    undisturbed = train(folder, phases=[stage_1(2), stage_2(3)])
-    shutil.rmtree(folder / "out")
-    with subprocess.Popen(
-        [sys.executable, "-m", "stages.train", *COMMAND],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        for line in process.stderr:
-            if line.startswith("epoch 3 (stage_2)"):
-                process.send_signal(signal.SIGKILL)
-                break
-    assert process.returncode == -signal.SIGKILL
-    assert not (folder / "out").exists()
-    again = run_stage("train", *COMMAND, cwd=folder)
-    assert "continuing after " in again.stderr
-    assert "epoch 3 (" not in again.stderr
-    assert results(folder) == undisturbed
+    first = RUN.train(folder)
+    assert RUN.train(folder, training__workers=2) == first
     assert not list((folder / "data/.work").glob("train-*"))
 
 
 def test_the_checkpoint_holds_the_network_and_no_classifier(folder):
-    train(folder)
-    weights = checkpoint(folder).weights
+    RUN.train(folder)
+    weights = RUN.checkpoint(folder).weights
     parts = {"image_cnn", "image_head", "text", "text_head", "image_standardise"}
     assert {name.split(".")[0] for name in weights} == parts | {"pixel_mean", "pixel_deviation"}
-    architecture = checkpoint(folder).description.architecture
+    architecture = RUN.checkpoint(folder).description.architecture
     assert architecture["image_layers"] == "layer1"
     assert (architecture["image_crop"], architecture["slots"]) == (SIDE, 12)
-    assert "phases" in checkpoint(folder).description.params["dual_path"]
+    assert "phases" in RUN.checkpoint(folder).description.params["dual_path"]
 
 
 @pytest.mark.parametrize("images", ["features", "pixels"])
 def test_stage_1_leaves_the_image_cnn_as_it_was(folder, images):
     """Weights and statistics of batch normalisation alike."""
-    train(folder, phases=[stage_1(3, images)])
+    RUN.train(folder, phases=[stage_1(3, images)])
     _, before, _ = read_weights(folder / NETWORK, "image network", 1)
-    after = checkpoint(folder).weights
+    after = RUN.checkpoint(folder).weights
     assert any(name.endswith("running_var") for name in before)
     for name, value in before.items():
         assert torch.equal(after[f"image_cnn.{name}"], value), name
 
 
 def test_stage_2_trains_the_image_cnn(folder):
-    set_params(folder, phases=[stage_1(1), stage_2(1)])
+    RUN.set_params(folder, phases=[stage_1(1), stage_2(1)])
     job = prepared(folder)
     first, second = job.phases
     assert (first.name, second.name) == ("stage_1", "stage_2")
@@ -175,9 +115,9 @@ def test_stage_2_trains_the_image_cnn(folder):
 
 def test_cached_features_score_as_pixels_do(folder):
     """To the float16 of the cache; the score stage sees pixels alone."""
-    train(folder, phases=[stage_1(5)], flip=False)
-    run(score_stage, folder, *SCORE)
-    trained = checkpoint(folder)
+    RUN.train(folder, phases=[stage_1(5)], flip=False)
+    RUN.score(folder)
+    trained = RUN.checkpoint(folder)
     sizes = trained.description.architecture
     vocabulary = Vocabulary.load(folder / PATHS["text"])
     inputs = Inputs(**options_as_paths(folder))
@@ -186,7 +126,7 @@ def test_cached_features_score_as_pixels_do(folder):
         for split in ("val", "test"):
             cached = reader.features(split, FeatureFile(folder / PATHS["features"]))
             expected = score_vectors(trained.build(build), cached, torch.device("cpu"))
-            found = read_scores(folder / "out/dual_path.h5", split)
+            found = RUN.scores(folder, split)
             np.testing.assert_allclose(found.scores, expected.scores, atol=5e-3)
             assert list(found.caption_ids) == expected.caption_ids
             assert np.std(found.scores) > 0.05
@@ -203,10 +143,10 @@ def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_p
     }
     replace_images(table, tmp_path, wide, (2 * SIDE, SIDE))
     own = {"image_features__resize": "squash", "image_features__normalisation": "caffe"}
-    set_params(tmp_path, **own)
+    RUN.set_params(tmp_path, **own)
     prepare(tmp_path)
-    train(tmp_path, **own, phases=phases, flip=False)
-    trained = checkpoint(tmp_path)
+    RUN.train(tmp_path, **own, phases=phases, flip=False)
+    trained = RUN.checkpoint(tmp_path)
     sizes = trained.description.architecture
     assert (sizes["image_resizing"], sizes["image_normalisation"]) == ("squash", "caffe")
     network = trained.build(build)
@@ -236,17 +176,17 @@ def test_stage_1_learns_the_same_from_pixels_as_from_cached_features(folder):
     same = {"alignment": "left", "flip": False, "crop": SIDE, "dropout": 0.0}
     curves = []
     for images in ("features", "pixels"):
-        train(folder, phases=[stage_1(3, images)], **same)
-        curves.append(curve(folder)["loss"].to_numpy())
+        RUN.train(folder, phases=[stage_1(3, images)], **same)
+        curves.append(RUN.curve(folder)["loss"].to_numpy())
     np.testing.assert_allclose(*curves, rtol=0.01)
 
 
 def test_flipped_images_are_averaged_in_scoring(folder):
     scores = []
     for flip in (False, True):
-        train(folder, phases=[stage_1(2)], flip=flip)
-        run(score_stage, folder, *SCORE)
-        scores.append(read_scores(folder / "out/dual_path.h5", "test").scores)
+        RUN.train(folder, phases=[stage_1(2)], flip=flip)
+        RUN.score(folder)
+        scores.append(RUN.scores(folder, "test").scores)
     assert np.abs(scores[0] - scores[1]).max() > 1e-4
 
 
@@ -272,12 +212,12 @@ def test_what_is_read_decides_the_training(folder, plain, change, value):
 
 
 def test_sampled_classes_give_the_same_bytes_again(folder):
-    assert train(folder, sampled_classes=3) == train(folder, sampled_classes=3)
+    assert RUN.train(folder, sampled_classes=3) == RUN.train(folder, sampled_classes=3)
 
 
 def test_classes_are_those_of_the_file(folder):
-    set_params(folder, pseudo_classes__source="kmeans", pseudo_classes__k=5)
-    run(cluster, folder, *PSEUDO)
+    RUN.set_params(folder, pseudo_classes__source="kmeans", pseudo_classes__k=5)
+    succeed(cluster, folder, *PSEUDO)
     classes = read_pseudo_classes(folder / CLASSES)
     assert len(classes) == 5
     job = prepared(folder)
@@ -285,14 +225,14 @@ def test_classes_are_those_of_the_file(folder):
     for phase in job.phases:
         assert phase.batches.labels.tolist() == classes.classes.tolist()
         assert phase.batches.groups.tolist() != classes.classes.tolist()
-    run(main, folder, *COMMAND)
-    assert np.isfinite(curve(folder)["loss"]).all()
+    RUN.run_training(folder)
+    assert np.isfinite(RUN.curve(folder)["loss"]).all()
 
 
 def test_an_image_without_captions_borrows_those_of_its_person(tmp_path):
     write_coloured_images(tmp_path, group=lambda name, number: f"{name[:3]}{number // 2}")
     remove(tmp_path, "captions", "train1")
-    set_params(tmp_path)
+    RUN.set_params(tmp_path)
     prepare(tmp_path)
     job = prepared(tmp_path)
     assert job.model.loss.instance.weight.shape == (12, 16)
@@ -301,8 +241,8 @@ def test_an_image_without_captions_borrows_those_of_its_person(tmp_path):
 
 def test_stage_1_ends_when_it_has_converged(folder):
     """No epochs lower the loss by all of it, so it ends as soon as it is looked at."""
-    set_params(folder, phases=[stage_1(2 * WINDOW + 5, stop_below=1.0), stage_2(2)])
-    message = run(main, folder, *COMMAND)
+    RUN.set_params(folder, phases=[stage_1(2 * WINDOW + 5, stop_below=1.0), stage_2(2)])
+    message = RUN.run_training(folder)
     assert f"phase stage_1 has converged after {2 * WINDOW} epochs" in message
-    assert curve(folder)["phase"].tolist() == ["stage_1"] * 2 * WINDOW + ["stage_2"] * 2
-    assert curve(folder)["lr"].tolist() == [0.01] * 2 * WINDOW + [0.003] * 2
+    assert RUN.curve(folder)["phase"].tolist() == ["stage_1"] * 2 * WINDOW + ["stage_2"] * 2
+    assert RUN.curve(folder)["lr"].tolist() == [0.01] * 2 * WINDOW + [0.003] * 2

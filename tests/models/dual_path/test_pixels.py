@@ -3,9 +3,9 @@
 import hashlib
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
+from corpora import images_table
 from PIL import Image
 from scipy.stats import chisquare
 
@@ -26,8 +26,7 @@ def images(tmp_path):
         Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8)).save(path)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         rows.append((f"i{number}", str(path), "train", f"i{number}", width, height, digest))
-    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
-    return pd.DataFrame(rows, columns=columns)
+    return images_table(rows)
 
 
 IDS = ["i4", "i0", "i3", "i2", "i1"]

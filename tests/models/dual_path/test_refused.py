@@ -4,56 +4,20 @@ import shutil
 
 import pandas as pd
 import pytest
-from dual_path_runs import (
-    COMMAND,
-    FEATURES,
-    PSEUDO,
-    SCORE,
-    fail,
-    prepare,
-    remove,
-    run,
-    set_params,
-    stage_1,
-    stage_2,
-    train,
-)
-from tiny_inputs import (
-    NETWORK,
-    NOUNS,
-    PATHS,
-    SIDE,
-    write_coloured_images,
-    write_vocabulary,
-)
+from commands import fail, succeed
+from dual_path_runs import FEATURES, PSEUDO, RUN, remove, stage_1, stage_2
+from tiny_inputs import NETWORK, NOUNS, PATHS, SIDE, write_vocabulary
 
 from stages.check_params import main as check_params
 from stages.cluster_pseudo_classes import main as cluster
 from stages.extract_image_features import main as extract
-from stages.score import main as score_stage
 from stages.train import main
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """All that the stages before training leave."""
-    folder = tmp_path_factory.mktemp("world")
-    write_coloured_images(folder)
-    set_params(folder)
-    prepare(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(world, tmp_path):
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
-    return tmp_path
 
 
 def test_clipped_captions_and_unknown_words_are_told(folder):
     write_vocabulary(folder, ["a", "red", "green", "blue", "yellow", "black", "white", *NOUNS])
-    set_params(folder, slots=3)
-    message = run(main, folder, *COMMAND)
+    RUN.set_params(folder, slots=3)
+    message = RUN.run_training(folder)
     captions = pd.read_parquet(folder / PATHS["captions"])
     count = (captions["split"] == "train").sum()
     assert f"{count} of {count} training captions are clipped to 3 words, " in message
@@ -62,30 +26,29 @@ def test_clipped_captions_and_unknown_words_are_told(folder):
 
 def test_captions_without_a_known_word_are_named(folder):
     write_vocabulary(folder, ["red", "green", "black"])
-    message = fail(main, folder, *COMMAND)
+    message = RUN.refused(folder)
     assert "captions have no word of the vocabulary: train" in message
     assert "vocabulary.min_count" in message
 
 
 def test_a_group_without_caption_is_named(folder):
     remove(folder, "captions", "train5")
-    set_params(folder)
-    assert "1 groups of training images have no caption: train5" in fail(main, folder, *COMMAND)
+    RUN.set_params(folder)
+    assert "1 groups of training images have no caption: train5" in RUN.refused(folder)
 
 
 def test_a_checkpoint_of_another_vocabulary_is_not_scored(folder):
-    train(folder)
+    RUN.train(folder)
     write_vocabulary(folder, ["a", "and", *NOUNS, "red", "blue"])
-    message = fail(score_stage, folder, *SCORE)
+    message = RUN.not_scored(folder)
     assert "dual_path.safetensors: does not fit its inputs: vocabulary sha256 " in message
-    assert not (folder / "out/dual_path.h5").exists()
 
 
 def test_a_checkpoint_of_another_network_is_not_scored(folder):
-    train(folder)
-    set_params(folder, seed=1)
-    run(extract, folder, *FEATURES)
-    message = fail(score_stage, folder, *SCORE)
+    RUN.train(folder)
+    RUN.set_params(folder, seed=1)
+    succeed(extract, folder, *FEATURES)
+    message = RUN.not_scored(folder)
     assert "does not fit its inputs: features weights sha256 " in message
     assert "trained with" in message
 
@@ -96,33 +59,34 @@ def test_a_checkpoint_of_another_network_is_not_scored(folder):
 def test_features_of_another_network_are_refused(folder, change):
     """Of other weights, and of the same ones pooled or cropped in another way."""
     other = [word if word != NETWORK else "other.safetensors" for word in FEATURES]
-    set_params(folder, **change)
-    run(extract, folder, *other)
-    set_params(folder)
-    assert "network.safetensors: not the network that made image.h5" in fail(main, folder, *COMMAND)
+    RUN.set_params(folder, **change)
+    succeed(extract, folder, *other)
+    RUN.set_params(folder)
+    assert "network.safetensors: not the network that made image.h5" in RUN.refused(folder)
 
 
 def test_images_changed_since_the_corpus_are_named(folder):
-    set_params(folder)
+    RUN.set_params(folder)
     shutil.copy(folder / "train0.png", folder / "train7.png")
-    message = fail(main, folder, *COMMAND)
+    message = RUN.refused(folder)
     assert "train7.png: changed since the corpus was prepared" in message
     assert "epoch 2 (stage_1)" in message  # cached features need no file
 
 
 @pytest.mark.parametrize("option", ["network", "classes"])
 def test_an_input_that_was_not_given_is_named(folder, option):
-    place = COMMAND.index(f"--{option}")
-    message = fail(main, folder, *COMMAND[:place], *COMMAND[place + 2 :])
+    command = RUN.training_command()
+    place = command.index(f"--{option}")
+    message = fail(main, folder, *command[:place], *command[place + 2 :])
     assert f"this model needs the option --{option}" in message
 
 
 def test_classes_of_another_corpus_are_refused(folder):
     whole = (folder / PATHS["images"]).read_bytes()
     remove(folder, "images", "train3")
-    run(cluster, folder, *PSEUDO)
+    succeed(cluster, folder, *PSEUDO)
     (folder / PATHS["images"]).write_bytes(whole)
-    assert "no pseudo class for train3" in fail(main, folder, *COMMAND)
+    assert "no pseudo class for train3" in RUN.refused(folder)
 
 
 @pytest.mark.parametrize(
@@ -134,15 +98,15 @@ def test_classes_of_another_corpus_are_refused(folder):
     ],
 )
 def test_impossible_parameters_are_refused_before_anything_runs(folder, change, words):
-    set_params(folder, **change)
+    RUN.set_params(folder, **change)
     assert words in fail(check_params, folder, "--output", "params.ok")
     assert not (folder / "params.ok").exists()
 
 
 def test_a_crop_that_the_network_does_not_take(folder):
     """VGG halves its maps five times."""
-    set_params(folder, image_features__model="vgg11", image_features__layers=["pool5"])
-    run(extract, folder, *FEATURES)
-    set_params(folder, crop=16)
-    message = fail(main, folder, *COMMAND)
+    RUN.set_params(folder, image_features__model="vgg11", image_features__layers=["pool5"])
+    succeed(extract, folder, *FEATURES)
+    RUN.set_params(folder, crop=16)
+    message = RUN.refused(folder)
     assert "dual_path.crop = 16: the network of image_features does not take such images" in message

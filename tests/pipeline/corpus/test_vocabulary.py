@@ -80,6 +80,7 @@ def test_decode_undoes_encode_but_for_unknown_words(sentences, min_count, marker
     try:
         words = frequent_words(counts, min_count)
     except WorkbenchError:
+        assert all(counts[word] < min_count for word in counts if word not in RESERVED)
         return
     vocabulary = Vocabulary(
         RESERVED[: 4 if markers else 2] + tuple(words),

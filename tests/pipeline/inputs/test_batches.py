@@ -1,13 +1,12 @@
 """Pairs, padding and the order of training."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
+from corpora import write_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.corpus.tables import Corpus
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.batches import PairBatches, Split, read_split
 from pipeline.inputs.sources import (
@@ -112,18 +111,8 @@ def tables(tmp_path):
         ("b1", "b", "train", "x", ["blue", "odd", "red"]),
         ("v0", "v", "val", "x", ["red"]),
     ]
-    write_tables(tmp_path, images, captions)
+    write_corpus(tmp_path, images, captions)
     return tmp_path
-
-
-def write_tables(folder, images, captions):
-    columns = ["image_id", "path", "split", "group", "width", "height", "sha256"]
-    Corpus(
-        pd.DataFrame(images, columns=columns),
-        pd.DataFrame(captions, columns=["caption_id", "image_id", "split", "text", "tokens"]),
-        pd.DataFrame(columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]),
-        pd.DataFrame(columns=["file", "reason"]),
-    ).write(folder)
 
 
 def read(folder, name):
@@ -189,7 +178,7 @@ def test_caption_of_an_image_in_another_split(tables):
     images = [(name, f"{name}.jpg", split, name, 8, 8, "0" * 64)
               for name, split in (("a", "train"), ("v", "val"))]  # fmt: skip
     captions = [(f"{name}0", name, "train", "x", ["red"]) for name in ("a", "v")]
-    write_tables(tables, images, captions)
+    write_corpus(tables, images, captions)
     with pytest.raises(WorkbenchError, match=r"1 captions of split 'train' .* not in .*: v0"):
         read(tables, "train")
 
@@ -197,6 +186,6 @@ def test_caption_of_an_image_in_another_split(tables):
 def test_caption_without_words_is_named(tables):
     write_vectors(tables, ["v", "a", "b"])
     captions = [("a0", "a", "train", "!", []), ("a1", "a", "train", "x", ["red"])]
-    write_tables(tables, [("a", "a.jpg", "train", "a", 8, 8, "0" * 64)], captions)
+    write_corpus(tables, [("a", "a.jpg", "train", "a", 8, 8, "0" * 64)], captions)
     with pytest.raises(WorkbenchError, match="1 captions have no words: a0"):
         read(tables, "train")

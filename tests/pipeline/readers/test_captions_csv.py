@@ -152,12 +152,19 @@ def test_split_lists_that_are_missing_overlap_or_name_the_unknown(raw):
         read_all("captions_csv", raw, split_files="lists")
 
 
-@settings(max_examples=200, deadline=None)
+# text on one line, which no reader takes for quoted or strips of anything
+PLAIN = st.text(st.characters(codec="utf-8", exclude_characters='"|,\n'), min_size=1, max_size=9)
+PLAIN = PLAIN.filter(lambda text: text == text.strip())
+HEADERS = {"image,caption\n": "{0},{1}", "image_name| comment_number| comment\n": "{0}| {2}| {1}"}
+
+
+@settings(max_examples=100, deadline=None)
 @given(
-    st.sampled_from(["image,caption\n", "image_name| comment_number| comment\n", ""]),
+    st.sampled_from([*HEADERS, ""]),
     st.text(st.characters(codec="utf-8") | st.sampled_from('",|\n .0a'), max_size=60),
 )
 def test_any_text_is_read_or_refused(tmp_path_factory, header, text):
+    """Not a line may be lost; that texts of the format are read, the next test says."""
     raw = tmp_path_factory.getbasetemp()
     (raw / "captions.txt").write_text(header + text, encoding="utf-8")
     try:
@@ -166,6 +173,16 @@ def test_any_text_is_read_or_refused(tmp_path_factory, header, text):
         return
     lines = [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
     assert len(captions) == len(lines)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(sorted(HEADERS)), st.lists(st.tuples(PLAIN, PLAIN), max_size=5))
+def test_lines_of_the_format_are_read(tmp_path_factory, header, pairs):
+    path = tmp_path_factory.getbasetemp() / "captions.txt"
+    lines = [HEADERS[header].format(*pair, n) for n, pair in enumerate(pairs)]
+    path.write_text(header + "\n".join(lines), encoding="utf-8")
+    found = list(captions_csv.read_captions(path))
+    assert [(image, text) for _, image, text in found] == pairs
 
 
 @pytest.mark.skipif(not MINI.is_dir(), reason="no real photographs beside the repository")

@@ -48,6 +48,13 @@ def raw(tmp_path):
     return raw
 
 
+@pytest.fixture(scope="module")
+def any_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "imgs").mkdir()
+    return folder
+
+
 def test_groups_are_persons_and_captions_vary(raw):
     corpus = read_all("cuhk_pedes", raw)
     files = ["CUHK03/a.png", "Market/c.png", "train_query/p1_s2.png"]
@@ -231,17 +238,43 @@ JSON = st.recursive(
 )
 
 
+WHOLE = st.text(st.characters(codec="utf-8"), max_size=6)  # JSON can hold halves of characters
+
+
+@st.composite
+def valid_records(draw):
+    """One to six images, those of a person in one split, each with captions of any text."""
+    splits = {person: draw(st.sampled_from(["train", "val", "test"])) for person in range(3)}
+    names = draw(st.lists(st.sampled_from(sorted(TEXTS)), min_size=1, unique=True))
+    persons = [draw(st.integers(0, 2)) for _ in names]
+    return [
+        {
+            "id": person,
+            "file_path": name,
+            "split": splits[person],
+            "captions": draw(st.lists(WHOLE, max_size=3)),
+            **draw(st.dictionaries(st.just("processed_tokens"), JSON)),
+        }
+        for name, person in zip(names, persons, strict=True)
+    ]
+
+
 @settings(max_examples=100, deadline=None)
-@given(JSON, st.integers(0, 5))
-def test_any_json_is_read_or_refused(tmp_path_factory, value, place):
-    raw = tmp_path_factory.getbasetemp() / "any"
-    content = records()
-    content[place] = value if not isinstance(value, dict) else content[place] | value
-    write(raw, content)
-    (raw / "imgs").mkdir(exist_ok=True)
+@given(valid_records(), st.none() | st.tuples(st.integers(0, 5), JSON))
+def test_any_json_is_refused_or_read_and_valid_json_is_read(any_folder, content, damage):
+    """damage: put in place of a record, or into it where both are objects."""
+    if damage:
+        place, value = damage[0] % len(content), damage[1]
+        content[place] = content[place] | value if isinstance(value, dict) else value
+    write(any_folder, content)
     try:
-        source = read(raw, raw, options())
+        source = read(any_folder, any_folder, options())
     except WorkbenchError:
+        assert damage, content
         return
     assert set(source.captions["image_id"]) <= set(source.images["image_id"])
     assert source.images.groupby("group")["split"].nunique().max() == 1
+    if not damage:
+        assert source.images["image_id"].tolist() == [record["file_path"] for record in content]
+        texts = [text for record in content for text in record["captions"]]
+        assert source.captions["text"].tolist() == texts

@@ -12,6 +12,9 @@ from pipeline.runtime.errors import WorkbenchError
 MINI = Path(__file__).resolve().parents[4] / "shared" / "flickr8k-mini"
 
 
+NAMES = ["a.jpg", "b.jpg", "c.jpg", "d.jpg"]
+
+
 def record(name, split, *captions, first=0, **more):
     sentences = [
         {"raw": text, "tokens": text.lower().rstrip(".").split(), "sentid": first + n, "imgid": 7}
@@ -38,8 +41,15 @@ def write(raw, images, name="dataset_flickr8k.json"):
 def raw(tmp_path):
     raw = tmp_path / "raw"
     write(raw, records())
-    save_images(raw / "Images", "a.jpg", "b.jpg", "c.jpg", "d.jpg")
+    save_images(raw / "Images", *NAMES)
     return raw
+
+
+@pytest.fixture(scope="module")
+def folder_of_four(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("four")
+    save_images(folder / "Images", *NAMES)
+    return folder
 
 
 def test_rows_are_ordered_by_split_and_captions_vary(raw):
@@ -181,19 +191,48 @@ JSON = st.recursive(
 )
 
 
+WHOLE = st.text(st.characters(codec="utf-8"), max_size=6)  # JSON can hold halves of characters
+
+
+@st.composite
+def valid_records(draw):
+    """One to four images of the folder, each with captions of any text."""
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
+    return [
+        {
+            "filename": name,
+            "split": draw(st.sampled_from(["train", "val", "test", "restval"])),
+            "sentences": draw(st.lists(SENTENCE, max_size=3)),
+            **draw(st.dictionaries(st.sampled_from(["imgid", "cocoid"]), JSON, max_size=1)),
+        }
+        for name in names
+    ]
+
+
+SENTENCE = st.fixed_dictionaries(
+    {"raw": WHOLE, "sentid": st.integers(0, 9) | WHOLE},
+    optional={"tokens": st.lists(WHOLE, max_size=3), "imgid": JSON},
+)
+
+
 @settings(max_examples=100, deadline=None)
-@given(JSON, st.integers(0, 3))
-def test_any_json_is_read_or_refused(tmp_path_factory, value, place):
-    raw = tmp_path_factory.getbasetemp() / "any"
-    images = records()
-    images[place] = value if not isinstance(value, dict) else images[place] | value
-    write(raw, images)
-    save_images(raw / "Images", "a.jpg", "b.jpg", "c.jpg", "d.jpg")
+@given(valid_records(), st.none() | st.tuples(st.integers(0, 3), JSON))
+def test_any_json_is_refused_or_read_and_valid_json_is_read(folder_of_four, images, damage):
+    """damage: put in place of a record, or into it where both are objects."""
+    if damage:
+        place, value = damage[0] % len(images), damage[1]
+        images[place] = images[place] | value if isinstance(value, dict) else value
+    write(folder_of_four, images)
     try:
-        source = read(raw, raw, options())
+        source = read(folder_of_four, folder_of_four, options())
     except WorkbenchError:
+        assert damage, images
         return
     assert set(source.captions["image_id"]) <= set(source.images["image_id"])
+    if not damage:
+        assert source.images["image_id"].tolist() == [image["filename"] for image in images]
+        texts = [sentence["raw"] for image in images for sentence in image["sentences"]]
+        assert source.captions["text"].tolist() == texts
 
 
 @pytest.mark.skipif(not MINI.is_dir(), reason="no real photographs beside the repository")

@@ -338,21 +338,30 @@ def test_a_world_without_room_is_an_error(tmp_path):
         shapes.read(tmp_path, tmp_path, options(train=1, val=1, test=1))
 
 
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(sorted(PLAIN)),
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-        max_leaves=6,
+    st.dictionaries(st.sampled_from(sorted(PLAIN)), ANY, max_size=1),
+    st.fixed_dictionaries(
+        {"rotation": st.integers(0, 45)},
+        optional={"frames": st.lists(st.sampled_from(PLAIN["frames"]), min_size=1)},
     ),
 )
-def test_any_value_is_taken_or_refused(tmp_path_factory, key, value):
+def test_any_value_is_refused_or_taken_and_a_valid_one_is_taken(tmp_path_factory, damage, valid):
     folder = tmp_path_factory.getbasetemp()
     with open(folder / "world.yaml", "w", encoding="utf-8") as handle:
-        YAML(typ="safe", pure=True).dump(PLAIN | {key: value}, handle)
+        YAML(typ="safe", pure=True).dump(PLAIN | valid | damage, handle)
     try:
         world = load_world(folder / "world.yaml")
     except WorkbenchError:
+        assert damage, valid
         return
     assert set(world.model_dump()) == set(PLAIN)
+    if not damage:
+        assert world.rotation == valid["rotation"]

@@ -142,11 +142,13 @@ def test_flipped_bits_are_noticed_or_change_nothing(tmp_path):
     path, split = tmp_path / "flipped.h5", a_split()
     random, noticed = np.random.default_rng(0), 0
     places = random.choice(len(data), 250, replace=False)
-    for place, bit in zip(places, random.integers(0, 8, len(places)), strict=True):
-        path.write_bytes(data[:place] + bytes([data[place] ^ (1 << bit)]) + data[place + 1 :])
+    bits = 1 << random.integers(0, 8, len(places))
+    for place, bit in [(0, 0), *zip(places.tolist(), bits.tolist(), strict=True)]:
+        path.write_bytes(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :])
         try:
             found = read_scores(path, "test")
         except WorkbenchError as error:
+            assert bit, "a whole file is refused"
             noticed += "flipped.h5" in error.message
             continue
         assert all(getattr(found, name) == getattr(split, name) for name in TEXTS)

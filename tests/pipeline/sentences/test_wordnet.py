@@ -129,6 +129,7 @@ def test_files_that_are_too_large_or_empty_or_gone_are_refused(tmp_path, monkeyp
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.sampled_from(FILES), st.binary(max_size=60) | st.text("an 1\n", max_size=40))
 def test_any_content_is_read_or_refused(tmp_path, name, content):
+    """That lines of the format are read, the next test says."""
     folder = folder_of(tmp_path, **{name.replace(".", "_"): content})
     problem = name
     try:
@@ -136,6 +137,24 @@ def test_any_content_is_read_or_refused(tmp_path, name, content):
     except WorkbenchError as error:
         problem = error.message
     assert name in problem
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.data())
+def test_any_lines_of_the_format_are_read(tmp_path, data):
+    """Some lines of each file, in any order."""
+    chosen = {}
+    for name in FILES:
+        lines = [line for line in TINY[name].splitlines() if line]
+        least = 1 if name.startswith("index") else 0
+        picked = st.lists(st.sampled_from(lines), min_size=least) if lines else st.just([])
+        chosen[name] = data.draw(picked, name)
+    texts = {name.replace(".", "_"): "\n".join(lines) for name, lines in chosen.items()}
+    wordnet = WordNet(folder_of(tmp_path, **texts))
+    for pos in ENDINGS:
+        for line in chosen[f"index.{pos}"]:
+            assert wordnet.lemma(line.split()[0], pos) is not None
+            assert line.split()[0] in wordnet.forms(line.split()[0], pos)
 
 
 def test_a_given_folder_must_be_complete(tmp_path):

@@ -1,13 +1,9 @@
 """The training loop: kills at any point, schedule, phases, best epoch, and honest failure."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from forked import run_script
 from killed_training import POINTS, toy_split
 from losses import pair_loss
 
@@ -23,7 +19,6 @@ from pipeline.training.loop import fit
 from pipeline.training.phases import Judgement, Phase, Schedule, WarmupSchedule
 from pipeline.training.resume import ResumeFile
 
-HERE = Path(__file__).resolve().parents[2] / "support"
 CPU = torch.device("cpu")
 
 
@@ -31,11 +26,7 @@ CPU = torch.device("cpu")
 def outcomes(tmp_path_factory):
     """Curve and weights of the toy training for every point at which it was killed."""
     folder = tmp_path_factory.mktemp("killed")
-    subprocess.run(
-        [sys.executable, HERE / "killed_training.py", folder],
-        check=True,
-        env=os.environ | {"PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"},
-    )
+    run_script("killed_training.py", folder)
     return {
         point: [(folder / point / name).read_bytes() for name in ("curve", "weights")]
         for point in POINTS

@@ -62,7 +62,7 @@ def test_adamw_takes_the_decay_from_the_weight():
 @pytest.mark.parametrize(
     ("name", "plain"),
     [
-        ("sgd", lambda ws: torch.optim.SGD(ws, 0.01, 0.9, weight_decay=0.1, fused=False)),
+        ("sgd", lambda ws: torch.optim.SGD(ws, 0.01, weight_decay=0.1, fused=False)),
         ("adam", lambda ws: torch.optim.Adam(ws, 0.01, weight_decay=0.1, fused=False)),
         ("adamw", lambda ws: torch.optim.AdamW(ws, 0.01, weight_decay=0.1, fused=False)),
     ],
@@ -72,7 +72,7 @@ def test_fused_steps_are_plain_ones_to_rounding(name, plain):
     generator = torch.Generator().manual_seed(0)
     first = [torch.randn(shape, generator=generator) for shape in ((7, 13), (129,), (3,))]
     sides = [[torch.nn.Parameter(start.clone()) for start in first] for _ in range(2)]
-    steps = optimiser(name, sides[0], 0.01, 0.9, 0.1), plain(sides[1])
+    steps = optimiser(name, sides[0], 0.01, 0.0, 0.1), plain(sides[1])
     assert all(group["fused"] for group in steps[0].param_groups)
     for _ in range(10):
         for one, two in zip(*(side[:2] for side in sides), strict=True):
@@ -83,6 +83,20 @@ def test_fused_steps_are_plain_ones_to_rounding(name, plain):
     for one, two, start in zip(*sides, first, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-7)
         assert torch.equal(one, start) == (len(start) == 3)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_a_weight_may_be_frozen_at_first(name):
+    """As the image CNN of the dual path's first stage is; its first step is then a first step."""
+    early, late = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    steps = optimiser(name, [early, late], 0.1, momentum=0.9)
+    for _ in range(2):
+        early.grad = torch.ones(3)
+        steps.step()
+    assert torch.equal(late, torch.ones(3))
+    late.grad = torch.ones(3)
+    steps.step()
+    torch.testing.assert_close(late, torch.full((3,), 0.9))
 
 
 def test_unknown_name():

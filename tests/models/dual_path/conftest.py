@@ -1,0 +1,23 @@
+"""What a tiny dual path is trained on, made once."""
+
+import shutil
+
+import pytest
+from dual_path_runs import RUN, prepare
+from tiny_inputs import write_coloured_images
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """All that the stages before training leave."""
+    folder = tmp_path_factory.mktemp("world")
+    write_coloured_images(folder)
+    RUN.set_params(folder)
+    prepare(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(world, tmp_path):
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    return tmp_path

@@ -1,0 +1,49 @@
+"""A stage's command run in this process: a process of its own takes seconds to import torch."""
+
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from click.testing import CliRunner
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a finished command left behind, as subprocess says it."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_command(
+    command: click.Command, *arguments: object, folder: Path | str = ".", stdin: str | None = None
+) -> Done:
+    """Run a command in a folder. Exceptions that a user would see as a traceback are raised."""
+    with chdir(folder):
+        result = CliRunner().invoke(command, [str(argument) for argument in arguments], input=stdin)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Done(result.exit_code, result.stdout, result.stderr)
+
+
+def succeed(command: click.Command, folder: Path, *arguments: object) -> str:
+    """Standard error of a run that must succeed."""
+    done = run_command(command, *arguments, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def fail(command: click.Command, folder: Path, *arguments: object) -> str:
+    """Standard error of a run that must end with a plain message."""
+    done = run_command(command, *arguments, folder=folder)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("error: ") or "\nerror: " in done.stderr
+    return done.stderr
+
+
+def invoke(command: click.Command, folder: Path, *arguments: object) -> tuple[int, str]:
+    """Exit code and standard error of a run that may succeed or fail."""
+    done = run_command(command, *arguments, folder=folder)
+    return done.returncode, done.stderr

@@ -1,0 +1,61 @@
+"""The tables of a corpus from rows, and params.yaml with keys changed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from ruamel.yaml import YAML
+
+from pipeline.corpus.tables import Corpus
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = ["image_id", "path", "split", "group", "width", "height", "sha256"]
+CAPTIONS = ["caption_id", "image_id", "split", "text", "tokens"]
+BOXES = ["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
+
+Rows = pd.DataFrame | Sequence[Sequence[Any]]
+
+
+def images_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=IMAGES)
+
+
+def write_corpus(target: Path, images: Rows, captions: Rows = (), boxes: Rows = ()) -> None:
+    """Write the four tables into a folder; each from rows, or as it is."""
+    Corpus(
+        images=pd.DataFrame(images, columns=IMAGES),
+        captions=pd.DataFrame(captions, columns=CAPTIONS),
+        boxes=pd.DataFrame(boxes, columns=BOXES, dtype=object),
+        rejects=pd.DataFrame(columns=["file", "reason"]),
+    ).write(target)
+
+
+def change_params(folder: Path, **changes: Any) -> None:
+    """Set keys of the params.yaml in a folder, which begins as the repository's own on one thread
+    of the CPU, with raw data in the folder itself.
+
+    changes: dotted keys, `__` for a dot; what is given for a section is merged into it.
+    """
+    yaml, path = YAML(), folder / "params.yaml"
+    if path.exists():
+        values = yaml.load(path.read_text())
+    else:
+        values = yaml.load((ROOT / "params.yaml").read_text())
+        values["raw"] = "."
+        values["runtime"] |= {"device": "cpu", "threads": 1}
+    for key, value in changes.items():
+        *parents, last = key.split("__")
+        node = values
+        for parent in parents:
+            node = node[parent]
+        node[last] = merged(node[last], value)
+    with open(path, "w") as file:
+        yaml.dump(values, file)
+
+
+def merged(old: Any, new: Any) -> Any:
+    """new, or the keys of old with those of new set where both are sections."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    return {**old, **{key: merged(old[key], value) for key, value in new.items()}}

@@ -1,0 +1,107 @@
+"""A model's stages on the inputs of `tiny_inputs`, run in this process."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from commands import fail, succeed
+from tiny_inputs import REGIONS, SENTENCES, options, write_params
+
+from pipeline.scores.file import SplitScores, read_scores
+from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
+from stages.evaluate import main as evaluate_stage
+from stages.params import Params
+from stages.score import main as score_stage
+from stages.train import main as train_stage
+
+SHORTLIST = 4  # of the 9 test images
+
+
+@dataclass(frozen=True)
+class ModelRuns:
+    """Trains, scores and evaluates one model in a folder; outputs are in `out` below it.
+
+    inputs: those that differ from `tiny_inputs.PATHS`; params: changes of params.yaml in all runs;
+    scoring: options of the scoring alone.
+    """
+
+    name: str
+    inputs: dict[str, str] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)
+    scoring: tuple[str, ...] = ()
+
+    def training_command(self, **inputs: str) -> list[str]:
+        """Arguments of `stages.train`; inputs: some from elsewhere."""
+        outputs = ["--output", f"out/{self.name}.safetensors", "--curve", f"out/{self.name}.tsv"]
+        return [self.name, *options(**self.inputs | inputs), *outputs]
+
+    def scoring_command(self, **inputs: str) -> list[str]:
+        """Arguments of `stages.score`."""
+        paths = ["--checkpoint", f"out/{self.name}.safetensors", "--output", f"out/{self.name}.h5"]
+        return [self.name, *options(**self.inputs | inputs), *paths, *self.scoring]
+
+    def set_params(self, folder: Path, **changes: Any) -> None:
+        """Write params.yaml; changes: keys of the model's section, `__` for a dot, or of others."""
+        others = Params.model_fields
+        named = {
+            key if key.split("__")[0] in others else f"{self.name}__{key}": value
+            for key, value in (self.params | changes).items()
+        }
+        write_params(folder, **named)
+
+    def train(self, folder: Path, **changes: Any) -> list[bytes]:
+        """Checkpoint and curve of a training that must succeed."""
+        self.set_params(folder, **changes)
+        self.run_training(folder)
+        return self.results(folder)
+
+    def run_training(self, folder: Path, **inputs: str) -> str:
+        """Train with params.yaml as it is; what was printed."""
+        return succeed(train_stage, folder, *self.training_command(**inputs))
+
+    def refused(self, folder: Path, *arguments: str, **inputs: str) -> str:
+        """The message of a training that must fail; arguments: beside those of the command."""
+        return fail(train_stage, folder, *self.training_command(**inputs), *arguments)
+
+    def results(self, folder: Path) -> list[bytes]:
+        names = (f"{self.name}.safetensors", f"{self.name}.tsv")
+        return [(folder / "out" / name).read_bytes() for name in names]
+
+    def curve(self, folder: Path) -> pd.DataFrame:
+        """A row per epoch."""
+        return pd.read_csv(folder / f"out/{self.name}.tsv", sep="\t")
+
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        return read_checkpoint(folder / f"out/{self.name}.safetensors", self.name)
+
+    def weights(self, folder: Path, **changes: Any) -> dict[str, Any]:
+        """What a training that must succeed kept."""
+        self.train(folder, **changes)
+        return self.checkpoint(folder).weights
+
+    def score(self, folder: Path, **inputs: str) -> None:
+        succeed(score_stage, folder, *self.scoring_command(**inputs))
+
+    def not_scored(self, folder: Path, *arguments: str) -> str:
+        """The message of a scoring that must fail and leave nothing."""
+        message = fail(score_stage, folder, *self.scoring_command(), *arguments)
+        assert not (folder / f"out/{self.name}.h5").exists()
+        return message
+
+    def scores(self, folder: Path, split: str = "test") -> SplitScores:
+        return read_scores(folder / f"out/{self.name}.h5", split)
+
+    def evaluate(self, folder: Path, **inputs: str) -> bytes:
+        """The metrics file of a trained model."""
+        self.score(folder, **inputs)
+        outputs = ["--metrics", f"out/{self.name}.json", "--ranks", f"out/{self.name}_ranks.h5"]
+        succeed(evaluate_stage, folder, "--scores", f"out/{self.name}.h5", *outputs)
+        return (folder / f"out/{self.name}.json").read_bytes()
+
+
+VSE = ModelRuns("vse")
+TWO_BRANCH = ModelRuns("two_branch", {"text": SENTENCES})
+CCA = ModelRuns("cca", {"text": SENTENCES})
+SCAN = ModelRuns("scan", {"features": REGIONS})
+DP_RNN = ModelRuns("dp_rnn", {"features": REGIONS}, scoring=("--shortlist", str(SHORTLIST)))

@@ -1,0 +1,97 @@
+"""A `python` that runs modules in processes forked from one that has loaded the libraries.
+
+Loading torch takes each of the graph's stages longer than a tiny world does. A forked process has
+read nothing of this repository and drawn nothing: it runs the module as `python -m` would.
+"""
+
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LIBRARIES = ("torch._dynamo", "torchvision", "h5py", "pandas", "pyarrow.parquet", "pydantic")
+LIBRARIES += ("gensim.models", "ruamel.yaml", "safetensors.torch", "sklearn.mixture", "scipy.stats")
+LARGEST = 1 << 20  # bytes of a request: arguments, folder and environment
+
+CLIENT = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)])
+    socket.send_fds(server, [request.encode()], [0, 1, 2])
+    sys.exit(int(server.recv(16) or b"1"))
+"""
+
+
+@contextmanager
+def warm_python(folder: Path) -> Iterator[Path]:
+    """Write an executable `python` into a folder that works as long as the context is open."""
+    folder.mkdir()
+    address = str(folder / "socket")
+    client = folder / "python"
+    client.write_text(CLIENT.format(python=sys.executable, address=address))
+    client.chmod(0o755)
+    command = [sys.executable, __file__, address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        assert server.stdout.readline() == b"ready\n"
+        try:
+            yield folder
+        finally:
+            server.terminate()
+
+
+def serve(address: str) -> None:
+    """Answer requests one after the other, each in a child of its own, until terminated."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                request, files, *_ = socket.recv_fds(connection, LARGEST, 3)
+                pid = os.fork()
+                if pid == 0:
+                    listener.close()
+                    os._exit(run(*json.loads(request), files))
+                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                for file in files:
+                    os.close(file)
+                connection.send(str(abs(status)).encode())
+
+
+def run(arguments: list[str], folder: str, environment: dict[str, str], files: list[int]) -> int:
+    """The exit code of `python -m <module> ...`, in this process."""
+    for target, file in enumerate(files):
+        os.dup2(file, target)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    option, module, *rest = arguments
+    assert option == "-m", arguments
+    sys.argv, sys.path[0] = [module, *rest], folder
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the tests
+    serve(sys.argv[1])
