@@ -42,8 +42,8 @@ def tabulate(
 ) -> list[list[str]]:
     """Head and rows: the values of the parameters `by`, the number of runs, mean and deviation.
 
-    The last column is the difference of rsum from the first row, seed by seed: seeds change the
-    data too, so that runs of one seed are alike, and differences vary less than figures do.
+    The last column is the difference of rsum from the first row, seed by seed: runs of one
+    seed share its features, so that differences vary less than figures do.
     Deviations are those of samples, n - 1 in their divisor.
 
     Args:

@@ -21,8 +21,9 @@ class CorpusConfig(Section):
 
 
 class ShapesConfig(Section):
-    """Sizes of the rendered built-in world."""
+    """Seed and sizes of the rendered built-in world."""
 
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
     train: Count
     val: Count
     test: Count

@@ -19,7 +19,7 @@ class Options:
     """All that a reader may depend on: the parameters that its stage declares to DVC.
 
     Attributes:
-        seed: of every draw.
+        seed: of a split that no file tells; the scenes have their own in shapes.
         corpus: the section corpus.
         shapes: the section shapes.
         workers: processes; never changes the result.

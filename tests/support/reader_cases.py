@@ -19,6 +19,7 @@ CORPUS = {
     "max_megapixels": 1.0,
 }
 SHAPES = {
+    "seed": 0,
     "train": 6,
     "val": 3,
     "test": 3,
@@ -31,7 +32,8 @@ SHAPES = {
 def options(seed=0, workers=1, **changed):
     """Options with single keys changed, whichever section they are of."""
     corpus = CORPUS | {key: value for key, value in changed.items() if key in CORPUS}
-    shapes = SHAPES | {key: value for key, value in changed.items() if key in SHAPES}
+    shapes = SHAPES | {"seed": seed}
+    shapes |= {key: value for key, value in changed.items() if key in SHAPES}
     assert changed.keys() <= CORPUS.keys() | SHAPES.keys()
     return Options(seed, CorpusConfig(**corpus), ShapesConfig(**shapes), workers)
 

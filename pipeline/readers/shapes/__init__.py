@@ -51,7 +51,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Args:
         raw: folder of world.yaml.
         out: folder that gets the images.
-        options: numbers of scenes and captions, sizes in pixels, the seed.
+        options: numbers of scenes and captions, sizes in pixels, the seed of shapes.
 
     Raises:
         WorkbenchError: world.yaml is missing or wrong.
@@ -84,7 +84,7 @@ def render(task: Task, root: Path, world: World, side: int, captions: int) -> Re
 
 def _tasks(world: World, split: str, options: Options) -> list[Task]:
     count = {"train": options.shapes.train, "val": options.shapes.val, "test": options.shapes.test}
-    seed = [options.seed, SPLITS.index(split)]
+    seed = [options.shapes.seed, SPLITS.index(split)]
     scenes = make_scenes(world, count[split], options.shapes.near_duplicates, seed)
     return [
         Task(f"{split}_{number:05d}.jpg", scene, [*seed, number, 3])
