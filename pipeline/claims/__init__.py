@@ -1,0 +1,1 @@
+"""The papers' claims, what was measured for them, and the rule that decides."""

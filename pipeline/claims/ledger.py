@@ -1,0 +1,238 @@
+"""claims.yaml: what the papers claim, the settings compared, and the params.yaml of each."""
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from pipeline.evaluation.metrics import COLUMNS
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import fingerprint, read_yaml
+from pipeline.runtime.recipes import find_recipe, merge
+from pipeline.runtime.section import Name, Positive, Section
+
+FIGURES = tuple(".".join(column.keys) for column in COLUMNS)
+DEFAULT = "default"  # recipe that every setting is laid over
+
+Figure = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Dataset(Section):
+    """Where claims are tried: a title, and values by dotted key over the defaults."""
+
+    title: Name
+    set: dict[str, Any] = Field(default_factory=dict)
+
+
+class Setting(Section):
+    """How a run is made: values by dotted key over those of `base`, or of a recipe.
+
+    Attributes:
+        model: whose figures count.
+        criterion: under which they were ranked.
+        base: another setting, whose model, recipe, criterion and values this one begins with.
+        recipe: laid over the defaults first; not beside a base.
+        set: values by dotted key, numbers between dots for places in lists.
+    """
+
+    model: Name | None = None
+    criterion: Name | None = None
+    base: Name | None = None
+    recipe: Name | None = None
+    set: dict[str, Any] = Field(default_factory=dict)
+
+
+class Published(Section):
+    """The paper's figures of both settings, one for each of the measure, and their corpus."""
+
+    on: Name
+    first: list[Figure]
+    second: list[Figure]
+
+
+class Claim(Section):
+    """One claim on the difference of two settings, first minus second: that it is above 0, or, with
+    `within`, that it is small, or, with `at_most`, that it is no gain.
+
+    Attributes:
+        paper: its short name, as in the recipes.
+        place: section and table.
+        says: the claim in one sentence.
+        first, second: names of settings.
+        measure: name of a measure.
+        published: None where the paper gives no figures.
+        within: margin on both sides of 0, in points of the measure.
+        at_most: the largest difference that is no gain, in points of the measure.
+        datasets: where it is tried; all when left out.
+    """
+
+    paper: Name
+    place: Name
+    says: Name
+    first: Name
+    second: Name
+    measure: Name
+    published: Published | None = None
+    within: Positive | None = None
+    at_most: Positive | None = None
+    datasets: list[Name] | None = None
+
+    @property
+    def region(self) -> tuple[float, float]:
+        """Between which two differences the claim says that the mean lies."""
+        if self.within is not None:
+            return -self.within, self.within
+        return (0.0, math.inf) if self.at_most is None else (-math.inf, self.at_most)
+
+
+class Ledger(Section):
+    """The whole file. measures: name -> figures that are added up, `-` before those taken away."""
+
+    measures: dict[str, list[str]]
+    datasets: dict[str, Dataset]
+    settings: dict[str, Setting]
+    claims: dict[str, Claim]
+
+
+def read_ledger(path: Path) -> Ledger:
+    """The claims of a file; WorkbenchError names all that is wrong with it."""
+    try:
+        ledger = Ledger.model_validate(read_yaml(path))
+    except ValidationError as error:
+        found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+    else:
+        found = list(_problems(ledger))
+    if found:
+        raise WorkbenchError(f"{path}:\n  " + "\n  ".join(found))
+    return ledger
+
+
+def chosen(ledger: Ledger, names: tuple[str, ...]) -> dict[str, Claim]:
+    """The claims of these names, all for none; WorkbenchError for a name that is no claim."""
+    unknown = [name for name in names if name not in ledger.claims]
+    if unknown:
+        raise WorkbenchError(
+            f"no claim {listing(unknown)}", f"claims: {listing(ledger.claims, 100)}"
+        )
+    return {name: ledger.claims[name] for name in names or ledger.claims}
+
+
+def claim_datasets(ledger: Ledger, claim: Claim) -> list[str]:
+    """Where a claim is tried."""
+    return list(ledger.datasets) if claim.datasets is None else claim.datasets
+
+
+def resolved(ledger: Ledger, name: str) -> Setting:
+    """A setting with all that its bases give it: no base, a model, a criterion."""
+    setting = ledger.settings[name]
+    if setting.base is None:
+        return setting.model_copy(update={"criterion": setting.criterion or "naive"})
+    base = resolved(ledger, setting.base)
+    return base.model_copy(
+        update={
+            "model": setting.model or base.model,
+            "criterion": setting.criterion or base.criterion,
+            "set": base.set | setting.set,
+        }
+    )
+
+
+def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:
+    """What claims.yaml says of a setting on a dataset, as 12 hex digits.
+
+    A run that was kept under the name of a setting counts no more once these words change.
+    """
+    setting = resolved(ledger, name).model_dump()
+    return fingerprint(setting=setting, dataset=ledger.datasets[dataset].set)[:12]
+
+
+def setting_params(ledger: Ledger, name: str, dataset: str, recipes: Path) -> dict[str, Any]:
+    """The whole params.yaml of a setting: defaults, recipe, dataset, setting, in this order.
+
+    Args:
+        ledger: the claims.
+        name: of the setting.
+        dataset: name of the dataset.
+        recipes: folder of default.yaml and the recipes.
+
+    Raises:
+        WorkbenchError: no such recipe, or a value for a key that there is not.
+    """
+    setting = resolved(ledger, name)
+    params = read_yaml(find_recipe(recipes, DEFAULT))
+    if setting.recipe is not None:
+        params = merge(params, read_yaml(find_recipe(recipes, setting.recipe)))
+    for values in (ledger.datasets[dataset].set, setting.set):
+        for key, value in values.items():
+            _assign(params, key, value, f"claims.yaml, setting {name} on {dataset}")
+    return params
+
+
+def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted key and value of everything in nested mappings; lists of mappings by place."""
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from leaves(below, f"{prefix}.{key}" if prefix else str(key))
+    elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        for place, below in enumerate(value):
+            yield from leaves(below, f"{prefix}.{place}")
+    else:
+        yield prefix, value
+
+
+def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
+    *parents, last = key.split(".")
+    node: Any = params
+    for part in (*parents, last):
+        holder, place = node, int(part) if isinstance(node, list) and part.isdigit() else part
+        there = range(len(node)) if isinstance(node, list) else node
+        if not isinstance(node, (list, dict)) or place not in there:
+            raise WorkbenchError(f"{where}: params.yaml has no key {key}")
+        node = holder[place]
+    holder[place] = value
+
+
+def _problems(ledger: Ledger) -> Iterator[str]:
+    for name, figures in ledger.measures.items():
+        unknown = [f for f in figures if f.removeprefix("-") not in FIGURES]
+        if unknown or not figures:
+            told = listing(unknown) or "no figures"
+            yield f"measures.{name}: {told}; allowed are {listing(FIGURES, 50)}"
+    for name in ledger.settings:
+        if problem := _setting_problem(ledger, name):
+            yield f"settings.{name}: {problem}"
+    for name, claim in ledger.claims.items():
+        yield from (f"claims.{name}: {text}" for text in _claim_problems(ledger, claim))
+
+
+def _setting_problem(ledger: Ledger, name: str) -> str:
+    seen: list[str] = []
+    while name in ledger.settings and name not in seen:
+        seen.append(name)
+        setting = ledger.settings[name]
+        if setting.base is None:
+            return "" if setting.model else "no model"
+        if setting.recipe is not None:
+            return "a recipe beside a base"
+        name = setting.base
+    return f"base {name!r} is no setting" if name not in seen else "its bases run in a circle"
+
+
+def _claim_problems(ledger: Ledger, claim: Claim) -> Iterator[str]:
+    for key, there in (("first", ledger.settings), ("second", ledger.settings),
+                       ("measure", ledger.measures)):  # fmt: skip
+        if getattr(claim, key) not in there:
+            yield f"{key} {getattr(claim, key)!r} is not in claims.yaml"
+    if claim.within is not None and claim.at_most is not None:
+        yield "within beside at_most; a claim has one of them"
+    for name in claim.datasets or []:
+        if name not in ledger.datasets:
+            yield f"dataset {name!r} is not in claims.yaml"
+    if claim.published is not None and claim.measure in ledger.measures:
+        wanted = len(ledger.measures[claim.measure])
+        for side in ("first", "second"):
+            given = len(getattr(claim.published, side))
+            if given != wanted:
+                yield f"published.{side}: {given} figures; measure {claim.measure} has {wanted}"

@@ -1,0 +1,114 @@
+"""The one rule that turns paired differences into a verdict.
+
+A claim says between which two numbers the mean difference of two settings lies: above 0, below a
+margin for "no better", between two margins for "alike". A 95 % t interval over seeds is held
+against that region.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from scipy import stats
+
+CONFIDENCE = 0.95
+AHEAD = (0.0, math.inf)  # region of a claim that the first setting is better
+MOST_SEEDS = 10_000  # more than that decide nothing a person could run
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Differences of n pairs of runs.
+
+    Attributes:
+        n: number of pairs.
+        mean: of the differences, in points of the measure.
+        deviation: of the sample, n - 1 in its divisor; None of one pair.
+        low, high: ends of the interval mean -+ t(n - 1, 0.975) deviation / sqrt(n); None of one.
+    """
+
+    n: int
+    mean: float
+    deviation: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the interval says of a claim.
+
+    Attributes:
+        word: "holds", "reversed" or "undecided".
+        size: the effect beside the published one, "as large as published", "smaller than
+            published" or "larger than published"; empty where there is nothing to compare.
+        seeds: for "undecided", the number of seeds with which an interval around the same mean
+            with the same deviation would decide; None where no number is known or sensible.
+    """
+
+    word: str
+    size: str = ""
+    seeds: int | None = None
+
+
+def spread(differences: Sequence[float]) -> Spread:
+    """Mean and 95 % t interval of paired differences; ValueError of none."""
+    n = len(differences)
+    if not n:
+        raise ValueError("no differences")
+    mean = fmean(differences)
+    if n == 1:
+        return Spread(n, mean)
+    deviation = stdev(differences)
+    half = _half_width(n, deviation)
+    return Spread(n, mean, deviation, mean - half, mean + half)
+
+
+def judge(found: Spread, published: float | None, region: tuple[float, float]) -> Verdict:
+    """The verdict on a claim.
+
+    Args:
+        found: differences, first setting minus second.
+        published: the same difference in the paper; None where it gives no figures.
+        region: open interval in which the claim says that the mean lies.
+    """
+    if found.low is None or found.high is None or found.deviation is None:
+        return Verdict("undecided")
+    bottom, top = region
+    size = _size(found.low, found.high, published) if region == AHEAD else ""
+    if bottom < found.low and found.high < top:
+        return Verdict("holds", size)
+    if found.high < bottom or found.low > top:
+        return Verdict("reversed")
+    # An interval that is undecided and holds the published effect says nothing about it.
+    told = size if size != "as large as published" else ""
+    nearest = min(abs(found.mean - bottom), abs(found.mean - top))
+    return Verdict("undecided", told, seeds_needed(nearest, found.deviation))
+
+
+def seeds_needed(distance: float, deviation: float) -> int | None:
+    """The least number of pairs whose interval is narrower than `distance` to each side.
+
+    None when the distance is 0 or more than MOST_SEEDS are needed.
+    """
+    if _half_width(MOST_SEEDS, deviation) >= distance:
+        return None
+    low, high = 1, MOST_SEEDS  # low is too few (one pair has no interval), high is enough
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _half_width(middle, deviation) < distance else (middle, high)
+    return high
+
+
+def _half_width(n: int, deviation: float) -> float:
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    return quantile * deviation / math.sqrt(n)
+
+
+def _size(low: float, high: float, published: float | None) -> str:
+    if published is None:
+        return ""
+    if published > high:
+        return "smaller than published"
+    return "larger than published" if published < low else "as large as published"
