@@ -1,10 +1,11 @@
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import read_yaml
-from pipeline.runtime.graph import resolved_stage, stage_items, stage_options
+from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.recipes import (
     TARGETS,
     applied,
@@ -81,9 +82,10 @@ def test_recipe_changes_its_values_and_nothing_else(name, paths, tmp_path):
 def alone(paths):
     """The result of every recipe, applied to params.yaml as committed."""
     found = {}
-    for name in RECIPES:
-        changes = with_paths(read_recipe(FOLDER, name).settings, paths)
-        found[name] = applied(ROOT / "params.yaml", FOLDER, changes, find_problems)[0]
+    with chdir(ROOT):
+        for name in RECIPES:
+            changes = with_paths(read_recipe(FOLDER, name).settings, paths)
+            found[name] = applied(ROOT / "params.yaml", FOLDER, changes, find_problems)[0]
     return found
 
 
@@ -143,40 +145,50 @@ def test_a_wrong_runtime_is_named_and_not_replaced(runtime, tmp_path):
         applied(params, FOLDER, {}, find_problems)
 
 
-def read_by(target):
-    """Sections and keys of params.yaml that the stages up to a target read."""
-    name, _, item = target.partition("@")
-    found, todo = set(), [(name, item or None)]
-    stages = {}
-    for stage in read_yaml(ROOT / "dvc.yaml")["stages"]:
-        for one in stage_items(stage) or [None]:
-            stages[stage, one] = resolved_stage(stage, one)
-    makers = {}
-    for key, stage in stages.items():
-        outputs = [*stage.get("outs", []), *stage.get("plots", []), *stage.get("metrics", [])]
-        for out in outputs:
-            makers[out if isinstance(out, str) else next(iter(out))] = key
-    while todo:
-        key = todo.pop()
-        stage = stages[key]
-        found |= {param for param in stage.get("params", []) if isinstance(param, str)}
-        given = set(stage_options(*key))
-        found |= {f"scoring.{option}" for option in given & set(DEFAULT_VALUES["scoring"])}
-        for dep in stage["deps"]:
-            todo += [
-                maker
-                for out, maker in makers.items()
-                if dep == out or dep.startswith(f"{out}/") or out.startswith(f"{dep}/")
-            ]
-    return found
+GRAPH = ROOT / "dvc.yaml"
+
+
+@pytest.fixture(scope="module")
+def read_by():
+    """A function from a target to the sections and keys of params.yaml that the stages up to it
+    read."""
+    stages, makers = {}, {}
+    for name in read_yaml(GRAPH)["stages"]:
+        for item in stage_items(name, GRAPH) or [None]:
+            stage = resolved_stage(name, item, GRAPH)
+            params = {param for param in stage.get("params", []) if isinstance(param, str)}
+            options = [word.removeprefix("--") for word in stage["cmd"].split()]
+            params |= {f"scoring.{key}" for key in DEFAULT_VALUES["scoring"] if key in options}
+            key = name if item is None else f"{name}@{item}"
+            stages[key] = params, stage["deps"]
+            for kind in ("outs", "plots", "metrics"):
+                for out in stage.get(kind, []):
+                    makers[out if isinstance(out, str) else next(iter(out))] = key
+
+    def read(target):
+        params, deps = stages[target]
+        upstream = {
+            maker
+            for out, maker in makers.items()
+            for dep in deps
+            if dep == out or dep.startswith(f"{out}/")
+        }
+        return params.union(*map(read, upstream))
+
+    return read
+
+
+def is_in(key, section):
+    return key == section or key.startswith(f"{section}.")
 
 
 def is_read(key, values):
     """Whether a stage that reads a section looks at a key of it, with these settings."""
-    vocabulary, regions = values["vocabulary"], values.get("regions", {})
-    images, sentences = values.get("image_features", {}), values.get("sentences", {})
-    own_detector = "detector" in (images.get("weights"), regions.get("source", "detector"))
-    uses_detector = own_detector if regions else images.get("weights") == "detector"
+    vocabulary, sentences = values["vocabulary"], values.get("sentences", {})
+    uses_detector = "detector" in (
+        values.get("image_features", {}).get("weights"),
+        values.get("regions", {}).get("source"),
+    )
     unread = {
         "shapes": values["dataset"] != "shapes",
         "corpus.restval": values["dataset"] != "karpathy_json",
@@ -194,9 +206,7 @@ def is_read(key, values):
             for encoding in ("mean_vector", "tfidf", "fisher")
         },
     }
-    return not any(
-        no and (key == name or key.startswith(f"{name}.")) for name, no in unread.items()
-    )
+    return not any(no and is_in(key, name) for name, no in unread.items())
 
 
 # of the machine or the user's to say: paths, and what changes no result
@@ -215,15 +225,14 @@ NOT_A_RECIPE_S = {
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if name != "default"])
-def test_a_recipe_sets_every_key_that_its_models_read(name):
+def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
     recipe = read_recipe(FOLDER, name)
     given = dict(flat(recipe.settings))
     sections = set().union(*map(read_by, recipe.targets))
     read = {
         key
         for key in dict(flat(DEFAULT_VALUES))
-        if any(key == name or key.startswith(f"{name}.") for name in sections)
-        and is_read(key, recipe.settings)
+        if any(is_in(key, section) for section in sections) and is_read(key, recipe.settings)
     }
     assert sections >= {"loss", "dataset", "corpus", "evaluation", "inference"}
     assert read - NOT_A_RECIPE_S - set(given) == set()
@@ -234,7 +243,7 @@ def test_a_recipe_sets_every_key_that_its_models_read(name):
 
 def test_every_model_has_a_recipe_and_every_target_is_a_stage():
     targets = {target for name in RECIPES for target in read_recipe(FOLDER, name).targets}
-    assert targets == {f"evaluate@{model}" for model in stage_items("evaluate")}
+    assert targets == {f"evaluate@{model}" for model in stage_items("evaluate", GRAPH)}
     assert TARGETS not in DEFAULT_VALUES
 
 
