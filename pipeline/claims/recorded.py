@@ -20,8 +20,8 @@ from pipeline.claims.ledger import leaves
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint
 
-CORPUS = ("data/corpus/images.parquet", "data/corpus/captions.parquet")
 CODE = ("stages/", "models/", "pipeline/")
+CORPUS = "prepare_corpus"
 CHECK = "check_params"  # records all of params.yaml, whatever a model reads of it
 
 
@@ -31,7 +31,7 @@ class Recorded:
 
     Attributes:
         params: value of every parameter that a stage on the way read, by dotted key.
-        corpus: of the tables of images and captions, 12 hex digits.
+        corpus: of the tables that the model was scored on, 12 hex digits.
         code: of all folders and files of code on the way, 12 hex digits.
         metrics: the metrics file's content.
     """
@@ -90,8 +90,8 @@ def recorded(experiment: Experiment, model: str) -> Recorded:
     Raises WorkbenchError when its stages do not follow from each other: some were run with other
     values, or on other files, than the rest, as happens to models that an experiment left alone.
     """
-    path = f"metrics/{model}.json"
-    names = _on_the_way(experiment.stages, f"evaluate@{model}")
+    last = f"evaluate@{model}"
+    names = _on_the_way(experiment.stages, last)
     digests, params = dict[str, str](), dict[str, Any]()
     for name in names:
         stage = experiment.stages[name]
@@ -105,16 +105,20 @@ def recorded(experiment: Experiment, model: str) -> Recorded:
                         f"{kind} {key} than the stages before it"
                     )
                 found[key] = value
+    written = (out["path"] for out in experiment.stages[last]["outs"])
+    path = next((path for path in written if path.endswith(".json")), None)
+    if path is None:
+        raise WorkbenchError(f"{experiment.name}: {last} wrote no metrics file")
     text = _git("show", f"{experiment.revision}:{path}")
     if hashlib.md5(text, usedforsecurity=False).hexdigest() != digests.get(path):
         raise WorkbenchError(f"{experiment.name}: {path} is not the one that its dvc.lock names")
-    missing = [key for key in CORPUS if key not in digests]
-    if missing:
-        raise WorkbenchError(f"{experiment.name}: {model} read no {' and no '.join(missing)}")
+    tables = _tables(experiment.stages, f"score@{model}")
+    if not tables:
+        raise WorkbenchError(f"{experiment.name}: {model} was scored on no corpus")
     code = {key: value for key, value in digests.items() if key.startswith(CODE)}
     return Recorded(
         params,
-        fingerprint(files=[digests[key] for key in CORPUS])[:12],
+        fingerprint(files=tables)[:12],
         fingerprint(files=code)[:12],
         json.loads(text),
     )
@@ -137,6 +141,13 @@ def _on_the_way(stages: Mapping[str, Any], last: str) -> list[str]:
 
     add(last)
     return found
+
+
+def _tables(stages: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Digests of the tables of the corpus that a stage read: the corpus itself may be newer."""
+    folders = tuple(f"{out['path']}/" for out in stages.get(CORPUS, {}).get("outs", []))
+    deps = stages.get(name, {}).get("deps", [])
+    return {dep["path"]: dep.get("md5", "") for dep in deps if dep["path"].startswith(folders)}
 
 
 def _entries(stage: Mapping[str, Any]) -> list[Any]:

@@ -27,7 +27,7 @@ class Row:
         setting, dataset: names in claims.yaml.
         seed: of training.
         digest: of what claims.yaml said of the setting then (ledger.setting_digest).
-        corpus: digest of the tables of images and captions.
+        corpus: digest of the tables that the model was scored on.
         code: digest of the code that the run depended on.
         commit: that the experiment started from.
         figures: by name, such as "i2t.r1"; those the metrics file has.
@@ -111,7 +111,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     lines = ["\t".join((*KEYS, *FIGURES))]
     for row in rows:
         cells = [str(getattr(row, key)) for key in KEYS]
-        figures = [f"{row.figures[key]:g}" if key in row.figures else "" for key in FIGURES]
+        figures = [str(row.figures.get(key, "")) for key in FIGURES]
         lines.append("\t".join((*cells, *figures)))
     write_text(path, "\n".join(lines) + "\n")
 

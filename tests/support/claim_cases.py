@@ -51,7 +51,7 @@ def row(setting, seed, rsum, *, ledger_=None, dataset="world", **changed):
 
 
 def lock(dim=16, seed=0, corpus="c", features="f", code="v", metrics="", trained_on=None):
-    """A dvc.lock of vse: corpus, features, training, evaluation; digests by a letter."""
+    """A dvc.lock of vse: corpus, features, training, scores, evaluation; digests by a letter."""
     tables = [
         {"path": f"data/corpus/{name}.parquet", "md5": corpus} for name in ("images", "captions")
     ]
@@ -78,8 +78,9 @@ def lock(dim=16, seed=0, corpus="c", features="f", code="v", metrics="", trained
             vse={"dim": dim},
             seed=seed,
         ),
+        "score@vse": stage([*tables, file("data/checkpoint", "m")], [file("data/scores", "s")]),
         "evaluate@vse": stage(
-            [file("data/checkpoint", "m")], [file("metrics/vse.json", metrics)], seed=seed
+            [file("data/scores", "s")], [file("metrics/vse.json", metrics)], seed=seed
         ),
         "train@scan": stage([], [file("data/scan", "x")], scan={"dim": 1}, seed=99),
     }

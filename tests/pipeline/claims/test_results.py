@@ -10,7 +10,7 @@ from pipeline.claims.recorded import Recorded
 from pipeline.claims.results import matching_rows, merged, read_rows, write_rows
 from pipeline.runtime.errors import WorkbenchError
 
-ROWS = [row("narrow", 0, 310.25), row("wide", 10, 320.0), row("wide", 2, 330.0)]
+ROWS = [row("narrow", 0, 310.1234), row("wide", 10, 320.0), row("wide", 2, 330.0)]
 FIGURES = {"rsum": 321.5, "i2t": {"r1": 40.0}}
 
 
