@@ -60,7 +60,8 @@ class Claim(Section):
         paper: its short name, as in the recipes.
         place: section and table.
         says: the claim in one sentence.
-        first, second: names of settings.
+        first: name of a setting.
+        second: name of the setting it is compared with.
         measure: name of a measure.
         published: None where the paper gives no figures.
         within: margin on both sides of 0, in points of the measure.
@@ -143,6 +144,11 @@ def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:
     """What claims.yaml says of a setting on a dataset, as 12 hex digits.
 
     A run that was kept under the name of a setting counts no more once these words change.
+
+    Args:
+        ledger: what claims.yaml holds.
+        name: of the setting.
+        dataset: name of the dataset.
     """
     setting = resolved(ledger, name).model_dump()
     return fingerprint(setting=setting, dataset=ledger.datasets[dataset].set)[:12]

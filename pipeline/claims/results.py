@@ -24,7 +24,8 @@ class Row:
     """One run of a setting.
 
     Attributes:
-        setting, dataset: names in claims.yaml.
+        setting: its name in claims.yaml.
+        dataset: its name there.
         seed: of training.
         digest: of what claims.yaml said of the setting then (ledger.setting_digest).
         corpus: digest of the tables that the model was scored on.
