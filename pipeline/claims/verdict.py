@@ -25,7 +25,8 @@ class Spread:
         n: number of pairs.
         mean: of the differences, in points of the measure.
         deviation: of the sample, n - 1 in its divisor; None of one pair.
-        low: lower end of the interval mean -+ t(n - 1, 0.975) deviation / sqrt(n); None of one pair.
+        low: lower end of the interval mean -+ t(n - 1, 0.975) deviation / sqrt(n); None of one
+            pair.
         high: its upper end.
     """
 
