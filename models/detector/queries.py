@@ -52,14 +52,14 @@ def detected(image: Image.Image, stored: FeatureFile, device: torch.device) -> R
 
 def _settings(stored: FeatureFile) -> RegionsConfig:
     try:
-        given = json.loads(str(stored.attributes.get("params")))
-        settings = RegionsConfig.model_validate({**given, "path": None, "workers": 0})
-    except (ValueError, TypeError, ValidationError):
+        given = dict(json.loads(str(stored.attributes.get("params"))))
+        source = given["source"]
+        if source == "detector":
+            return RegionsConfig.model_validate({**given, "path": None, "workers": 0})
+    except (ValueError, TypeError, KeyError, ValidationError):
         raise WorkbenchError(f"{stored.path}: does not say how regions were selected") from None
-    if settings.source != "detector":
-        raise WorkbenchError(
-            f"{stored.path}: its regions come from another tool ({settings.source}), which cannot "
-            "be asked for those of an image",
-            "search with a text, or set regions.source = detector and run: dvc repro",
-        )
-    return settings
+    raise WorkbenchError(
+        f"{stored.path}: its regions come from another tool ({source}), which cannot "
+        "be asked for those of an image",
+        "search with a text, or set regions.source = detector and run: dvc repro",
+    )

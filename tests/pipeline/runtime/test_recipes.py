@@ -241,9 +241,9 @@ def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
     assert set(given) <= read
 
 
-def test_every_model_has_a_recipe_and_every_target_is_a_stage():
+def test_every_target_is_an_evaluation():
     targets = {target for name in RECIPES for target in read_recipe(FOLDER, name).targets}
-    assert targets == {f"evaluate@{model}" for model in stage_items("evaluate", GRAPH)}
+    assert targets <= {f"evaluate@{model}" for model in stage_items("evaluate", GRAPH)}
     assert TARGETS not in DEFAULT_VALUES
 
 
