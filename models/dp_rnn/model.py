@@ -18,7 +18,7 @@ from pipeline.inputs.words import identity
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
-from pipeline.training.phases import Phase, Schedule
+from pipeline.training.phases import Phase, Schedule, optimiser
 
 # Keys of the section that the training reads; the others are the network's.
 OF_TRAINING = {
@@ -56,7 +56,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         run=partial(
             fit,
             both,
-            torch.optim.Adam(both.parameters(), lr=training.lr),
+            optimiser("adam", both.parameters(), training.lr),
             phases_of(settings),
             PairBatches(train, training.batch_size, settings.seed),
             lambda: score_selecting(model, val, device, shortlist),

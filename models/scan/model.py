@@ -18,7 +18,7 @@ from pipeline.inputs.words import identity
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
-from pipeline.training.phases import Schedule
+from pipeline.training.phases import Schedule, optimiser
 
 ATTENTION = ("direction", "pooling", "temperature", "lse", "position_gate")
 
@@ -48,7 +48,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         run=partial(
             fit,
             both,
-            torch.optim.Adam(both.parameters(), lr=training.lr),
+            optimiser("adam", both.parameters(), training.lr),
             ranking_phases(settings, wrap, scores_and_groups),
             PairBatches(train, training.batch_size, settings.seed),
             lambda: score_pairs(model, val, device),
