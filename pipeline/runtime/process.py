@@ -38,7 +38,7 @@ def seed_everything(seed: int, compiled: bool = False) -> None:
     if compiled:  # does the same and tells the compiler, whose import takes two seconds
         torch.use_deterministic_algorithms(True, warn_only=True)
     # nothing here reads memory before it is written, and filling it costs one to five percent
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
 
 
