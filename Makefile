@@ -41,7 +41,7 @@ repro: $(INSTALLED)
 	@cat report/compare.md
 
 test: $(INSTALLED)
-	pytest --numprocesses auto --dist loadfile
+	pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-avx2: $(INSTALLED)
 	OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 \

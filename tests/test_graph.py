@@ -31,10 +31,10 @@ WORLD = {
     "sizes": {"large": {"radius": [0.18, 0.22], "words": ["large", "big"]}},
     "textures": {"plain": {"pattern": "none", "weight": 1, "words": ["plain"]}},
 }
-# the file's own phases with fewer epochs, and the ranking from the first of them on
+# the file's own phases, the first with a higher rate, a few steps an epoch and the ranking, too
 PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
-PHASES[0] |= {"epochs": 18, "lr": 0.01, "stop_below": 0.0}
-PHASES[0]["weights"] = {"ranking": 1.0, "image_instance": 0.5, "text_instance": 0.5}
+PHASES[0] |= {"epochs": 40, "lr": 0.01, "stop_below": 0.0}
+PHASES[0]["weights"]["ranking"] = 1.0
 PHASES[1] |= {"epochs": 1}
 TINY = {
     "runtime": {"threads": 1},
@@ -76,12 +76,12 @@ TINY = {
         "margin": 0.5,
         "slots": 12,
         "word_dim": 16,
-        "text_width": 16,
+        "text_width": 8,
         "text_pool": "max",
         "resize": 64,
         "crop": 56,
         "phases": PHASES,
-        "training": {"batch_size": 40, "workers": 0},
+        "training": {"batch_size": 40, "lr_step": 28, "workers": 0},
     },
     "scan": {
         "dim": 32,

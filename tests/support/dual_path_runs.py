@@ -3,7 +3,6 @@
 from contextlib import chdir
 from types import SimpleNamespace
 
-import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
@@ -12,8 +11,6 @@ from model_runs import ModelRuns
 from tiny_inputs import CLASSES, DUAL_PATH, NETWORK, PATHS
 
 from models.dual_path import model
-from pipeline.evaluation.measure import measure
-from pipeline.evaluation.metrics import summarise
 from pipeline.inputs.files import Inputs
 from stages.cluster_pseudo_classes import main as cluster
 from stages.extract_image_features import main as extract
@@ -80,18 +77,3 @@ def remove(folder, table, image):
     """Take the rows of an image out of a table of the corpus."""
     rows = pq.read_table(folder / PATHS[table])
     pq.write_table(rows.filter(pc.field("image_id") != image), folder / PATHS[table])
-
-
-def rsum_of(scores):
-    measured = measure(
-        scores.scores,
-        np.array(scores.image_groups),
-        np.array(
-            [scores.image_groups[scores.image_ids.index(i)] for i in scores.caption_image_ids]
-        ),
-    )
-    return summarise(measured)["rsum"]
-
-
-def scores_with(scores, matrix):
-    return type(scores)(**(vars(scores) | {"scores": matrix}))
