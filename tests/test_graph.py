@@ -24,7 +24,7 @@ from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
 from stages.params import find_problems
 from stages.score import main as score_stage
 
-# Two plain objects of one size a scene: what six models can learn from 160 images in a second each.
+# Two plain objects of one size a scene: what six models can learn from 200 images in seconds.
 WORLD = {
     "objects": [2, 2],
     "counts": ["two"],
@@ -33,12 +33,12 @@ WORLD = {
 }
 # the file's own phases, the first with a higher rate, a few steps an epoch and the ranking, too
 PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
-PHASES[0] |= {"epochs": 40, "lr": 0.01, "stop_below": 0.0}
+PHASES[0] |= {"epochs": 60, "lr": 0.01, "stop_below": 0.0}
 PHASES[0]["weights"]["ranking"] = 1.0
 PHASES[1] |= {"epochs": 1}
 TINY = {
     "runtime": {"threads": 1},
-    "shapes": {"train": 160, "val": 16, "test": 24, "image_size": 64, "near_duplicates": 0.0},
+    "shapes": {"train": 200, "val": 24, "test": 24, "image_size": 64, "near_duplicates": 0.0},
     "vocabulary": {"dim": 16, "epochs": 1},
     "detector": {
         "channels": 16,
@@ -68,7 +68,7 @@ TINY = {
         "dropout": 0.0,
         "training": {"epochs": 5, "batch_size": 32, "lr": 0.003},
     },
-    "cca": {"dim": 8, "regularisation": 0.1},  # 160 images in 896 dimensions
+    "cca": {"dim": 8, "regularisation": 0.1},  # 200 images in 896 dimensions
     "dual_path": {
         "dim": 64,
         "hidden": 64,
@@ -81,7 +81,7 @@ TINY = {
         "resize": 64,
         "crop": 56,
         "phases": PHASES,
-        "training": {"batch_size": 40, "lr_step": 28, "workers": 0},
+        "training": {"batch_size": 50, "lr_step": 42, "workers": 0},
     },
     "scan": {
         "dim": 32,
