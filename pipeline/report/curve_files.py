@@ -9,6 +9,7 @@ from pathlib import Path
 from pipeline.runtime.errors import WorkbenchError, listing
 
 COLUMNS = ("epoch", "loss", "val_rsum")
+FIT = "fit"  # the phase of a model that is not trained by steps
 MAX_BYTES = 1 << 24
 REMEDY = "write it again with: dvc repro train"
 
@@ -49,7 +50,7 @@ def read_curve(path: Path) -> Curve | None:
         raise WorkbenchError(f"{path}: not a tab-separated table", REMEDY) from None
     if not rows:
         raise WorkbenchError(f"{path}: no epoch in it", REMEDY)
-    if len(rows) == 1 and "loss" not in rows[0] and "val_rsum" in rows[0]:
+    if len(rows) == 1 and rows[0].get("phase") == FIT:
         return None
     missing = [name for name in COLUMNS if name not in rows[0]]
     if missing:
