@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.evaluation.criteria import Criterion
-from pipeline.evaluation.hubness import Hubness, hubness
+from pipeline.evaluation.hubness import Hubness, hubness, pairs_table
 from pipeline.scores.ranking import DIRECTIONS
 
+# Of 25,000 pairs of MS-COCO in percent, images as the nearest of captions (table 5).
+PUBLISHED = {"0": 79.2, "1": 4.1, ">=2": 16.7, ">=5": 12.0, ">=10": 2.0}
 CLASSES = ("0", "1", "2 to 4", "5 to 9", "10 or more")  # of the bar: every item is in one
 
 
@@ -23,6 +25,7 @@ class Hubs:
         table: as in `Hubness`, in items.
         skewness: as in `Hubness`.
         largest: k-occurrence of the largest hub.
+        pairs: of images, percent of the pairs as the kNN-margin paper counts; of captions empty.
     """
 
     label: str
@@ -31,6 +34,7 @@ class Hubs:
     table: dict[str, int]
     skewness: float
     largest: int
+    pairs: dict[str, float]
 
 
 def hubs_of(scores: np.ndarray, model: str, criteria: Sequence[Criterion]) -> list[Hubs]:
@@ -46,15 +50,22 @@ def hubs_of(scores: np.ndarray, model: str, criteria: Sequence[Criterion]) -> li
             hubness(criterion.rescored(scores, direction), direction),
             model if criterion.name == "naive" else f"{model} + {criterion.name}",
             direction,
+            scores.shape[1],
         )
         for direction in DIRECTIONS
         for criterion in criteria
     ]
 
 
-def _hubs(found: Hubness, label: str, direction: str) -> Hubs:
+def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
+    """`pairs_table` of images with these 1-occurrences (N,), in percent of the captions."""
+    return {name: 100 * n / captions for name, n in pairs_table(counts, captions).items()}
+
+
+def _hubs(found: Hubness, label: str, direction: str, captions: int) -> Hubs:
     table, items = found.table, len(found.counts)
     two, five, ten = (table[name] for name in (">=2", ">=5", ">=10"))
     counts = (table["0"], table["1"], two - five, five - ten, ten)
     shares = [100 * count / items for count in counts]
-    return Hubs(label, direction, shares, table, found.skewness, found.largest)
+    pairs = pair_shares(found.counts, captions) if direction == "t2i" else {}
+    return Hubs(label, direction, shares, table, found.skewness, found.largest, pairs)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from pipeline.report.thumbnails import thumbnail
@@ -37,6 +38,10 @@ class Shelf:
         self._texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
         self._owners = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
         self._pictures: dict[str, str] = {}
+
+    def captions_of_images(self, captions: Sequence[str]) -> np.ndarray:
+        """How many of these captions each of their images has: (images,) int64."""
+        return np.unique([self._owners[name] for name in captions], return_counts=True)[1]
 
     def check(self, path: Path, split: SplitScores) -> None:
         """Raise WorkbenchError, naming the score file `path`, unless its ids are the corpus's."""

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import skew
 
 from pipeline.evaluation.criteria import make_criterion
-from pipeline.evaluation.hubness import hubness
+from pipeline.evaluation.hubness import hubness, pairs_table
 from pipeline.runtime.errors import WorkbenchError
 
 DIRECTIONS = ["i2t", "t2i"]
@@ -60,6 +60,17 @@ def test_equals_loops_in_many_blocks(direction, k):
     found = hubness(scores, direction, k).counts
     order = np.argsort(-rows, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(found, np.bincount(order.ravel(), minlength=rows.shape[1]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(scores=matrices(), data=st.data())
+def test_pairs_are_a_gallery_with_every_image_once_per_caption(scores, data):
+    images = len(scores)
+    copies = data.draw(st.lists(st.integers(1, 4), min_size=images, max_size=images))
+    gallery = np.repeat(scores, copies, axis=0)
+    found = pairs_table(hubness(scores, "t2i").counts, sum(copies))
+    assert found == hubness(gallery, "t2i").table
+    assert found["0"] >= sum(copies) - images
 
 
 def test_one_item_for_all_is_the_largest_hub():

@@ -115,3 +115,12 @@ def test_hubs_against_a_count_by_hand(direction):
         assert hubs.shares == pytest.approx(expected)
         assert hubs.table[">=2"] == (counts >= 2).sum()
         assert hubs.largest == counts.max()
+        if direction == "i2t":
+            assert hubs.pairs == {}
+            continue
+        copied = np.zeros(
+            matrix.shape[1], int
+        )  # one item per caption, its image's first alone found
+        copied[:items] = counts
+        expected = [(copied == 0), (copied == 1), (copied >= 2), (copied >= 5), (copied >= 10)]
+        assert list(hubs.pairs.values()) == pytest.approx([100 * np.mean(x) for x in expected])
