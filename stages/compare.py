@@ -6,7 +6,7 @@ import click
 
 from pipeline.comparison.files import metrics_files, of_models
 from pipeline.comparison.table import brief, read_results, report
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criteria import make_criteria
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError
@@ -53,9 +53,10 @@ def main(
         if images is None or captions is None:
             raise WorkbenchError("--page shows images and captions: give --images and --captions")
         inference = params.inference.model_dump()
-        criterion = make_criterion(inference.pop("criterion"), **inference)
+        criteria = make_criteria(inference.pop("criteria"), **inference)
         values = parameters(read_yaml(Path("params.yaml")))
-        run = Run(params.dataset, params.loss, values, criterion)
+        subset = params.evaluation.subset
+        run = Run(params.dataset, params.loss, values, criteria, subset)
         texts[page] = build_page(results, Files(scores, curves, images, captions, attention), run)
     for path, text in texts.items():
         write_text(path, text)

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criteria import make_criteria
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.subset import first_images
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say, set_threads
 from pipeline.scores.file import read_scores
@@ -24,11 +25,17 @@ def main(scores: Path, metrics: Path, ranks: Path) -> None:
     params = load_params()
     set_threads(params.runtime.threads)
     settings, inference = params.evaluation, params.inference.model_dump()
-    chosen = make_criterion(inference.pop("criterion"), **inference)
-    criteria = [make_criterion("naive"), *([chosen] if chosen.transductive else [])]
-    split = read_scores(scores, "test")
+    criteria = make_criteria(inference.pop("criteria"), **inference)
+    whole = read_scores(scores, "test")
+    split = first_images(whole, settings.subset)
     evaluation = evaluate(
-        split, settings.folds, settings.bootstrap, settings.confidence, params.seed, criteria
+        split,
+        settings.folds,
+        settings.bootstrap,
+        settings.confidence,
+        params.seed,
+        criteria,
+        len(whole.image_ids),
     )
     write_ranks(ranks, split, evaluation, settings.confidence)
     shortlist = GroupFile(scores).attributes.get("shortlist")

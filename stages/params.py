@@ -43,6 +43,7 @@ from pipeline.words.params import VocabularyConfig
 # Keys of earlier versions, and the keys that took their place and take over their values; none for
 # a key that is read no more. stages.complete_params moves them.
 MOVED: dict[str, tuple[str, ...]] = {
+    "inference.criterion": ("inference.criteria",),
     "ranking.margin": ("vse.margin", "scan.margin", "dp_rnn.margin"),
     "ranking.reduction": tuple(
         f"{model}.training.reduction" for model in ("vse", "two_branch", "scan", "dp_rnn")

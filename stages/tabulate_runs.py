@@ -11,12 +11,13 @@ from stages.common import command
 
 @command
 @click.option("--model", required=True, help="Whose metrics, such as vse.")
-@click.option("--criterion", default="naive", show_default=True, help="Inference criterion.")
+@click.option("--criterion", "criteria", multiple=True, default=["naive"], show_default=True,
+              help="Inference criterion; of several a row for each.")  # fmt: skip
 @click.option("--by", multiple=True, required=True, help="Parameter that tells settings apart.")
 @click.argument("experiments", type=click.File(), default="-")
-def main(model: str, criterion: str, by: tuple[str, ...], experiments: TextIO) -> None:
+def main(model: str, criteria: tuple[str, ...], by: tuple[str, ...], experiments: TextIO) -> None:
     """Mean and deviation over seeds of the EXPERIMENTS that `dvc exp show --csv` lists."""
-    rows = tabulate(read_experiments(experiments.read()), model, criterion, by)
+    rows = tabulate(read_experiments(experiments.read()), model, criteria, by)
     click.echo("\n".join(aligned(rows)))
 
 

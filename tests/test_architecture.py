@@ -195,7 +195,7 @@ def test_every_model_is_in_the_graph():
 
 def test_names_in_params_are_those_of_the_code():
     """Where the types of params.yaml spell names out, to load no library, they are the code's."""
-    criterion = InferenceConfig.model_fields["criterion"].annotation
+    (criterion,) = get_args(InferenceConfig.model_fields["criteria"].annotation)
     assert get_args(criterion) == NAMES
     initialisation = PseudoClassesConfig.model_fields["initialisation"].annotation
     assert get_args(initialisation) == tuple(INITIALISATIONS)

@@ -278,7 +278,7 @@ def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
         ),
         ("dual_path.alignment=left", stages_of(["dual_path"], *STAGES)),
         ("scoring.shortlist=4", stages_of(["dp_rnn"], "score", "record_attention", "evaluate")),
-        ("inference.criterion=csls", stages_of(MODELS, "evaluate")),
+        ("inference.criteria=[csls]", stages_of(MODELS, "evaluate")),
         (
             "ranking.k=5",
             stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention"),

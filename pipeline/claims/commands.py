@@ -30,7 +30,9 @@ def commands(
     current: Mapping[str, Any],
     recipes: Path,
 ) -> list[str]:
-    """A line for the shell for each setting and dataset with seeds that no kept row has.
+    """A line for the shell for each params.yaml with seeds that no kept row has.
+
+    Settings that differ in their criterion alone are one run: it computes all criteria of its list.
 
     Args:
         ledger: all of claims.yaml.
@@ -41,18 +43,23 @@ def commands(
         recipes: folder of default.yaml and the recipes.
     """
     done = {(row.setting, row.dataset, row.seed, row.digest) for row in rows}
-    lines = []
+    lacking = dict[tuple[str, ...], set[int]]()
     for name, dataset in wanted(ledger, claims):
         digest = setting_digest(ledger, name, dataset)
-        missing = [seed for seed in seeds if (name, dataset, seed, digest) not in done]
+        missing = {seed for seed in seeds if (name, dataset, seed, digest) not in done}
         if not missing:
             continue
         params = setting_params(ledger, name, dataset, recipes)
-        words = ["dvc", "exp", "run", "--queue", f"evaluate@{resolved(ledger, name).model}"]
-        for setting in (*_differences(params, current), f"seed={','.join(map(str, missing))}"):
-            words += ["-S", setting]
-        lines.append(shlex.join(words))
-    return list(dict.fromkeys(lines))
+        run = (f"evaluate@{resolved(ledger, name).model}", *_differences(params, current))
+        lacking.setdefault(run, set()).update(missing)
+    return [_line(*run, f"seed={','.join(map(str, sorted(s)))}") for run, s in lacking.items()]
+
+
+def _line(target: str, *settings: str) -> str:
+    words = ["dvc", "exp", "run", "--queue", target]
+    for setting in settings:
+        words += ["-S", setting]
+    return shlex.join(words)
 
 
 def wanted(ledger: Ledger, claims: Mapping[str, Claim]) -> list[tuple[str, str]]:

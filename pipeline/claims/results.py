@@ -15,8 +15,15 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
 
 KEYS = ("setting", "dataset", "seed", "digest", "corpus", "code", "commit")
-# What a run's figures do not depend on: where it takes place, and how wide intervals are drawn.
-FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence")
+# What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
+# which other criteria its scores were ranked.
+FREE = (
+    "seed",
+    "runtime",
+    "evaluation.bootstrap",
+    "evaluation.confidence",
+    "inference.criteria",
+)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from itertools import chain
 
 import pandas as pd
 
@@ -38,10 +39,11 @@ def read_experiments(text: str) -> pd.DataFrame:
 
 
 def tabulate(
-    experiments: pd.DataFrame, model: str, criterion: str, by: Sequence[str]
+    experiments: pd.DataFrame, model: str, criteria: Sequence[str], by: Sequence[str]
 ) -> list[list[str]]:
     """Head and rows: the values of the parameters `by`, the number of runs, mean and deviation.
 
+    Of several criteria every setting has a row for each, and a column names it.
     The last column is the difference of rsum from the first row, seed by seed: runs of one
     seed share its features, so that differences vary less than figures do.
     Deviations are those of samples, n - 1 in their divisor.
@@ -49,36 +51,43 @@ def tabulate(
     Args:
         experiments: as `read_experiments` gives them.
         model: whose figures.
-        criterion: under which they were ranked.
+        criteria: under which they were ranked.
         by: parameters that tell settings apart.
 
     Raises:
         WorkbenchError: when a column is missing, a run has no figures, or two runs have the same
             seed and setting: then they differ in a parameter that `by` does not name.
     """
-    endings = [f"/{model}.json:{criterion}.{figure}" for figure in FIGURES]
-    columns = [
-        next((c for c in map(str, experiments) if c.endswith(end)), end[1:]) for end in endings
-    ]
-    missing = [name for name in (*columns, *by) if name not in experiments]
+    columns = {criterion: _columns(experiments, model, criterion) for criterion in criteria}
+    every = list(chain.from_iterable(columns.values()))
+    missing = [name for name in (*every, *by) if name not in experiments]
     if missing:
         raise WorkbenchError(
             f"the experiments have no column {listing(missing, 3)}",
             "check --model and --criterion, and that --by names keys of params.yaml",
         )
-    figures = experiments[columns].apply(pd.to_numeric, errors="coerce")
+    figures = experiments[every].apply(pd.to_numeric, errors="coerce")
     _check_figures(experiments, figures, model)
-    rows = [[*(name.split(".")[-1] for name in by), "runs", *headings(), "rsum - first row"]]
+    several = ["criterion"] if len(columns) > 1 else []
+    names = [*(name.split(".")[-1] for name in by), *several]
+    rows = [[*names, "runs", *headings(), "rsum - first row"]]
     first: pd.Series | None = None
     for values, runs in experiments.groupby(list(by), sort=True):
         _check_seeds(runs, by)
         found = figures.loc[runs.index].set_axis(runs[SEED], axis=0)
-        rsum = found[columns[-1]]
-        first = rsum if first is None else first
-        cells = [_spread(found[name]) for name in columns]
-        named = [str(value) for value in values]
-        rows.append([*named, str(len(runs)), *cells, _spread((rsum - first).dropna())])
+        for criterion, own in columns.items():
+            rsum = found[own[-1]]
+            first = rsum if first is None else first
+            named = [*map(str, values), *([criterion] if several else [])]
+            cells = [_spread(found[name]) for name in own]
+            rows.append([*named, str(len(runs)), *cells, _spread((rsum - first).dropna())])
     return rows
+
+
+def _columns(experiments: pd.DataFrame, model: str, criterion: str) -> list[str]:
+    """The columns of FIGURES; where there is none, the end of its name."""
+    endings = [f"/{model}.json:{criterion}.{figure}" for figure in FIGURES]
+    return [next((c for c in map(str, experiments) if c.endswith(end)), end[1:]) for end in endings]
 
 
 def _spread(values: pd.Series) -> str:

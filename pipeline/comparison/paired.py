@@ -22,7 +22,7 @@ from pipeline.scores.groups import group_codes
 BETTER = {column.label: column.better for column in COLUMNS}
 FIGURES = tuple(BETTER)
 ROUNDING = 9  # decimals: the same recalls summed in another order must not differ
-PROTOCOL = re.compile(r"full|[0-9]+k?_x([1-9][0-9]{0,5})")
+PROTOCOL = re.compile(r"full|first_[0-9]+k?|[0-9]+k?_x([1-9][0-9]{0,5})")
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _check_comparable(a: QueryRanks, b: QueryRanks) -> None:
     if a.protocol != b.protocol:
         raise WorkbenchError(
             f"A and B differ in protocol: {a.protocol} and {b.protocol}",
-            "evaluate both with the same evaluation.folds",
+            "evaluate both with the same evaluation.folds and evaluation.subset",
         )
     for what, one, other in (("image", a.i2t, b.i2t), ("caption", a.t2i, b.t2i)):
         _check_same(f"{what}s", one.ids, other.ids)

@@ -13,10 +13,11 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranking import DIRECTIONS
 
 MAX_METRICS_BYTES = 1 << 20
-LARGEST_SHORTLIST = 10**12
+LARGEST = 10**12
 NAIVE = "naive"
 SHORTLIST = "shortlist"
-SAID = ("protocol", SHORTLIST)  # keys of a metrics file that are not criteria
+TEST_IMAGES = "test_images"
+SAID = ("protocol", SHORTLIST, TEST_IMAGES)  # keys of a metrics file that are not criteria
 CRITERION = re.compile(r"[a-z][a-z0-9_]*")
 REMEDY = "write it again with: dvc repro evaluate"
 
@@ -30,12 +31,19 @@ class Result:
         criteria: criterion -> figures, naive first.
         record: of its rank file.
         shortlist: images per caption that had a full score, None where all had.
+        test_images: of which the evaluated images are the first, None where they are all.
     """
 
     name: str
     criteria: dict[str, dict[str, Any]]
     record: RankRecord
     shortlist: int | None = None
+    test_images: int | None = None
+
+    @property
+    def images(self) -> int:
+        """Images of the test split, evaluated or not."""
+        return self.test_images or len(self.record.image_ids)
 
 
 @dataclass(frozen=True)
@@ -84,8 +92,8 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
                 f"{path}: protocol {content['protocol']}, but its rank file says {record.protocol}",
                 REMEDY,
             )
-        shortlist = content.get(SHORTLIST)
-        results.append(Result(path.stem, _criteria(content), record, shortlist))
+        said = content.get(SHORTLIST), content.get(TEST_IMAGES)
+        results.append(Result(path.stem, _criteria(content), record, *said))
         _check_intervals(path, results[-1])
     if partners:
         raise WorkbenchError(f"rank files without a metrics file: {', '.join(sorted(partners))}")
@@ -110,11 +118,12 @@ def read_metrics(path: Path) -> dict[str, Any]:
         _check_figures(path, content, criterion)
     if not isinstance(content.get("protocol"), str):
         raise WorkbenchError(f"{path}: no protocol", REMEDY)
-    shortlist = content.get(SHORTLIST, 1)
-    if type(shortlist) is not int or not 1 <= shortlist <= LARGEST_SHORTLIST:
-        raise WorkbenchError(
-            f"{path}: {SHORTLIST} = {shortlist!r}; allowed are whole numbers from 1", REMEDY
-        )
+    for key in (SHORTLIST, TEST_IMAGES):
+        number = content.get(key, 1)
+        if type(number) is not int or not 1 <= number <= LARGEST:
+            raise WorkbenchError(
+                f"{path}: {key} = {number!r}; allowed are whole numbers from 1", REMEDY
+            )
     return dict(content)
 
 
@@ -158,10 +167,10 @@ def transductive_notes(results: Sequence[Result]) -> list[str]:
 def shortlist_notes(results: Sequence[Result]) -> list[str]:
     """A line per model whose full score was not computed for every pair."""
     return [
-        f"{result.name}: {result.shortlist} of {len(result.record.image_ids):,} images per caption "
+        f"{result.name}: {result.shortlist} of {result.images:,} images per caption "
         "were scored in full, all others are ranked behind them."
         for result in results
-        if result.shortlist is not None and result.shortlist < len(result.record.image_ids)
+        if result.shortlist is not None and result.shortlist < result.images
     ]
 
 
@@ -170,6 +179,14 @@ def chance_notes(results: Sequence[Result]) -> list[str]:
     chance = results[0].record.chance["rsum"]
     names = [row.label for row in rows_of(results) if row.interval and row.interval[0] <= chance]
     return [f"Cannot be told from chance: {', '.join(names)}."] if names else []
+
+
+def images_of(result: Result) -> str:
+    """How many images were evaluated: "5,000", or "the first 1,000 of 5,000"."""
+    evaluated = f"{len(result.record.image_ids):,}"
+    return (
+        evaluated if result.test_images is None else f"the first {evaluated} of {result.images:,}"
+    )
 
 
 def shown(value: float) -> str:
@@ -190,7 +207,7 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
     lines = [
         "# Comparison of models",
         "",
-        f"Dataset {dataset}, ranking loss {loss}. Test split: {len(record.image_ids):,} images, "
+        f"Dataset {dataset}, ranking loss {loss}. Test split: {images_of(results[0])} images, "
         f"{len(record.caption_ids):,} captions, protocol {record.protocol}.",
         f"Recalls in percent; i2t: image queries, t2i: caption queries; {share}: bootstrap "
         "interval of rsum.",
@@ -277,7 +294,7 @@ def _check_comparable(results: Sequence[Result]) -> None:
             raise WorkbenchError(
                 f"{first.name} and {other.name} differ in protocol: {first.record.protocol} and "
                 f"{other.record.protocol}",
-                "evaluate both with the same evaluation.folds",
+                "evaluate both with the same evaluation.folds and evaluation.subset",
             )
         if (other.record.image_ids, other.record.caption_ids) != (
             first.record.image_ids,

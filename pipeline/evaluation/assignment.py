@@ -93,7 +93,7 @@ def _check_size(images: int, captions: int, copies: int) -> None:
     pairs = images * captions * copies
     if pairs > PAIR_LIMIT:
         raise WorkbenchError(
-            f"inference.criterion = hungarian: {images:,} images x {captions:,} captions with "
+            f"inference.criteria: hungarian: {images:,} images x {captions:,} captions with "
             f"{copies} each are {pairs:,} pairs; allowed are {PAIR_LIMIT:,}",
             "raise evaluation.folds in params.yaml, or use sinkhorn, which has no such limit",
         )

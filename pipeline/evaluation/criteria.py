@@ -9,7 +9,7 @@ Rescored matrices are ranked within each query of the direction they were made f
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,7 +80,7 @@ class Criterion:
             raise WorkbenchError(
                 f"scores up to {largest:.3g} with inference.beta = {self.beta:g} leave the range "
                 "of float32",
-                "scale the scores down (cosines are meant), or use inference.criterion: naive",
+                "scale the scores down (cosines are meant), or use inference.criteria: [naive]",
             )
 
 
@@ -99,7 +99,7 @@ def make_criterion(
         WorkbenchError: naming every value that is not allowed.
     """
     allowed = {
-        f"criterion = {name}": (name in NAMES, f"one of {', '.join(NAMES)}"),
+        f"criteria = {name}": (name in NAMES, f"one of {', '.join(NAMES)}"),
         f"beta = {beta:g}": (0 < beta < math.inf, "a number above 0"),
         f"k = {k}": (k >= 1, "a whole number from 1"),
         f"iterations = {iterations}": (iterations >= 1, "a whole number from 1"),
@@ -110,6 +110,26 @@ def make_criterion(
     if wrong:
         raise WorkbenchError("; ".join(wrong))
     return Criterion(name, beta, k, iterations)
+
+
+def make_criteria(
+    names: Sequence[str], *, beta: float = 30.0, k: int = 10, iterations: int = 20
+) -> list[Criterion]:
+    """The criteria that a run is evaluated by: naive, named or not, then the others in order.
+
+    Args:
+        names: of the list `inference.criteria` of params.yaml.
+        beta: as in `make_criterion`.
+        k: as there.
+        iterations: as there.
+
+    Raises:
+        WorkbenchError: as `make_criterion`.
+    """
+    return [
+        make_criterion(name, beta=beta, k=k, iterations=iterations)
+        for name in dict.fromkeys(["naive", *names])
+    ]
 
 
 def _inverted_softmax(scores: torch.Tensor, queries: int, criterion: Criterion) -> np.ndarray:

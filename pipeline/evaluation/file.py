@@ -27,7 +27,7 @@ class RankRecord:
     """What a rank file says beside the queries' ranks and metrics.
 
     Attributes:
-        protocol: "full", or folds such as "1k_x5".
+        protocol: "full", folds such as "1k_x5", or "first_1k".
         intervals: criterion -> figures [low, high], empty when none were drawn.
         confidence: the share they cover.
         chance: figures of a random ranking.
@@ -63,7 +63,7 @@ class QueryRanks:
     """What every query of a run reaches under one criterion.
 
     Attributes:
-        protocol: "full", or folds such as "1k_x5".
+        protocol: "full", folds such as "1k_x5", or "first_1k".
         i2t: image queries.
         t2i: caption queries.
     """
@@ -139,7 +139,7 @@ def read_query_ranks(path: Path | str, criterion: str) -> QueryRanks:
     if criterion not in there:
         raise WorkbenchError(
             f"{path}: no ranks under criterion {criterion!r}; it has {listing(there) or 'none'}",
-            "set inference.criterion in params.yaml and run: dvc repro evaluate",
+            "name it in inference.criteria in params.yaml and run: dvc repro evaluate",
         )
     i2t, t2i = (_read_queries(file, way, criterion) for way in ("i2t", "t2i"))
     _check_ranks(f"{path}: i2t/{criterion}", i2t.measured.ranks, len(t2i.ids))

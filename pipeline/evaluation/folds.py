@@ -31,12 +31,13 @@ class Evaluation:
     """What one model reaches on one split.
 
     Attributes:
-        protocol: "full", or "1k_x5" for 5 folds of 1,000 images.
+        protocol: "full", "1k_x5" for 5 folds of 1,000 images, or "first_1k" for the first 1,000.
         metrics: criterion -> figures as `metrics.average` gives, with "transductive": True where a
             score depends on the other queries.
         intervals: the same with [low, high], empty without resamples.
         measured: criterion -> what all queries reach within their folds, by direction.
         chance: figures of random scores.
+        test_images: of which the evaluated images are the first; None where they are all.
     """
 
     protocol: str
@@ -44,10 +45,12 @@ class Evaluation:
     intervals: dict[str, dict[str, Any]]
     measured: dict[str, dict[Direction, Measured]]
     chance: dict[str, Any]
+    test_images: int | None = None
 
     def summary(self) -> dict[str, Any]:
         """The content of metrics/<model>.json."""
-        return {**self.metrics, "protocol": self.protocol}
+        of = {} if self.test_images is None else {"test_images": self.test_images}
+        return {**self.metrics, "protocol": self.protocol} | of
 
 
 def evaluate(
@@ -57,6 +60,7 @@ def evaluate(
     confidence: float,
     seed: int,
     criteria: Sequence[Criterion] = (Criterion("naive"),),
+    test_images: int | None = None,
 ) -> Evaluation:
     """Evaluate criteria by folds, figures averaged over them.
 
@@ -67,6 +71,7 @@ def evaluate(
         confidence: share of the draws inside an interval.
         seed: of the draws.
         criteria: each rescores a fold by itself.
+        test_images: of which the split's are the first; None: they are all.
 
     Raises:
         WorkbenchError: when the folds do not divide the images or would cut a group.
@@ -83,8 +88,10 @@ def evaluate(
         if resamples:
             intervals[name] = rounded(bootstrap_intervals(found, resamples, confidence, seed))
     chance = average([chance_level(images[fold.images], captions[fold.captions]) for fold in parts])
-    protocol = protocol_name(len(images), folds)
-    return Evaluation(protocol, metrics, intervals, measured, rounded(chance))
+    cut = test_images is not None and len(images) < test_images
+    protocol = protocol_name(len(images), folds, cut)
+    of = test_images if cut else None
+    return Evaluation(protocol, metrics, intervals, measured, rounded(chance), of)
 
 
 def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold]:
@@ -122,12 +129,19 @@ def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold
     ]
 
 
-def protocol_name(images: int, folds: int) -> str:
-    """ "full" for one fold, else images per fold and folds: "1k_x5", "200_x5"."""
-    if folds == 1:
+def protocol_name(images: int, folds: int, cut: bool = False) -> str:
+    """ "full" for one fold, else images per fold and folds: "1k_x5", "200_x5".
+
+    Args:
+        images: that are evaluated.
+        folds: how many.
+        cut: whether they are the first of more: "first_1k", "first_200".
+    """
+    if folds == 1 and not cut:
         return "full"
-    size = images // folds
-    return f"{size // 1000}k_x{folds}" if size % 1000 == 0 else f"{size}_x{folds}"
+    number = images // folds
+    size = f"{number // 1000}k" if number % 1000 == 0 else f"{number}"
+    return f"first_{size}" if cut else f"{size}_x{folds}"
 
 
 def rounded(figures: Any) -> Any:

@@ -1,32 +1,61 @@
 """Sections of params.yaml: how scores are ranked and judged."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, Natural, Positive, Section
+from pipeline.runtime.section import (
+    Count,
+    Natural,
+    Positive,
+    Section,
+    contradictions,
+    listed,
+    wrong_value,
+)
+
+Criteria = Literal[
+    "naive",
+    "inverted_softmax",
+    "csls",
+    "dual_softmax",
+    "querybank",
+    "sinkhorn",
+    "hungarian",
+]
 
 
 class InferenceConfig(Section):
-    """The inference criterion that is evaluated beside the model's own scores."""
+    """The inference criteria that are evaluated beside the model's own scores."""
 
-    criterion: Literal[
-        "naive",
-        "inverted_softmax",
-        "csls",
-        "dual_softmax",
-        "querybank",
-        "sinkhorn",
-        "hungarian",
-    ]
+    criteria: Annotated[list[Criteria], listed("csls"), Field(min_length=1)]
     beta: Positive
     k: Count
     iterations: Count
+
+    @contradictions
+    def _each_once(self) -> Iterator[InitErrorDetails]:
+        twice = [name for name in dict.fromkeys(self.criteria) if self.criteria.count(name) > 1]
+        if twice:
+            yield wrong_value("criteria", self.criteria, f"{', '.join(twice)} stands there twice")
 
 
 class EvaluationConfig(Section):
     """Protocol and confidence intervals."""
 
     folds: Count
+    subset: Natural
     bootstrap: Natural
     confidence: Annotated[float, Field(gt=0, lt=1)]
+
+    @contradictions
+    def _one_protocol(self) -> Iterator[InitErrorDetails]:
+        if self.subset and self.folds > 1:
+            yield wrong_value(
+                "subset",
+                self.subset,
+                f"must be 0 with folds = {self.folds}: the first images are ranked at once, or "
+                "all images by folds",
+            )

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from pipeline.comparison.table import (
     Result,
     best_of,
+    images_of,
     interval_text,
     notes,
     rows_of,
@@ -22,13 +23,14 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.metrics import METRICS, values_of
 from pipeline.evaluation.separation import separation
+from pipeline.evaluation.subset import first_images
 from pipeline.report.attention import AttentionFigure
 from pipeline.report.attention_section import attention_figures
 from pipeline.report.curve_files import Curve, read_curve
 from pipeline.report.drawing import COLOURS, dashes
 from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
 from pipeline.report.galleries import Gallery, build_galleries
-from pipeline.report.hubs import CLASSES, Hubs, hubs_of
+from pipeline.report.hubs import CLASSES, PUBLISHED, Hubs, hubs_of, pair_shares
 from pipeline.report.provenance import attributes, corpus_digests
 from pipeline.report.shelf import Shelf
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -66,13 +68,15 @@ class Run:
         dataset: its name.
         loss: its name.
         parameters: key -> value.
-        criterion: shown beside naive among the hubs.
+        criteria: shown among the hubs, naive first.
+        subset: so many test images alone were evaluated, the first; 0: all.
     """
 
     dataset: str
     loss: str
     parameters: Mapping[str, str]
-    criterion: Criterion
+    criteria: Sequence[Criterion]
+    subset: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,10 +130,11 @@ def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
             scores[result.name],
             attended.get(result.name),
             shelf,
-            run.criterion,
+            run,
         )
         for number, result in enumerate(results)
     ]
+    texts = results[0].record.caption_ids
     return (
         _environment()
         .get_template("report.html")
@@ -141,6 +146,8 @@ def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
             best=max(results, key=lambda result: result.criteria["naive"]["rsum"]).name,
             directions=DIRECTIONS,
             classes=CLASSES,
+            published_hubs=PUBLISHED,
+            matched_hubs=pair_shares(shelf.captions_of_images(texts), len(texts)),
             corpus=corpus_digests(images, captions),
         )
     )
@@ -152,22 +159,20 @@ def _model(
     path: Path,
     attended: Path | None,
     shelf: Shelf,
-    criterion: Criterion,
+    run: Run,
 ) -> Model:
-    split = read_scores(path, "test")
+    split = first_images(read_scores(path, "test"), run.subset)
     _check_queries(path, split, result)
     shelf.check(path, split)
     groups = split.image_groups, split.caption_groups
     ranks = retrieval_ranks(split.scores, *groups)
     separated = separation(split.scores, *groups)
-    naive = Criterion("naive")
-    criteria = [naive, criterion] if criterion.transductive else [naive]
     return Model(
         name=result.name,
         number=number,
         overlap=separated.overlap,
         separation=separation_figure(separated, result.name, number),
-        hubs=hubs_of(split.scores, result.name, criteria),
+        hubs=hubs_of(split.scores, result.name, run.criteria),
         galleries=build_galleries(split, ranks, shelf),
         attention=attention_figures(attended, path, shelf) if attended else [],
         provenance=attributes(path),
@@ -187,6 +192,7 @@ def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
         "script_digest": base64.b64encode(digest).decode(),
         "dashes": dashes,
         "colours": COLOURS,
+        "images": images_of(results[0]),
         "means": {"i2t": images / captions, "t2i": captions / images},
     }
 

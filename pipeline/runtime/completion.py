@@ -52,7 +52,8 @@ def completed(params: Path, reference: Path, moved: Moved) -> tuple[str, list[st
         params: the file to complete.
         reference: one with every key, its default and its comments.
         moved: keys of earlier versions, dots between names, each with the keys that took its place
-            and take over its value; none for a key that is read no more.
+            and take over its value, as a list of one where they hold lists; none for a key that is
+            read no more.
 
     Returns:
         The text, and a line for every key that came or went.
@@ -62,14 +63,16 @@ def completed(params: Path, reference: Path, moved: Moved) -> tuple[str, list[st
             key a line.
     """
     values, text, lines = read_yaml(params), _text(params), []
+    source, defaults = _text(reference), read_yaml(reference)
     carried: dict[str, Any] = {}
     for old, places in _moves(values, moved):
         lines.append(f"{'.'.join(old)} = {shown(_get(values, old))}: {_fate(places)}")
         for place in places:
-            _put(carried, place, _get(values, old))
+            value = _get(values, old)
+            single = isinstance(_get(defaults, place), list) and not isinstance(value, list)
+            _put(carried, place, [value] if single else value)
         text = _without(text, old, params)
         _remove(values, old)
-    source, defaults = _text(reference), read_yaml(reference)
     if carried:
         source, _ = replaced(source, carried)
         defaults = _plain(source)

@@ -28,7 +28,7 @@ def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, da
     assert list(find_problems(params)) == []
     assert resolved(LEDGER, setting).model in stage_items("evaluate")
     criterion = resolved(LEDGER, setting).criterion
-    assert criterion in ("naive", params["inference"]["criterion"])
+    assert criterion in ("naive", *params["inference"]["criteria"])
 
 
 def test_every_setting_is_compared_by_a_claim():
@@ -61,7 +61,7 @@ def repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("recipes").mkdir()
     Path("docs").mkdir()
-    params = "seed: 0\nvse: {dim: 4}\nshapes: {seed: 0}\ninference: {criterion: naive}\n"
+    params = "seed: 0\nvse: {dim: 4}\nshapes: {seed: 0}\ninference: {criteria: [naive]}\n"
     Path("recipes/default.yaml").write_text(params)
     Path("params.yaml").write_text(params)
     with Path("claims.yaml").open("w") as file:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.evaluation.file import read_ranks
+from pipeline.evaluation.file import read_query_ranks, read_ranks
 from pipeline.evaluation.metrics import METRICS
 from pipeline.scores.file import SplitScores, write_scores
 
@@ -54,7 +54,7 @@ def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
 
 def test_a_criterion_that_does_not_fit_the_set_is_named(project, run_stage):
     params = project / "params.yaml"
-    text = re.sub(r"criterion: \w+", "criterion: csls", params.read_text())
+    text = re.sub(r"criteria: .*", "criteria: [csls]", params.read_text())
     params.write_text(re.sub(r"  k: 10\n", "  k: 21\n", text))
     process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
     assert process.returncode == 1
@@ -63,9 +63,36 @@ def test_a_criterion_that_does_not_fit_the_set_is_named(project, run_stage):
 
 def test_naive_alone_writes_nothing_beside(project, run_stage):
     params = project / "params.yaml"
-    params.write_text(re.sub(r"criterion: \w+", "criterion: naive", params.read_text()))
+    params.write_text(re.sub(r"criteria: .*", "criteria: [naive]", params.read_text()))
     run_stage("evaluate", *ARGUMENTS, cwd=project)
     assert list(json.loads((project / "m/vse.json").read_text())) == ["naive", "protocol"]
+
+
+def test_several_criteria_are_those_of_runs_of_one_each(project, run_stage):
+    params, before = project / "params.yaml", (project / "params.yaml").read_text()
+    found = {}
+    for names in ("csls, inverted_softmax", "csls", "inverted_softmax"):
+        params.write_text(re.sub(r"criteria: .*", f"criteria: [{names}]", before))
+        run_stage("evaluate", *ARGUMENTS, cwd=project)
+        found[names] = json.loads((project / "m/vse.json").read_text())
+        for name in ("naive", *names.split(", ")):
+            assert read_query_ranks(project / "r/vse.h5", name).protocol == "full"
+    both = found.pop("csls, inverted_softmax")
+    assert list(both) == ["naive", "csls", "inverted_softmax", "protocol"]
+    assert both == found["csls"] | found["inverted_softmax"]
+
+
+def test_a_subset_is_said_and_its_size_checked(project, run_stage):
+    params, before = project / "params.yaml", (project / "params.yaml").read_text()
+    params.write_text(before.replace("subset: 0", "subset: 8"))
+    run_stage("evaluate", *ARGUMENTS, cwd=project)
+    content = json.loads((project / "m/vse.json").read_text())
+    assert (content["protocol"], content["test_images"]) == ("first_8", 20)
+    assert read_ranks(project / "r/vse.h5").image_ids == [f"{n}.jpg" for n in range(8)]
+    params.write_text(before.replace("subset: 0", "subset: 21"))
+    process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
+    assert process.returncode == 1
+    assert "evaluation.subset = 21: the test split has 20 images" in process.stderr
 
 
 def test_errors_are_plain_lines_and_leave_nothing(project, run_stage):

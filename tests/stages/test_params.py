@@ -136,6 +136,9 @@ def test_no_implicit_conversion():
         (("sentences", "tfidf", "stop_words"), "no.txt", "no such file"),
         (("sentences", "tfidf", "wordnet"), "no/folder", "no such folder"),
         (("sentences", "fisher", "ica"), 101, "must not exceed 100, that is vocabulary.dim"),
+        (("inference", "criteria"), "csls", "must be a list, such as [csls]"),
+        (("inference", "criteria"), [], "must not be empty"),
+        (("inference", "criteria"), ["csls", "naive", "csls"], "csls stands there twice"),
         (("sentences", "fisher", "centres"), 1, "must not exceed 64, that is 2 x centres x"),
     ],
 )
@@ -145,6 +148,17 @@ def test_bad_combinations(path, value, words):
     assert len(text.splitlines()) == 1
     key = tuple(text.split(":")[0].split(" = ")[0].split("."))
     assert key in LEAVES + SECTIONS
+
+
+def test_a_subset_stands_not_beside_folds():
+    values = changed(("evaluation", "folds"), lambda node, key: node.update(folds=5, subset=1000))
+    assert problems(values) == (
+        "evaluation.subset = 1000: must be 0 with folds = 5: the first images are ranked at once, "
+        "or all images by folds"
+    )
+    for one in ({"folds": 5, "subset": 0}, {"folds": 1, "subset": 1000}):
+        values = changed(("evaluation", "folds"), lambda node, key, one=one: node.update(one))
+        assert problems(values) == ""
 
 
 def test_all_contradictions_of_a_section_are_named():

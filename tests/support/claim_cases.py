@@ -16,7 +16,7 @@ def content(**claim):
         "settings": {
             "narrow": {"model": "vse", "set": {"vse.dim": 8}},
             "wide": {"base": "narrow", "set": {"vse.dim": 16}},
-            "csls": {"base": "wide", "criterion": "csls", "set": {"inference.criterion": "csls"}},
+            "csls": {"base": "wide", "criterion": "csls", "set": {"inference.criteria": ["csls"]}},
             "cca": {"model": "cca"},
         },
         "claims": {

@@ -13,6 +13,7 @@ from pipeline.comparison.table import read_results
 from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.subset import first_images
 from pipeline.report.page import Files, Run, build_page
 from pipeline.runtime.files import write_json
 from pipeline.scores.file import SplitScores, write_scores
@@ -66,15 +67,19 @@ def made_scores(signal, seed=0, groups=None):
     )
 
 
-def put_model(folder, name, split, csls=False):
-    """Score, metrics, rank and curve file of one model; csls: as a second criterion, too."""
+def put_model(folder, name, split, csls=False, subset=0):
+    """Score, metrics, rank and curve file of one model.
+
+    csls: as a second criterion, too; subset: so many of the images are evaluated, the first.
+    """
     write_scores(
         folder / f"scores/{name}.h5", {"test": split}, {"model": name, "checkpoint_sha256": "ab12"}
     )
     criteria = [Criterion("naive"), *([CSLS] if csls else [])]
-    evaluation = evaluate(split, 1, 20, 0.95, seed=0, criteria=criteria)
+    cut = first_images(split, subset)
+    evaluation = evaluate(cut, 1, 20, 0.95, seed=0, criteria=criteria, test_images=IMAGES)
     write_json(folder / f"metrics/{name}.json", evaluation.summary())
-    write_ranks(folder / f"ranks/{name}.h5", split, evaluation, 0.95)
+    write_ranks(folder / f"ranks/{name}.h5", cut, evaluation, 0.95)
     (folder / "curves").mkdir(exist_ok=True)
     (folder / f"curves/{name}.tsv").write_text(
         "epoch\tphase\tloss\tval_rsum\n1\tsum\t90\t100.5\n2\tsum\t30\t250\n3\tsum\t20\t240\n"
@@ -104,7 +109,7 @@ def put_attention(folder, name, image="im0.jpg", caption="c1", weights="ab12"):
     write_attention(folder / f"attention/{name}.h5", pairs, described)
 
 
-def page_of(folder, *names, curves=(), criterion=None, scores=None, attention=()):
+def page_of(folder, *names, curves=(), criterion=None, scores=None, attention=(), subset=0):
     """The page of models written by `put_model`."""
     results = read_results(
         [folder / f"metrics/{name}.json" for name in names],
@@ -117,7 +122,8 @@ def page_of(folder, *names, curves=(), criterion=None, scores=None, attention=()
         folder / "captions.parquet",
         [folder / f"attention/{name}.h5" for name in attention],
     )
-    run = Run("shapes", "sum_margin", {"vse.dim": "256"}, criterion or Criterion("naive"))
+    criteria = [Criterion("naive"), *([criterion] if criterion else [])]
+    run = Run("shapes", "sum_margin", {"vse.dim": "256"}, criteria, subset)
     return build_page(results, files, run)
 
 

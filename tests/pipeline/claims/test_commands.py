@@ -48,6 +48,15 @@ def test_kept_seeds_are_not_run_again_and_old_settings_do_not_count(recipes):
     assert lines(recipes, [row(name, 0, 1) for name in ("wide", "narrow")], seeds=[0]) == []
 
 
+def test_settings_that_differ_in_their_criterion_alone_are_one_run(recipes):
+    claims = ledger(second="csls")
+    claims.settings["csls"].set.clear()
+    assert lines(recipes, claims=claims) == [f"{QUEUE} -S seed=0,1,2"]
+    rows = [row("wide", 0, 1, ledger_=claims), row("csls", 0, 1, ledger_=claims)]
+    rows.append(row("wide", 2, 1, ledger_=claims))
+    assert lines(recipes, rows, claims=claims) == [f"{QUEUE} -S seed=1,2"]
+
+
 def test_values_are_written_as_hydra_reads_them(recipes):
     text = DEFAULT.replace("name: a", 'name: "d, e"').replace("pca: 3", "pca: null")
     (recipes / "default.yaml").write_text(text.replace("layers: []", "layers: [a, 2.5, true]"))

@@ -19,7 +19,7 @@ DEFAULT = """\
 seed: 0
 loss: sum_margin
 vse: {dim: 4, phases: [{epochs: 1, weights: {a: 0.5}}, {epochs: 2, weights: {a: 1.0}}]}
-inference: {criterion: naive}
+inference: {criteria: [naive]}
 """
 
 
@@ -51,7 +51,7 @@ def test_a_file_is_read(tmp_path):
 def test_settings_take_what_their_bases_have():
     found = resolved(ledger(), "csls")
     assert (found.model, found.criterion) == ("vse", "csls")
-    assert found.set == {"vse.dim": 16, "inference.criterion": "csls"}
+    assert found.set == {"vse.dim": 16, "inference.criteria": ["csls"]}
     assert resolved(ledger(), "wide").criterion == "naive"
 
 

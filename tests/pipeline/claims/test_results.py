@@ -70,7 +70,7 @@ PARAMS = {
     "seed": 0,
     "runtime": {"threads": 2},
     "vse": {"dim": 16, "layers": [1, 2]},
-    "inference": {"criterion": "naive"},
+    "inference": {"criteria": ["naive"], "k": 10},
     "evaluation": {"folds": 1, "bootstrap": 1000},
 }
 
@@ -109,7 +109,7 @@ def test_a_run_is_of_the_setting_whose_every_value_it_was_made_with():
         ({"evaluation.bootstrap": 0}, ["wide"]),
         ({"runtime.threads": 8}, ["wide"]),
         # whatever else was computed, the naive figures are the same
-        ({"inference.criterion": "csls"}, ["wide"]),
+        ({"inference.criteria": ["csls"], "inference.k": 5}, ["wide"]),
     ],
 )
 def test_other_values_are_another_setting(changed, expected):
@@ -122,8 +122,20 @@ def test_a_run_of_another_model_is_of_no_setting():
 
 
 def test_a_criterion_is_part_of_the_setting():
-    asked = {("csls", "world"): dict(leaves(PARAMS | {"inference": {"criterion": "csls"}}))}
+    asked = {
+        ("csls", "world"): dict(leaves(PARAMS | {"inference": {"criteria": ["csls"], "k": 3}}))
+    }
     claims = ledger()
     assert matching_rows(claims, asked, "vse", run("csls"), "e") == []
-    ran = run("csls", **{"inference.criterion": "csls"})
+    ran = run("csls", **{"inference.criteria": ["csls"], "inference.k": 3})
     assert names(matching_rows(claims, asked, "vse", ran, "e")) == [("csls", 4)]
+
+
+def test_a_run_of_several_criteria_is_of_the_settings_of_each():
+    inference = {"inference": {"criteria": ["sinkhorn", "csls"], "k": 3}}
+    asked = {(name, "world"): dict(leaves(PARAMS | inference)) for name in ("wide", "csls")}
+    ran = run("csls", **{"inference.criteria": ["csls", "querybank"], "inference.k": 3})
+    better = {key: value + 1 for key, value in ran.metrics["csls"].items() if key == "rsum"}
+    metrics = ran.metrics | {"naive": ran.metrics["csls"], "csls": better}
+    found = matching_rows(ledger(), asked, "vse", replace(ran, metrics=metrics), "e")
+    assert {made.setting: made.figures["rsum"] for made in found} == {"wide": 321.5, "csls": 322.5}

@@ -32,7 +32,7 @@ RUNS = [
 
 
 def test_mean_and_deviation_of_each_setting():
-    head, *rows = tabulate(read_experiments(csv(BASE, *RUNS)), "vse", "naive", ["vse.dim"])
+    head, *rows = tabulate(read_experiments(csv(BASE, *RUNS)), "vse", ["naive"], ["vse.dim"])
     assert head[:3] == ["dim", "runs", "i2t R@1"]
     assert head[-2:] == ["rsum", "rsum - first row"]
     assert head.count("mAP@R") == 2
@@ -48,14 +48,14 @@ def test_mean_and_deviation_of_each_setting():
 
 
 def test_differences_are_taken_seed_by_seed():
-    _, first, second = tabulate(read_experiments(csv(*RUNS)), "vse", "naive", ["vse.dim"])
+    _, first, second = tabulate(read_experiments(csv(*RUNS)), "vse", ["naive"], ["vse.dim"])
     assert first[-1] == "0.0 ± 0.0"
     differences = [300 - 310, 320 - 334]  # of seeds 0 and 1, the ones that both have
     assert second[-1] == f"{statistics.mean(differences):.1f} ± {statistics.stdev(differences):.1f}"
 
 
 def test_a_single_run_has_no_deviation():
-    rows = tabulate(read_experiments(csv(RUNS[0])), "vse", "naive", ["vse.dim"])
+    rows = tabulate(read_experiments(csv(RUNS[0])), "vse", ["naive"], ["vse.dim"])
     figures = [f"{30 + i:.1f}" for i in range(len(FIGURES) - 1)]
     assert rows[1] == ["8", "1", *figures, "300.0", "0.0"]
 
@@ -96,4 +96,21 @@ def test_other_text_is_refused(text, words):
 )
 def test_errors_name_what_is_wrong(lines, model, by, words):
     with pytest.raises(WorkbenchError, match=words):
-        tabulate(read_experiments(csv(*lines)), model, "naive", by)
+        tabulate(read_experiments(csv(*lines)), model, ["naive"], by)
+
+
+def test_of_several_criteria_every_setting_has_a_row_for_each():
+    columns = [name.replace("naive", "csls") for name in COLUMNS if "naive" in name]
+    rows = [[*run.split(","), *[str(float(x) + 5) for x in run.split(",")[7:-2]]] for run in RUNS]
+    text = "\n".join(",".join(row) for row in [[*COLUMNS, *columns], *rows]) + "\n"
+    runs = read_experiments(text)
+    head, *both = tabulate(runs, "vse", ["naive", "csls"], ["vse.dim"])
+    assert head[:4] == ["dim", "criterion", "runs", "i2t R@1"]
+    settings = [
+        (dim, name, n) for dim, n in (("16", "3"), ("8", "2")) for name in ("naive", "csls")
+    ]
+    assert [tuple(row[:3]) for row in both] == settings
+    assert both[1][-1] == "5.0 ± 0.0"  # the first row is naive
+    for number, name in enumerate(("naive", "csls")):
+        _, *alone = tabulate(runs, "vse", [name], ["vse.dim"])
+        assert [row[2:-1] for row in alone] == [row[3:-1] for row in both[number::2]]

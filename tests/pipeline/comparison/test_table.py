@@ -242,6 +242,15 @@ def test_a_shortlist_is_said_and_is_no_criterion(tmp_path):
     ]
 
 
+def test_a_shortlist_is_of_all_test_images_where_the_first_alone_are_evaluated(tmp_path):
+    metrics, ranks = with_shortlist(*put_model(tmp_path, "dp_rnn", 1.0), 25)
+    write_json(metrics, json.loads(metrics.read_text()) | {"test_images": 5000})
+    text = report(read((metrics, ranks)), "s", "l")
+    assert "Test split: the first 20 of 5,000 images, 60 captions" in text
+    assert "dp_rnn: 25 of 5,000 images per caption were scored in full" in text
+    assert "test_images" not in text
+
+
 @pytest.mark.parametrize("shortlist", [None, 20, 30])
 def test_nothing_is_said_where_all_images_were_scored_in_full(tmp_path, shortlist):
     model = put_model(tmp_path, "dp_rnn", 1.0)
@@ -262,11 +271,12 @@ def test_without_intervals_nothing_is_said_of_chance(tmp_path):
     assert "told from chance" not in report(results, "s", "l")
 
 
-@pytest.mark.parametrize("shortlist", ["7", None, -1, [3], True, 1.5, 0])
-def test_malformed_shortlist_is_named(tmp_path, shortlist):
+@pytest.mark.parametrize("key", ["shortlist", "test_images"])
+@pytest.mark.parametrize("number", ["7", None, -1, [3], True, 1.5, 0])
+def test_malformed_numbers_of_images_are_named(tmp_path, key, number):
     path = tmp_path / "dp_rnn.json"
-    path.write_text(json.dumps(GOOD | {"shortlist": shortlist}))
-    with pytest.raises(WorkbenchError, match=r"dp_rnn\.json: shortlist = "):
+    path.write_text(json.dumps(GOOD | {key: number}))
+    with pytest.raises(WorkbenchError, match=rf"dp_rnn\.json: {key} = "):
         read_metrics(path)
 
 

@@ -283,7 +283,7 @@ def test_wrong_settings_are_named_together():
     with pytest.raises(WorkbenchError) as error:
         make_criterion("csl", beta=0, k=0, iterations=0)
     for part in (
-        "inference.criterion = csl: must be one of naive",
+        "inference.criteria = csl: must be one of naive",
         "beta = 0",
         "k = 0",
         "ions = 0",

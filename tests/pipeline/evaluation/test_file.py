@@ -78,7 +78,7 @@ def test_every_dataset_but_the_queries_and_metrics_is_a_criterion(tmp_path):
     for name in ("sinkhorn", "ids", "groups", "naive.mapr", ""):
         with pytest.raises(WorkbenchError, match=rf"r\.h5: no .*{name!r}; it has csls, naive") as e:
             read_query_ranks(path, name)
-        assert "inference.criterion" in e.value.hint
+        assert "inference.criteria" in e.value.hint
 
 
 def test_a_criterion_of_one_direction_is_not_there(tmp_path):

@@ -130,6 +130,11 @@ def test_protocol_names(images, folds, name):
     assert protocol_name(images, folds) == name
 
 
+@pytest.mark.parametrize(("images", "name"), [(1000, "first_1k"), (200, "first_200")])
+def test_protocol_names_of_a_subset(images, name):
+    assert protocol_name(images, 1, cut=True) == name
+
+
 def test_folds_that_do_not_divide_the_images_name_those_that_do():
     with pytest.raises(WorkbenchError, match=r"folds = 5: .* 12 test .* 1, 2, 3, 4, 6, 12"):
         run(a_split(), folds=5)

@@ -7,8 +7,10 @@ import re
 
 import pytest
 from report_world import (
+    CAPTIONS,
     CSLS,
     HOSTILE,
+    IMAGES,
     made_scores,
     page_of,
     put_attention,
@@ -155,7 +157,31 @@ def test_hubs_of_the_second_criterion_stand_beside_naive(page):
         caption = next(root.find("caption", id=f"hubs-{way}"))
         assert "on average" in caption.text
     labels = [row.text for row in root.find("th", scope="row")]
-    assert labels.count("weak + csls") == 2
+    assert labels.count("weak + csls") == 3  # of both directions, and counted as in the paper
+
+
+def test_hubs_are_counted_as_in_the_paper_beside(page):
+    root = taken_apart(page)
+    table = next(table for table in root.find("table") if list(table.find("", id="hubs-pairs")))
+    rows = {next(row.find("th")).text: row for part in ("tbody", "tfoot")
+            for row in next(table.find(part)).find("tr")}  # fmt: skip
+    assert len(rows) == 6
+    values = {name: [float(cell.text) for cell in row.find("td")] for name, row in rows.items()}
+    least = 100 * (CAPTIONS - IMAGES) / CAPTIONS
+    assert values["every caption finds its own image"] == [least, 0, 100 - least, 0, 0]
+    assert values["Sun et al., MS-COCO, sum margin, 25,000 pairs"] == [79.2, 4.1, 16.7, 12.0, 2.0]
+    assert all(values[name][0] >= least for name in ("weak", "weak + csls", "strong"))
+
+
+def test_a_subset_of_the_images_is_shown_alone(tmp_path):
+    put_corpus(tmp_path)
+    split = made_scores(0.6)
+    put_model(tmp_path, "vse", split, subset=5)
+    root = taken_apart(page_of(tmp_path, "vse", subset=5))
+    assert "searches the first 5 of 12 images" in root.text
+    assert "im11.jpg" not in root.text
+    with pytest.raises(WorkbenchError, match="other test images or captions than the ranks"):
+        page_of(tmp_path, "vse")
 
 
 def test_provenance_says_what_the_scores_were_made_from(page):

@@ -230,6 +230,16 @@ def test_a_value_is_carried_to_where_its_key_has_moved(tmp_path):
     assert complete(tmp_path, text, NEW, moved) == (text, [])
 
 
+@pytest.mark.parametrize(("old", "new"), [("b", "[b]"), ("[b, c]", "[b, c]")])
+def test_a_single_value_becomes_a_list_where_a_list_took_its_place(tmp_path, old, new):
+    reference = "vse:\n  # which\n  names: [a]\n"
+    text, lines = complete(
+        tmp_path, f"vse:\n  name: {old}\n", reference, {"vse.name": ("vse.names",)}
+    )
+    assert text == f"vse:\n  # which\n  names: {new}\n"
+    assert lines == [f"vse.name = {old}: moved to vse.names", f"vse.names = {new}: inserted"]
+
+
 def test_a_key_whose_place_is_taken_stays(tmp_path):
     old = "ranking:\n  margin: 0.5\n  k: 9\nvse:\n  margin: 0.4\n  dim: 2\nscan:\n  margin: 1\n"
     assert complete(tmp_path, old, NEW, {"ranking.margin": MOVED["ranking.margin"]}) == (old, [])

@@ -1,0 +1,57 @@
+"""The first images of a test split, as MS-COCO 1K is the first 1,000 images of its 5,000.
+
+The kNN-margin paper's lines 3.15 to 3.17 (table 4) are of such a subset, its lines 3.4 to 3.6 the
+mean over five folds of 1,000 images (section 3.1). Fewer images are easier to search, so that both
+stand above figures of all 5,000, and one subset is not the mean over all.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.file import SplitScores
+
+
+def first_images(split: SplitScores, count: int) -> SplitScores:
+    """The scores of the first images, in the corpus's order, and of their captions.
+
+    Args:
+        split: N images, M captions.
+        count: of images; 0: all, the split itself.
+
+    Raises:
+        WorkbenchError: when there are fewer images, or a person's images would be divided.
+    """
+    if not count:
+        return split
+    there = len(split.image_ids)
+    if count > there:
+        raise WorkbenchError(
+            f"evaluation.subset = {count}: the test split has {there} images; allowed are 0 for "
+            f"all of them and 1 to {there}",
+            "set evaluation.subset in params.yaml",
+        )
+    groups = np.asarray(split.image_groups)
+    divided = np.intersect1d(groups[:count], groups[count:])
+    if len(divided):
+        raise WorkbenchError(
+            f"evaluation.subset = {count}: would divide the images of {len(divided)} persons",
+            "set evaluation.subset to 0 in params.yaml",
+        )
+    captions = np.flatnonzero(np.isin(split.caption_groups, groups[:count]))
+
+    def named(texts: object) -> list[str]:
+        return np.asarray(texts)[captions].tolist()
+
+    images, texts = split.image_embeddings, split.caption_embeddings
+    return replace(
+        split,
+        scores=split.scores[:count, captions],
+        image_ids=list(split.image_ids[:count]),
+        caption_ids=named(split.caption_ids),
+        caption_image_ids=named(split.caption_image_ids),
+        image_groups=groups[:count].tolist(),
+        image_embeddings=None if images is None else images[:count],
+        caption_embeddings=None if texts is None else texts[captions],
+    )

@@ -1,0 +1,95 @@
+"""The first images of a test split against plain loops, and what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.comparison.paired import PROTOCOL
+from pipeline.evaluation.criteria import NAMES, make_criterion
+from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.subset import first_images
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.file import SplitScores
+
+
+@st.composite
+def splits(draw, sizes=range(1, 10)):
+    """Images with one to three captions each, those in any order, some of them embedded."""
+    count = draw(st.sampled_from(sizes))
+    copies = draw(st.lists(st.integers(1, 3), min_size=count, max_size=count))
+    owners = draw(st.permutations(np.repeat(np.arange(count), copies).tolist()))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    ids = [f"{n}.jpg" for n in range(count)]
+    vectors = draw(st.booleans())
+    return SplitScores(
+        random.integers(0, 6, (count, len(owners))).astype(np.float32),
+        ids,
+        [f"c{n}" for n in range(len(owners))],
+        [ids[n] for n in owners],
+        ids,
+        random.random((count, 2), np.float32) if vectors else None,
+        random.random((len(owners), 2), np.float32) if vectors else None,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(split=splits(), data=st.data())
+def test_equals_leaving_out_images_one_by_one(split, data):
+    count = data.draw(st.integers(1, len(split.image_ids)))
+    found = first_images(split, count)
+    keep = [n for n, name in enumerate(split.caption_image_ids) if name in split.image_ids[:count]]
+    assert found.image_ids == found.image_groups == split.image_ids[:count]
+    assert found.caption_ids == [split.caption_ids[n] for n in keep]
+    assert found.caption_image_ids == [split.caption_image_ids[n] for n in keep]
+    expected = [[split.scores[i, n] for n in keep] for i in range(count)]
+    np.testing.assert_array_equal(found.scores, expected)
+    if split.image_embeddings is None:
+        assert found.image_embeddings is found.caption_embeddings is None
+    else:
+        np.testing.assert_array_equal(found.image_embeddings, split.image_embeddings[:count])
+        np.testing.assert_array_equal(found.caption_embeddings, split.caption_embeddings[keep])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=20, deadline=None)
+@given(split=splits((4, 6, 8)))
+def test_a_half_is_the_first_of_two_folds(name, split):
+    """A criterion sees the subset alone: two halves averaged are two folds."""
+    half = len(split.image_ids) // 2
+    criteria = (make_criterion(name, beta=2.0, k=1, iterations=3),)
+    first = evaluate(first_images(split, half), 1, 0, 0.95, 0, criteria, len(split.image_ids))
+    folds = evaluate(split, 2, 0, 0.95, 0, criteria)
+    ranks = folds.measured[name]["i2t"].ranks
+    np.testing.assert_array_equal(first.measured[name]["i2t"].ranks, ranks[:half])
+    own = np.isin(split.caption_image_ids, split.image_ids[:half])
+    np.testing.assert_array_equal(
+        first.measured[name]["t2i"].ranks, folds.measured[name]["t2i"].ranks[own]
+    )
+    assert first.protocol == f"first_{half}"
+    assert PROTOCOL.fullmatch(first.protocol)
+    assert first.summary()["test_images"] == 2 * half
+
+
+def test_no_subset_is_the_split_itself():
+    split = _people()
+    assert first_images(split, 0) is split
+    assert evaluate(first_images(split, 4), 1, 0, 0.95, 0, test_images=4).protocol == "full"
+
+
+def _people():
+    """Four images of two persons, a caption each."""
+    ids = list("abcd")
+    scores = np.eye(4, dtype=np.float32)
+    return SplitScores(scores, ids, list("wxyz"), ids, ["p", "p", "q", "q"])
+
+
+def test_persons_stay_whole():
+    assert first_images(_people(), 2).caption_ids == ["w", "x"]
+    with pytest.raises(WorkbenchError, match=r"subset = 3: would divide the images of 1 persons"):
+        first_images(_people(), 3)
+
+
+def test_more_images_than_there_are_is_an_error():
+    with pytest.raises(WorkbenchError, match=r"subset = 5: the test split has 4 images; .* 1 to 4"):
+        first_images(_people(), 5)
