@@ -1,10 +1,23 @@
 """Sections of params.yaml: how the corpus is read, or rendered."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, Name, Positive, Section, Share
+from pipeline.runtime.section import (
+    Count,
+    Name,
+    Positive,
+    Section,
+    Share,
+    contradictions,
+    wrong_value,
+)
+
+# fewest and most of a scene
+Objects = Annotated[list[Annotated[int, Field(ge=2, le=8)]], Field(min_length=2, max_length=2)]
 
 
 class CorpusConfig(Section):
@@ -21,7 +34,7 @@ class CorpusConfig(Section):
 
 
 class ShapesConfig(Section):
-    """Seed and sizes of the rendered built-in world."""
+    """Seed and sizes of the rendered built-in world, and what makes it harder."""
 
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     train: Count
@@ -30,3 +43,13 @@ class ShapesConfig(Section):
     image_size: Annotated[int, Field(ge=32, le=1024)]
     captions_per_image: Annotated[int, Field(ge=1, le=20)]
     near_duplicates: Share
+    objects: Objects | None
+    clutter: Annotated[int, Field(ge=0, le=200)]
+    relations: Literal["pairs", "between"]
+    synonyms: bool
+    misspelt: Share
+
+    @contradictions
+    def _fewest_first(self) -> Iterator[InitErrorDetails]:
+        if self.objects is not None and self.objects[0] > self.objects[1]:
+            yield wrong_value("objects", self.objects, "must be fewest, then most")

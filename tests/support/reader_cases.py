@@ -26,6 +26,11 @@ SHAPES = {
     "image_size": 64,
     "captions_per_image": 3,
     "near_duplicates": 0.5,
+    "objects": None,
+    "clutter": 0,
+    "relations": "pairs",
+    "synonyms": False,
+    "misspelt": 0.0,
 }
 
 

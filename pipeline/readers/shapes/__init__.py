@@ -12,10 +12,13 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import SPLITS
+from pipeline.readers.params import ShapesConfig
 from pipeline.readers.processes import ordered_map
 from pipeline.readers.shapes.drawing import box, draw
-from pipeline.readers.shapes.grammar import Box, Speaker
+from pipeline.readers.shapes.grammar import Speaker
+from pipeline.readers.shapes.relations import Box
 from pipeline.readers.shapes.scenes import Scene, Thing, make_scenes
+from pipeline.readers.shapes.spelling import misspell
 from pipeline.readers.shapes.world import World, load_world
 from pipeline.readers.source import Options, Source
 
@@ -51,35 +54,47 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Args:
         raw: folder of world.yaml.
         out: folder that gets the images.
-        options: numbers of scenes and captions, sizes in pixels, the seed of shapes.
+        options: the section shapes, and the number of processes.
 
     Raises:
         WorkbenchError: world.yaml is missing or wrong.
     """
-    world = load_world(raw / "world.yaml")
+    world = _chosen(load_world(raw / "world.yaml"), options.shapes)
     root = out / "images"
     root.mkdir(parents=True, exist_ok=True)
     tasks = [task for split in SPLITS for task in _tasks(world, split, options)]
-    side, count = options.shapes.image_size, options.shapes.captions_per_image
-    work = partial(render, root=root, world=world, side=side, captions=count)
+    work = partial(render, root=root, world=world, options=options.shapes)
     rendered = ordered_map(work, tasks, options.workers, "rendering scenes")
     return _tables(root, tasks, rendered)
 
 
-def render(task: Task, root: Path, world: World, side: int, captions: int) -> Rendered:
+def render(task: Task, root: Path, world: World, options: ShapesConfig) -> Rendered:
     """Draw one scene to its file and speak of it.
 
     Args:
         task: what to draw, and the name of its file.
         root: folder of the images.
         world: what the scene's words stand for.
-        side: of the image, pixels.
-        captions: how many to say.
+        options: size of the image, number of captions, and what makes both harder.
     """
+    side = options.image_size
     boxes = [box(thing, world, side) for thing in task.scene.things]
-    draw(task.scene, world, side).save(root / task.image_id, "JPEG", quality=JPEG_QUALITY)
-    speaker = Speaker(world, side, np.random.default_rng(task.seed))
-    return Rendered(boxes, speaker.captions(task.scene, boxes, captions))
+    image = draw(task.scene, world, side, options.clutter)
+    image.save(root / task.image_id, "JPEG", quality=JPEG_QUALITY)
+    rng, between = np.random.default_rng(task.seed), options.relations == "between"
+    speaker = Speaker(world, side, rng, between)
+    captions = speaker.captions(task.scene, boxes, options.captions_per_image)
+    if options.misspelt:  # by a generator of its own: the captions are otherwise the same
+        words, rng = world.vocabulary(), np.random.default_rng([*task.seed, 4])
+        captions = [misspell(text, options.misspelt, words, rng) for text in captions]
+    return Rendered(boxes, captions)
+
+
+def _chosen(world: World, options: ShapesConfig) -> World:
+    """The world with the numbers of objects and the words that the options ask for."""
+    if options.objects is not None:
+        world = world.model_copy(update={"objects": tuple(options.objects)})
+    return world.saying_all() if options.synonyms else world
 
 
 def _tasks(world: World, split: str, options: Options) -> list[Task]:

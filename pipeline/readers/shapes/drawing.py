@@ -3,6 +3,7 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
+from pipeline.readers.shapes.clutter import marks
 from pipeline.readers.shapes.scenes import Scene, Thing
 from pipeline.readers.shapes.world import World
 
@@ -10,15 +11,21 @@ SUPERSAMPLING = 4
 _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601 luma
 
 
-def draw(scene: Scene, world: World, side: int) -> Image.Image:
+def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image:
     """Render a scene as an RGB image.
 
     Args:
         scene: objects and background.
         world: what the objects' attributes look like.
         side: of the square image, pixels.
+        clutter: number of marks behind the objects.
     """
     canvas = background(scene.background, side)
+    for outline, colour in marks(scene.background, clutter, side):
+        mask, (left, top) = polygon_mask(outline)
+        height, width = mask.shape
+        patch = canvas[top : top + height, left : left + width]
+        patch += mask[..., None] * (colour - patch)
     for thing in scene.things:
         mask, (left, top) = thing_mask(thing, world, side)
         height, width = mask.shape
@@ -72,7 +79,18 @@ def thing_mask(thing: Thing, world: World, side: int) -> tuple[np.ndarray, tuple
     Returns:
         Coverage (H, W) float32 in 0..1, and the patch's left and top in pixels.
     """
-    points = corners(thing, world, side)
+    return polygon_mask(corners(thing, world, side))
+
+
+def polygon_mask(points: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
+    """How much of each pixel around a polygon it covers.
+
+    Args:
+        points: (P, 2) its corners, x and y in pixels.
+
+    Returns:
+        Coverage (H, W) float32 in 0..1, and the patch's left and top in pixels.
+    """
     left, top = np.floor(points.min(axis=0)).astype(int)
     right, bottom = np.ceil(points.max(axis=0)).astype(int)
     size = ((right - left) * SUPERSAMPLING, (bottom - top) * SUPERSAMPLING)

@@ -2,6 +2,7 @@
 
 caption   = frame with one of
     object relation object [", and" object]
+    object "between" object "and" object
     object "and" object | object "," object "and" object
     number objects "and" object | number objects "," object "and" object
 object    = article [size] [texture] [colour] noun
@@ -13,35 +14,17 @@ from typing import TypeVar
 
 import numpy as np
 
+from pipeline.readers.shapes.relations import Box, holds, triples
 from pipeline.readers.shapes.scenes import Scene, Thing
-from pipeline.readers.shapes.world import Attribute, Relation, World
+from pipeline.readers.shapes.world import Attribute, World
 
 T = TypeVar("T")
-Box = tuple[float, float, float, float]
 
 # How often an attribute is spoken of; a plain texture goes nearly always without saying.
 MENTION: dict[Attribute, float] = {"size": 0.6, "texture": 0.85, "colour": 0.97, "shape": 0.97}
 MENTION_PLAIN = 0.04
 FOCUS = 0.4  # share of captions that speak of what tells a scene from its near duplicate
-GAP = 0.1  # least distance for a relation, as a share of the side
-
-
-def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
-    """Whether the first box lies clearly in the relation's direction from the second.
-
-    Centres differ by at least GAP of the side in that direction, and by no more across it.
-
-    Args:
-        relation: left, right, up or down.
-        first: x1, y1, x2, y2 in pixels.
-        second: likewise.
-        side: of the image, pixels.
-    """
-    dx = (first[0] + first[2] - second[0] - second[2]) / 2
-    dy = (first[1] + first[3] - second[1] - second[3]) / 2
-    along = {"left": -dx, "right": dx, "up": -dy, "down": dy}[relation.direction]
-    across = abs(dy) if relation.direction in ("left", "right") else abs(dx)
-    return along >= GAP * side and along >= across
+BETWEEN = 0.5  # share of relations that are told of three objects, where they are told at all
 
 
 class Speaker:
@@ -51,10 +34,13 @@ class Speaker:
         world: words of objects, relations and frames.
         side: of the image, pixels, the unit of "clearly left of".
         rng: the generator.
+        between: also say what lies between two others.
     """
 
-    def __init__(self, world: World, side: int, rng: np.random.Generator) -> None:
-        self.world, self.side, self.rng = world, side, rng
+    def __init__(
+        self, world: World, side: int, rng: np.random.Generator, between: bool = False
+    ) -> None:
+        self.world, self.side, self.rng, self.between = world, side, rng, between
 
     def captions(self, scene: Scene, boxes: Sequence[Box], count: int) -> list[str]:
         """Captions, different from each other as far as the scene has that many to say.
@@ -82,7 +68,9 @@ class Speaker:
         if kind == "count" and focus is None:
             text = self._counted(scene.things)
         elif kind == "relation":
-            text = self._related(scene.things, boxes, focus)
+            if self.between and self.rng.random() < BETWEEN:
+                text = self._in_the_middle(scene.things, boxes, focus)
+            text = text or self._related(scene.things, boxes, focus)
         text = text or self._listed(scene.things, focus)
         text = self._pick(self.world.frames).replace("{}", text)
         return text[0].upper() + text[1:] + "."
@@ -115,14 +103,31 @@ class Speaker:
             text += f", and {self._object(self._pick(rest))}"
         return text
 
+    def _in_the_middle(
+        self,
+        things: Sequence[Thing],
+        boxes: Sequence[Box],
+        focus: tuple[int, Attribute] | None,
+    ) -> str:
+        """An object and the two that it lies between, "" when none does clearly."""
+        true = [three for three in triples(boxes, self.side) if focus is None or focus[0] in three]
+        if not true:
+            return ""
+        three = self._pick(true)
+        middle, one, two = (self._object(things[n], _required(n, focus)) for n in three)
+        return f"{middle} {self._pick(self.world.between)} {one} and {two}"
+
     def _counted(self, things: Sequence[Thing]) -> str:
-        """How many objects share something, and one or two others; "" when none do."""
+        """How many objects share something, and one or two others; "" when none do.
+
+        Numbers without a word are not told.
+        """
         model = self._pick(things)
         groups = [
             (shared, same)
             for shared in self._shareable(model)
             if len(same := [thing for thing in things if _alike(thing, model, shared)]) > 1
-            if len(same) < len(things)
+            if len(same) < len(things) and len(same) - 2 < len(self.world.counts)
         ]
         if not groups:
             return ""

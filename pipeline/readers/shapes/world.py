@@ -23,8 +23,11 @@ _SHORT.maxlevel = 1  # aliases in a small file can stand for endless nested list
 
 Word = Annotated[str, Field(pattern=r"^[a-z]+$", max_length=30)]
 Phrase = Annotated[str, Field(pattern=r"^[a-z]+( [a-z]+)*$", max_length=60)]
+Phrases = Annotated[tuple[Phrase, ...], Field(min_length=1, max_length=20, strict=False)]
 Words = Annotated[tuple[Word, ...], Field(min_length=1, max_length=20, strict=False)]
 Nouns = Annotated[dict[Word, Word], Field(min_length=1, max_length=20)]
+MoreWords = Annotated[tuple[Word, ...], Field(max_length=20, strict=False)]
+MoreNouns = Annotated[dict[Word, Word], Field(max_length=20)]
 Channel = Annotated[int, Field(ge=0, le=255)]
 Radius = Annotated[float, Field(ge=0.02, le=0.22)]
 Coordinate = Annotated[float, Field(ge=-1, le=1)]
@@ -44,7 +47,10 @@ def _known_outline(value: object) -> object:
 
 
 class Shape(Section):
-    """An outline within the unit circle and its nouns, singular to plural."""
+    """An outline within the unit circle and its nouns, singular to plural.
+
+    Words under `synonyms`, here and below, are said only with shapes.synonyms.
+    """
 
     outline: Annotated[
         tuple[Point, ...],
@@ -52,6 +58,7 @@ class Shape(Section):
         BeforeValidator(_known_outline),
     ]
     words: Nouns
+    synonyms: MoreNouns = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def visible(self) -> "Shape":
@@ -74,6 +81,7 @@ class Colour(Section):
 
     rgb: Annotated[tuple[Channel, Channel, Channel], Field(strict=False)]
     words: Words
+    synonyms: MoreWords = ()
 
 
 class Size(Section):
@@ -81,6 +89,7 @@ class Size(Section):
 
     radius: Annotated[tuple[Radius, Radius], Field(strict=False)]
     words: Words
+    synonyms: MoreWords = ()
 
     @model_validator(mode="after")
     def ordered(self) -> "Size":
@@ -96,13 +105,14 @@ class Texture(Section):
     pattern: Literal["none", "stripes", "dots", "checks"]
     weight: Annotated[float, Field(gt=0, le=1000)]
     words: Words
+    synonyms: MoreWords = ()
 
 
 class Relation(Section):
     """A direction from the second object to the first, and prepositions."""
 
     direction: Literal["left", "right", "up", "down"]
-    words: Annotated[tuple[Phrase, ...], Field(min_length=1, max_length=20, strict=False)]
+    words: Phrases
 
 
 class World(Section):
@@ -118,6 +128,7 @@ class World(Section):
     sizes: Annotated[dict[Word, Size], Field(min_length=1, max_length=10)]
     textures: Annotated[dict[Word, Texture], Field(min_length=1, max_length=4)]
     relations: Annotated[dict[Word, Relation], Field(min_length=1, max_length=10)]
+    between: Phrases
     counts: Words
     frames: Annotated[tuple[Frame, ...], Field(min_length=1, max_length=50, strict=False)]
 
@@ -147,15 +158,38 @@ class World(Section):
         }
         return tuple(table[attribute])
 
+    def vocabulary(self) -> frozenset[str]:
+        """Every word that a caption may hold, in small letters."""
+        said = " ".join([*self._words(), *self.frames]).replace("{}", "")
+        return frozenset([*said.split(), "a", "an", "and"])
+
+    def saying_all(self) -> "World":
+        """This world with its synonyms among its words."""
+        shapes = {
+            name: shape.model_copy(update={"words": shape.words | shape.synonyms, "synonyms": {}})
+            for name, shape in self.shapes.items()
+        }
+        adjectives = {
+            table: {
+                name: entry.model_copy(
+                    update={"words": entry.words + entry.synonyms, "synonyms": ()}
+                )
+                for name, entry in getattr(self, table).items()
+            }
+            for table in ("colours", "sizes", "textures")
+        }
+        return self.model_copy(update={"shapes": shapes, **adjectives})
+
     def _words(self) -> Iterator[str]:
-        nouns = [shape.words for shape in self.shapes.values()] + [self.anything]
-        for words in nouns:
-            yield from {*words, *words.values()}  # "sheep" may be its own plural
-        tables = (self.colours, self.sizes, self.textures, self.relations)
-        for table in tables:
+        shapes = self.shapes.values()
+        for nouns in (*(s.words for s in shapes), *(s.synonyms for s in shapes), self.anything):
+            yield from {*nouns, *nouns.values()}  # "sheep" may be its own plural
+        for table in (self.colours, self.sizes, self.textures):
             for entry in table.values():
-                yield from entry.words
-        yield from self.counts
+                yield from (*entry.words, *entry.synonyms)
+        for relation in self.relations.values():
+            yield from relation.words
+        yield from (*self.between, *self.counts)
 
 
 def load_world(path: Path) -> World:

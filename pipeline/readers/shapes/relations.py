@@ -1,0 +1,69 @@
+"""Where objects lie to each other: what a caption may say of their places."""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+
+from pipeline.readers.shapes.world import Relation
+
+Box = tuple[float, float, float, float]
+
+GAP = 0.1  # least distance for a direction, most off the line for between: shares of the side
+MIDDLE = 0.25  # what lies between two others is this share of their distance from both at least
+
+
+def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
+    """Whether the first box lies clearly in the relation's direction from the second.
+
+    Centres differ by at least GAP of the side in that direction, and by no more across it.
+
+    Args:
+        relation: left, right, up or down.
+        first: x1, y1, x2, y2 in pixels.
+        second: likewise.
+        side: of the image, pixels.
+    """
+    dx = (first[0] + first[2] - second[0] - second[2]) / 2
+    dy = (first[1] + first[3] - second[1] - second[3]) / 2
+    along = {"left": -dx, "right": dx, "up": -dy, "down": dy}[relation.direction]
+    across = abs(dy) if relation.direction in ("left", "right") else abs(dx)
+    return along >= GAP * side and along >= across
+
+
+def lies_between(middle: Box, first: Box, second: Box, side: int) -> bool:
+    """Whether a box lies clearly between two others, whose order does not matter.
+
+    Its centre is off the line through theirs by at most GAP of the side, and its foot on that line
+    is in the middle of their segment, MIDDLE of its length or more from both ends.
+
+    Args:
+        middle: x1, y1, x2, y2 in pixels.
+        first: likewise.
+        second: likewise.
+        side: of the image, pixels.
+    """
+    centre, one, two = (
+        np.array([box[0] + box[2], box[1] + box[3]]) / 2 for box in (middle, first, second)
+    )
+    line, out = two - one, centre - one
+    length = float(np.hypot(*line))
+    if length == 0:
+        return False
+    along = float(line @ out) / length
+    off = abs(float(line[0] * out[1] - line[1] * out[0])) / length
+    return off <= GAP * side and MIDDLE * length <= along <= (1 - MIDDLE) * length
+
+
+def triples(boxes: Sequence[Box], side: int) -> list[tuple[int, int, int]]:
+    """Numbers of boxes of which the first lies between the others, in both orders of these.
+
+    Args:
+        boxes: x1, y1, x2, y2 in pixels of each.
+        side: of the image, pixels.
+    """
+    return [
+        (middle, first, second)
+        for middle, first, second in permutations(range(len(boxes)), 3)
+        if lies_between(boxes[middle], boxes[first], boxes[second], side)
+    ]

@@ -1,0 +1,75 @@
+"""Slips of spelling in captions, each one edit of a word that can still be told from all others."""
+
+import re
+from collections.abc import Callable, Set
+from string import ascii_lowercase
+
+import numpy as np
+
+LEAST = 4  # letters of a word that may be misspelt: one edit of "a" or "red" leaves nothing of it
+TRIES = 20
+
+_WORD = re.compile(r"[A-Za-z]+")
+
+
+def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator) -> str:
+    """The text with a share of its words of LEAST letters or more misspelt.
+
+    Args:
+        text: a caption.
+        share: 0..1 of the words, chosen one by one.
+        words: all that captions may say, in small letters. No slip is one of them or one edit from
+            another than its own; a word for which TRIES edits gave none such stays as it is.
+        rng: what words and edits are drawn from.
+    """
+
+    def one(found: re.Match[str]) -> str:
+        word = found[0]
+        if len(word) < LEAST or rng.random() >= share:
+            return word
+        slip = _slip(word.lower(), words, rng)
+        return slip[0].upper() + slip[1:] if word[0].isupper() else slip
+
+    return _WORD.sub(one, text)
+
+
+def edits(word: str) -> set[str]:
+    """All that is one edit from a word: a letter left out, put in, changed, or two exchanged."""
+    parts = [(word[:n], word[n:]) for n in range(len(word) + 1)]
+    left_out = {a + b[1:] for a, b in parts if b}
+    exchanged = {a + b[1] + b[0] + b[2:] for a, b in parts if len(b) > 1}
+    changed = {a + c + b[1:] for a, b in parts if b for c in ascii_lowercase}
+    put_in = {a + c + b for a, b in parts for c in ascii_lowercase}
+    return (left_out | exchanged | changed | put_in) - {word}
+
+
+def _slip(word: str, words: Set[str], rng: np.random.Generator) -> str:
+    for _ in range(TRIES):
+        edit = _EDITS[int(rng.integers(len(_EDITS)))]
+        slip = edit(word, int(rng.integers(len(word))), _letter(rng))
+        if slip not in words and edits(slip) & words == {word}:
+            return slip
+    return word
+
+
+def _letter(rng: np.random.Generator) -> str:
+    return ascii_lowercase[int(rng.integers(len(ascii_lowercase)))]
+
+
+def _left_out(word: str, place: int, letter: str) -> str:
+    return word[:place] + word[place + 1 :]
+
+
+def _put_in(word: str, place: int, letter: str) -> str:
+    return word[:place] + letter + word[place:]
+
+
+def _changed(word: str, place: int, letter: str) -> str:
+    return word[:place] + letter + word[place + 1 :]
+
+
+def _exchanged(word: str, place: int, letter: str) -> str:
+    return word[:place] + word[place : place + 2][::-1] + word[place + 2 :]
+
+
+_EDITS: tuple[Callable[[str, int, str], str], ...] = (_left_out, _put_in, _changed, _exchanged)
