@@ -10,7 +10,7 @@ REACH = 0.085  # of the centre from the edges: no mark leaves the image
 
 
 def marks(seed: int, count: int, side: int) -> list[Mark]:
-    """Strokes and shards of any colour, less than half as large as an object of the default world.
+    """Strokes and shards of any colour; each covers less than any object of the default world.
 
     Args:
         seed: of the scene's background: near duplicates have the same marks.

@@ -1,7 +1,5 @@
-import re
 from dataclasses import replace
-from itertools import combinations, permutations
-from pathlib import Path
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from reader_cases import options, read_all
 from ruamel.yaml import YAML
+from scene_reading import PLAIN, RAW, SIDE, TEXT, WORLD, facts, is_true, parse, scene_things
 
 from pipeline.readers import shapes
 from pipeline.readers.shapes.drawing import background, box, draw, thing_mask
@@ -17,98 +16,12 @@ from pipeline.readers.shapes.scenes import ATTRIBUTES, make_scenes
 from pipeline.readers.shapes.world import load_world
 from pipeline.runtime.errors import WorkbenchError
 
-RAW = Path(__file__).resolve().parents[3] / "data" / "raw" / "shapes"
-TEXT = (RAW / "world.yaml").read_text()
-PLAIN = YAML(typ="safe", pure=True).load(TEXT)
-WORLD = load_world(RAW / "world.yaml")
-SIDE = 128
-
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
     chosen = options(train=60, val=20, test=20, image_size=SIDE, captions_per_image=6)
     return shapes.read(RAW, out, chosen)
-
-
-# A second reading of the grammar, from the words of world.yaml alone.
-
-MEANING = {
-    word: (kind, name)
-    for kind, table in [
-        ("object", PLAIN["shapes"]),
-        ("colour", PLAIN["colours"]),
-        ("size", PLAIN["sizes"]),
-        ("texture", PLAIN["textures"]),
-    ]
-    for name, entry in table.items()
-    for words in [entry["words"]]
-    for word in [*words, *(words.values() if isinstance(words, dict) else [])]
-}
-NUMBERS = {"a": None, "an": None} | {word: n for n, word in enumerate(PLAIN["counts"], 2)}
-RELATIONS = {
-    phrase: entry["direction"] for entry in PLAIN["relations"].values() for phrase in entry["words"]
-}
-ANYTHING = {*PLAIN["anything"], *PLAIN["anything"].values()}
-
-
-def parse(text):
-    """Phrases (number or None, {kind: name}) and the direction between the first two, or None."""
-    assert text[0].isupper()
-    assert text.endswith(".")
-    words = text[:-1].lower()
-    for frame in ("a picture of ", "an image with ", "we see "):
-        words = words.removeprefix(frame)
-    direction = None
-    for phrase in sorted(RELATIONS, key=len, reverse=True):
-        if f" {phrase} " in words:
-            direction = RELATIONS[phrase]
-            words = words.replace(f" {phrase} ", " and ")
-            break
-    phrases = []
-    for part in re.split(r", and | and |, ", words):
-        number, *rest = part.split()
-        facts = dict(MEANING[word] for word in rest if word not in ANYTHING)
-        phrases.append((NUMBERS[number], facts))
-    return phrases, direction
-
-
-def fits(thing, facts):
-    return all(thing[kind] == name for kind, name in facts.items())
-
-
-def lies(direction, first, second):
-    dx = (first["x1"] + first["x2"] - second["x1"] - second["x2"]) / 2
-    dy = (first["y1"] + first["y2"] - second["y1"] - second["y2"]) / 2
-    along, across = {"left": (-dx, dy), "right": (dx, dy), "up": (-dy, dx), "down": (dy, dx)}[
-        direction
-    ]
-    return along > 5 and along >= abs(across) - 1e-6
-
-
-def is_true(text, things):
-    """Whether distinct objects of the scene are what the caption says."""
-    phrases, direction = parse(text)
-    single = [facts for number, facts in phrases if number is None]
-    rest = things
-    for number, facts in phrases:
-        if number is not None:
-            if sum(fits(thing, facts) for thing in things) != number:
-                return False
-            rest = [thing for thing in things if not fits(thing, facts)]
-    return any(
-        all(fits(thing, facts) for thing, facts in zip(chosen, single, strict=True))
-        and (direction is None or lies(direction, chosen[0], chosen[1]))
-        for chosen in permutations(rest, len(single))
-    )
-
-
-def scene_things(source):
-    columns = ["colour", "size", "texture"]
-    table = source.boxes.assign(
-        **{name: source.boxes["attributes"].str[n] for n, name in enumerate(columns)}
-    )
-    return {image: rows.to_dict("records") for image, rows in table.groupby("image_id")}
 
 
 def test_every_caption_is_true_of_its_scene(source):
@@ -221,14 +134,6 @@ def test_most_captions_of_a_pair_tell_it_apart_and_some_do_not():
         speaker = shapes.Speaker(WORLD, SIDE, np.random.default_rng([1, scene.background]))
         told += [not is_true(text, facts(twin)) for text in speaker.captions(scene, boxes, 3)]
     assert 0.5 < np.mean(told) < 0.95
-
-
-def facts(scene):
-    return [
-        {"object": t.shape, "colour": t.colour, "size": t.size, "texture": t.texture}
-        | dict(zip(("x1", "y1", "x2", "y2"), box(t, WORLD, SIDE), strict=True))
-        for t in scene.things
-    ]
 
 
 def test_same_seed_same_bytes_whatever_the_processes(tmp_path, monkeypatch):
