@@ -8,7 +8,7 @@ from pipeline.analysis import artefacts, subjects
 from pipeline.analysis.discriminative import word_drops
 from pipeline.corpus.tables import load_captions
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.graph import SCORING, stage_of, stage_paths
 from pipeline.runtime.process import pick_device, say, set_threads
 from pipeline.scores.file import read_scores
 from stages.common import command
@@ -36,8 +36,10 @@ def main(
     """Analyse MODEL: what its scores separate, how alike it sees images, which words matter."""
     wanted, params = only or ANALYSES, load_params()
     set_threads(params.runtime.threads)
-    own = label or name
-    paths = {own: stage_paths("score", ("output",), name)["output"]} | labelled(others, own)
+    own, stage = label or name, stage_of(name, SCORING)
+    if stage != "score" and set(wanted) != {"separation"}:
+        raise WorkbenchError(f"{name} is an average: scores alone", "choose: --only separation")
+    paths = {own: stage_paths(stage, ("output",), name)["output"]} | labelled(others, own)
     scores = {key: read_scores(path, split) for key, path in paths.items()}
     if "separation" in wanted:
         say(artefacts.write_separation(output, scores))

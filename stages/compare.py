@@ -11,7 +11,7 @@ from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import read_yaml, write_text
-from pipeline.runtime.graph import stage_items
+from pipeline.runtime.graph import EVALUATING, stage_items
 from pipeline.runtime.process import say
 from stages.common import command, existing, target
 from stages.params import load_params
@@ -40,10 +40,12 @@ def main(
 ) -> None:
     """Compare the models of metrics files, each with the other files of the same name.
 
-    A folder stands for the files of the models that dvc.yaml evaluates; others in it are refused.
+    A folder stands for the files of what dvc.yaml evaluates, models and averages of their scores;
+    others in it are refused.
     """
     params, folders = load_params(), any(path.is_dir() for path in metrics)
-    metrics = metrics_files(metrics, stage_items("evaluate") if folders else [])
+    evaluated = [name for stage in EVALUATING for name in stage_items(stage)] if folders else []
+    metrics = metrics_files(metrics, sorted(evaluated))
     models = [path.stem for path in metrics]
     ranks, scores = of_models(ranks, models, ".h5"), of_models(scores, models, ".h5")
     curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")

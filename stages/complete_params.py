@@ -8,7 +8,7 @@ from pipeline.runtime.completion import completed
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import UNDO, read_yaml, write_text
 from stages.common import command
-from stages.params import MOVED, find_problems
+from stages.params import MOVED, NAMED, find_problems
 
 
 @command
@@ -18,7 +18,7 @@ from stages.params import MOVED, find_problems
 def main(params: Path, reference: Path) -> None:
     """Insert the keys that params.yaml lacks, with their comments, and print each; all else keeps
     its bytes. What only you can mend is named."""
-    text, lines = completed(params, reference, MOVED)
+    text, lines = completed(params, reference, MOVED, NAMED)
     if lines:
         write_text(params, text)
     click.echo("\n".join(lines) or f"{params} has every key of {reference}")

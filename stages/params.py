@@ -8,9 +8,10 @@ import difflib
 import reprlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails
 
 from models.backbone.params import ImageFeaturesConfig
@@ -34,8 +35,9 @@ from pipeline.runtime.section import (
     contradictions,
     one_of,
     wrong_value,
+    wrong_whole,
 )
-from pipeline.scores.params import ScoringConfig
+from pipeline.scores.params import ALLOWED_NAME, FILE_NAME, AverageConfig, ScoringConfig
 from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import RankingConfig
 from pipeline.words.params import VocabularyConfig
@@ -52,6 +54,7 @@ MOVED: dict[str, tuple[str, ...]] = {
         f"{model}.training.warmup_epochs" for model in ("vse", "two_branch", "scan")
     ),
 }
+NAMED = ("average_scores",)  # sections whose keys are names that the user chose
 
 
 class CommonParams(Section):
@@ -72,6 +75,7 @@ class CommonParams(Section):
     pseudo_classes: PseudoClassesConfig
     ranking: RankingConfig
     scoring: ScoringConfig
+    average_scores: dict[str, AverageConfig]
     inference: InferenceConfig
     evaluation: EvaluationConfig
 
@@ -80,6 +84,7 @@ class CommonParams(Section):
         yield from self._word_widths()
         yield from self._detector_and_what_it_serves()
         yield from self.sentences.beyond(self.vocabulary.known_dim)
+        yield from self._averages_and_models()
 
     def _word_widths(self) -> Iterator[InitErrorDetails]:
         dim = self.vocabulary.known_dim
@@ -108,6 +113,17 @@ class CommonParams(Section):
                 f"a {architecture!r} does not hold a {model!r}; "
                 "give both the same ResNet, as fpn_resnet18 and resnet18, or choose other weights",
             )
+
+    def _averages_and_models(self) -> Iterator[InitErrorDetails]:
+        for name, average in self.average_scores.items():
+            if not FILE_NAME.fullmatch(name):
+                yield wrong_whole("average_scores", f"{name!r}: {ALLOWED_NAME}")
+            elif name in type(self).model_fields:
+                text = f"{name} is a section of its own here; give the average another name"
+                yield wrong_whole(f"average_scores.{name}", text)
+            elif name in average.members:
+                text = "an average cannot be a member of itself"
+                yield wrong_value(f"average_scores.{name}.members", average.members, text)
 
     def model(self, name: str) -> Settings:
         """What the file says to a model."""
@@ -205,8 +221,14 @@ def _keys(location: list[Any]) -> str:
 def _siblings(location: list[Any]) -> list[str]:
     section: Any = Params
     for part in location:
-        field = section.model_fields.get(part)
-        section = field.annotation if field else None
-        if not (isinstance(section, type) and issubclass(section, BaseModel)):
-            return []
-    return list(section.model_fields)
+        if get_origin(section) is dict:  # a section whose keys are names that the user chose
+            section = get_args(section)[1]
+        else:
+            field = _fields(section).get(part)
+            section = field.annotation if field else None
+    return list(_fields(section))
+
+
+def _fields(section: Any) -> dict[str, FieldInfo]:
+    is_section = isinstance(section, type) and issubclass(section, BaseModel)
+    return section.model_fields if is_section else {}

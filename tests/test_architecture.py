@@ -71,14 +71,19 @@ def stages():
 STAGES = [pytest.param(*stage, id="@".join(filter(None, stage))) for stage in stages()]
 
 
+def program(name, item):
+    """The module of `stages` that a stage runs: its own, but for evaluate_average."""
+    return resolved(name, item, GRAPH)["cmd"].split()[2].removeprefix("stages.")
+
+
 def loaded_by(name, item):
-    """Modules a stage runs: its own, and what the registry loads for its item."""
+    """Modules a stage runs: its program, and what the registry loads for its item."""
     part = {"train": "model", "score": "model", "record_attention": "attention"}.get(name)
     chosen = {
         "prepare_corpus": [reader.module for reader in READERS.values()],
         "encode_sentences": [place.partition(":")[0] for place in ENCODINGS.values()],
     }.get(name, [])
-    return [f"stages.{name}", *([f"models.{item}.{part}"] if part else []), *chosen]
+    return [f"stages.{program(name, item)}", *([f"models.{item}.{part}"] if part else []), *chosen]
 
 
 def outputs_of(stage):
@@ -134,7 +139,7 @@ def test_params_are_those_the_stage_reads(name, item):
     if name in ("check_params", "compare"):  # the report lists every parameter
         assert stage["params"] == [{"params.yaml": None}]
         return
-    read = attributes(ROOT / f"stages/{name}.py", "params")
+    read = attributes(ROOT / f"stages/{program(name, item)}.py", "params")
     if name == "train":
         read.discard("model")  # params.model(name): what the model reads of it
         read.discard("seed")

@@ -23,6 +23,7 @@ TORCH, IMAGES = "torch", "torch,torchvision"
 STAGES = {
     "analyse_model": "torch,matplotlib",
     "apply_recipe": "",
+    "average_scores": TORCH,
     "build_vocabulary": "",
     "check_params": "",
     "cluster_pseudo_classes": "",

@@ -9,8 +9,8 @@ from pipeline.runtime.errors import WorkbenchError, listing
 def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, ...]:
     """Metrics files, folders replaced by what is in them.
 
-    models: those that may have files in a folder. Raises WorkbenchError naming the files of others:
-    they are what is left of a model that is no more.
+    models: those that may have files in a folder, averages too. Raises WorkbenchError naming the
+    files of others: they are what is left of a model that is no more.
     """
     found: list[Path] = []
     for path in paths:
@@ -22,7 +22,8 @@ def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, .
         if strangers:
             raise WorkbenchError(
                 f"{listing(strangers)}: dvc.yaml evaluates {listing(models, 100)} alone",
-                "delete what is left of a model that is no more, or give the model its item",
+                "delete what is left of a model or an average that is no more, or bring it back: "
+                "dvc.yaml lists models, params.yaml averages",
             )
         found += inside
     return tuple(found)

@@ -14,13 +14,12 @@ from pipeline.comparison.paired import figures, measured_folds
 from pipeline.comparison.table import read_metrics
 from pipeline.evaluation.file import QueryRanks, read_query_ranks
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.graph import GRAPH, stage_paths
+from pipeline.runtime.graph import EVALUATING, GRAPH, stage_of, stage_paths
 
 if TYPE_CHECKING:
     from dvc.api import DVCFileSystem
 
 
-STAGE = "evaluate"
 PARAMS = Path("params.yaml")
 TOLERANCE = 1e-3  # metrics files hold four decimals
 
@@ -50,7 +49,8 @@ def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
 
 def _of_metrics(path: Path, criterion: str) -> QueryRanks:
     content = read_metrics(path)
-    paths = stage_paths(STAGE, ("metrics", "ranks"), path.stem)
+    stage = stage_of(path.stem, EVALUATING)
+    paths = stage_paths(stage, ("metrics", "ranks"), path.stem)
     if paths["metrics"].resolve() != path.resolve():
         raise WorkbenchError(
             f"{path}: {GRAPH} has no rank file for it, only for {paths['metrics']}",
@@ -89,7 +89,8 @@ def _of_revision(name: str, model: str | None, criterion: str) -> QueryRanks:
         graph = _fetched(files, GRAPH, Path(folder))
         if files.exists(PARAMS.as_posix()):  # values that its templates name
             _fetched(files, PARAMS, Path(folder))
-        paths = stage_paths(STAGE, ("ranks",), model, graph)
+        stage = stage_of(model, EVALUATING, graph)
+        paths = stage_paths(stage, ("ranks",), model, graph)
         return read_query_ranks(_fetched(files, paths["ranks"], Path(folder)), criterion)
 
 

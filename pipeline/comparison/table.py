@@ -168,7 +168,7 @@ def shortlist_notes(results: Sequence[Result]) -> list[str]:
     """A line per model whose full score was not computed for every pair."""
     return [
         f"{result.name}: {result.shortlist} of {result.images:,} images per caption "
-        "were scored in full, all others are ranked behind them."
+        "were scored in full, all others were moved behind them."
         for result in results
         if result.shortlist is not None and result.shortlist < result.images
     ]

@@ -8,7 +8,7 @@ also what recipes are laid over, and by itself the recipe that brings all defaul
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,9 @@ class Insertion:
     column: int
 
 
-def completed(params: Path, reference: Path, moved: Moved) -> tuple[str, list[str]]:
+def completed(
+    params: Path, reference: Path, moved: Moved, named: Collection[str] = ()
+) -> tuple[str, list[str]]:
     """The text of a params.yaml with all keys of the reference; all else keeps its bytes.
 
     Args:
@@ -54,6 +56,8 @@ def completed(params: Path, reference: Path, moved: Moved) -> tuple[str, list[st
         moved: keys of earlier versions, dots between names, each with the keys that took its place
             and take over its value, as a list of one where they hold lists; none for a key that is
             read no more.
+        named: sections whose keys are names that the user chose: such a section is put in where it
+            lacks, and left alone where it stands.
 
     Returns:
         The text, and a line for every key that came or went.
@@ -76,7 +80,8 @@ def completed(params: Path, reference: Path, moved: Moved) -> tuple[str, list[st
     if carried:
         source, _ = replaced(source, carried)
         defaults = _plain(source)
-    found = list(_missing(blocks_of(text), blocks_of(source), defaults, params))
+    alone = {**defaults, **dict.fromkeys(set(named) & set(values), ...)}  # not looked into
+    found = list(_missing(blocks_of(text), blocks_of(source), alone, params))
     for insertion in found:
         if _has(values, insertion.keys):  # by a merge of another mapping, `<<: *other`
             raise _refusal(params, insertion.keys)

@@ -16,12 +16,34 @@ if TYPE_CHECKING:
     from dvc.parsing import DataResolver
 
 GRAPH = Path("dvc.yaml")
+EVALUATING = ("evaluate", "evaluate_average")  # of models, of averages of their scores
+SCORING = ("score", "average_scores")  # likewise
 
 
 def stage_items(stage: str, graph: Path = GRAPH) -> list[str]:
     """The items of a stage with `foreach`, sorted; none for other stages."""
     keys = _resolver(graph).get_keys()
     return sorted(key.partition("@")[2] for key in keys if key.startswith(f"{stage}@"))
+
+
+def stage_of(item: str, stages: tuple[str, ...], graph: Path = GRAPH) -> str:
+    """The one of some stages with `foreach` that has an item.
+
+    Args:
+        item: name of a model or an average.
+        stages: their names, such as EVALUATING.
+        graph: path of the dvc.yaml.
+
+    Raises:
+        WorkbenchError: none has it, naming the items there are.
+    """
+    items = {stage: stage_items(stage, graph) for stage in stages}
+    found = next((stage for stage, there in items.items() if item in there), None)
+    if found is None:
+        there = [f"stage {stage} of {graph} has {listing(items[stage])}"
+                 for stage in stages if items[stage]]  # fmt: skip
+        raise WorkbenchError(f"model {item!r}: {'; '.join(there) or f'{graph} has none'}")
+    return found
 
 
 def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, Any]:

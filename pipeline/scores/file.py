@@ -77,12 +77,19 @@ def write_scores(
     write_groups(path, groups, attributes)
 
 
-def read_scores(path: Path | str, split: str) -> SplitScores:
+def read_scores(path: Path | str, split: str, in_memory: bool = True) -> SplitScores:
     """Read one split of a score file, digests verified and contents checked as when written.
 
-    Raises WorkbenchError naming the file, and the dataset where it is one.
+    Args:
+        path: of the file.
+        split: its name.
+        in_memory: False leaves scores and embeddings in the file, paged in as they are touched.
+
+    Raises:
+        WorkbenchError: naming the file, and the dataset where it is one.
     """
     file = GroupFile(path)
+    numbers = file.array if in_memory else file.view
     found = file.names(split)
     required, allowed = {"scores", *TEXTS}, {"scores", *TEXTS, *EMBEDDINGS}
     if not required <= found <= allowed:
@@ -91,12 +98,12 @@ def read_scores(path: Path | str, split: str) -> SplitScores:
             f"{listing(sorted(required))}, and {' and '.join(EMBEDDINGS)} where there are any"
         )
     scores = SplitScores(
-        scores=file.array(split, "scores"),
+        scores=numbers(split, "scores"),
         image_ids=file.texts(split, "image_ids"),
         caption_ids=file.texts(split, "caption_ids"),
         caption_image_ids=file.texts(split, "caption_image_ids"),
         image_groups=file.texts(split, "image_groups"),
-        **{name: file.array(split, name) for name in EMBEDDINGS if name in found},
+        **{name: numbers(split, name) for name in EMBEDDINGS if name in found},
     )
     _check(scores, f"{path}, split {split}")
     return scores

@@ -98,12 +98,16 @@ class GroupFile:
 
     def array(self, group: str, name: str) -> np.ndarray:
         """A whole dataset in memory, checked against its digest."""
+        return np.array(self.view(group, name))
+
+    def view(self, group: str, name: str) -> np.ndarray:
+        """A dataset in its file, read-only and paged in as it is touched, checked likewise."""
         if name not in self.names(group):
             there = listing(sorted(self.names(group)))
             raise WorkbenchError(f"{self.path}: no dataset {group}/{name}; {group} has {there}")
         layout = self.layouts[group][name]
         verify(self.path, layout)
-        return np.array(mapped(self.path, layout))
+        return mapped(self.path, layout)
 
     def texts(self, group: str, name: str) -> list[str]:
         """A dataset of texts; WorkbenchError when it holds something else."""

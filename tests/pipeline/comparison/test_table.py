@@ -238,7 +238,7 @@ def test_a_shortlist_is_said_and_is_no_criterion(tmp_path):
     assert [row.label for row in rows_of(results)] == ["vse", "dp_rnn"]
     notes = [line for line in report(results, "s", "l").splitlines() if "in full" in line]
     assert notes == [
-        "dp_rnn: 5 of 20 images per caption were scored in full, all others are ranked behind them."
+        "dp_rnn: 5 of 20 images per caption were scored in full, all others were moved behind them."
     ]
 
 

@@ -1,0 +1,184 @@
+"""An average of several models' scores, a score file of its own.
+
+Published figures are often those of such ensembles: SCAN's are the average of two networks (Lee et
+al. 2018, section 4.1), DP-RNN's of its word and its object network (Chen and Luo 2020).
+"""
+
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import sha256_file
+from pipeline.scores.file import TEXTS, SplitScores, read_scores, write_scores
+from pipeline.scores.ranks import BLOCK
+from pipeline.storage.groups import GroupFile
+
+SHORTLIST = "shortlist"  # images per caption that a member scored in full
+REMEDY = "average scores of one corpus: score all members on the one that is there now"
+
+
+def write_average(
+    output: Path, members: Mapping[str, Path], weights: Sequence[float] | None, normalise: bool
+) -> dict[str, tuple[int, int]]:
+    """Average score files, split by split, and write a score file.
+
+    Sums are taken in float64 and rounded once. Memory holds a block of scores of each side, however
+    many members there are; the matrix is kept in a temporary file beside the output.
+
+    Args:
+        output: file to write.
+        members: score file by name, at least one; all of the same splits, images and captions.
+        weights: one above 0 for each member, None for equal ones; only their ratios matter.
+        normalise: bring each member's scores in a split to mean 0 and deviation 1 over its whole
+            matrix first.
+
+    Returns:
+        Images and captions of each split.
+
+    Raises:
+        WorkbenchError: weights of another number or not above 0, one file under two names, members
+            of other splits or of another corpus, scores without deviation that are to be
+            normalised, damaged files.
+    """
+    shares = shares_of(members, weights)
+    files = {name: GroupFile(path) for name, path in members.items()}
+    splits = _splits(list(files.values()))
+    averaged = {
+        split: _average(output.parent, list(members.values()), split, shares, normalise)
+        for split in splits
+    }
+    write_scores(output, averaged, _described(files, weights, normalise))
+    return {name: split.scores.shape for name, split in averaged.items()}
+
+
+def shares_of(members: Mapping[str, Path], weights: Sequence[float] | None) -> np.ndarray:
+    """The weights, divided by their sum: float64, one for each member.
+
+    Raises WorkbenchError for another number of weights, or one that is no number above 0.
+    """
+    given = np.ones(len(members)) if weights is None else np.array(weights, float)
+    if given.shape != (len(members),) or not (np.isfinite(given) & (given > 0)).all():
+        raise WorkbenchError(
+            f"weights {weights} for {listing(members)}: expected {len(members)} numbers above 0"
+        )
+    ratios: np.ndarray = given / given.max()  # the sum of the largest floats is none
+    return ratios / ratios.sum()
+
+
+def _splits(files: Sequence[GroupFile]) -> list[str]:
+    """The splits of all members. WorkbenchError when they differ, or two members are alike."""
+    first = sorted(files[0].layouts)
+    for file in files[1:]:
+        if sorted(file.layouts) != first:
+            raise WorkbenchError(
+                f"{files[0].path} has the splits {listing(first)}, {file.path} has "
+                f"{listing(sorted(file.layouts))}",
+                REMEDY,
+            )
+    for one, other in itertools.combinations(files, 2):
+        if _digests(one) == _digests(other):
+            raise WorkbenchError(
+                f"{one.path} and {other.path} hold the same scores",
+                "name a member once, and give it a larger weight",
+            )
+    return first
+
+
+def _digests(file: GroupFile) -> list[str | None]:
+    """SHA-256 of the scores of each split, as recorded."""
+    found = [file.layouts[split].get("scores") for split in sorted(file.layouts)]
+    return [layout.sha256 if layout else None for layout in found]
+
+
+def _average(
+    folder: Path, paths: Sequence[Path], split: str, shares: np.ndarray, normalise: bool
+) -> SplitScores:
+    """The average of one split; its matrix is a temporary file in `folder`."""
+    found = [read_scores(path, split, in_memory=False) for path in paths]
+    for path, other in zip(paths[1:], found[1:], strict=True):
+        _check_partners((paths[0], found[0]), (path, other), split)
+    scales = [
+        _scale(scores.scores, f"{path}, split {split}") if normalise else (0.0, 1.0)
+        for path, scores in zip(paths, found, strict=True)
+    ]
+    total = _temporary_matrix(folder, found[0].scores.shape)
+    for rows in _tiles(total):
+        parts = (
+            share * (scores.scores[rows].astype(np.float64) - mean) / deviation
+            for scores, share, (mean, deviation) in zip(found, shares, scales, strict=True)
+        )
+        total[rows] = sum(parts)
+    return replace(found[0], scores=total, image_embeddings=None, caption_embeddings=None)
+
+
+def _scale(scores: np.ndarray, where: str) -> tuple[float, float]:
+    """Mean and standard deviation of a whole matrix, in float64, in two passes.
+
+    Raises WorkbenchError, beginning with `where`, when all scores are equal.
+    """
+    low, high = (float(reduce(scores)) for reduce in (np.min, np.max))
+    if low == high:  # the deviation of rounded means need not be 0
+        raise WorkbenchError(
+            f"{where}: all scores are {low:g}: without deviation they cannot be normalised",
+            "leave this member out, or set normalise: none",
+        )
+    mean = sum(float(scores[rows].sum(dtype=np.float64)) for rows in _tiles(scores)) / scores.size
+    squares = (np.square(scores[rows] - np.float64(mean)) for rows in _tiles(scores))
+    return mean, float(np.sqrt(sum(float(part.sum()) for part in squares) / scores.size))
+
+
+def _tiles(scores: np.ndarray) -> Iterator[slice]:
+    """Rows of a matrix, at most BLOCK scores at a time."""
+    height = max(1, BLOCK // scores.shape[1])
+    for top in range(0, len(scores), height):
+        yield slice(top, top + height)
+
+
+def _temporary_matrix(folder: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """A float32 matrix in a file without a name, which is gone with it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        # a disk that is full while pages are written would end the process without a word
+        os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
+        return np.memmap(file, np.float32, "r+", shape=shape)
+
+
+def _check_partners(
+    first: tuple[Path, SplitScores], second: tuple[Path, SplitScores], split: str
+) -> None:
+    """Raise WorkbenchError unless two members scored the same images and captions."""
+    for name in TEXTS:
+        one, other = (list(getattr(scores, name)) for _, scores in (first, second))
+        if one != other:
+            raise WorkbenchError(
+                f"{first[0]} and {second[0]}, split {split}: {_difference(one, other)} in {name}",
+                REMEDY,
+            )
+
+
+def _difference(one: list[str], other: list[str]) -> str:
+    if len(one) != len(other):
+        return f"{len(one)} and {len(other)} entries"
+    number = next(n for n, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+    return f"number {number + 1} is {one[number]!r} and {other[number]!r}"
+
+
+def _described(
+    files: Mapping[str, GroupFile], weights: Sequence[float] | None, normalise: bool
+) -> dict[str, str | int | float]:
+    """What an average was made from, in the order of its members."""
+    said: dict[str, str | int | float] = {
+        "members": ", ".join(files),
+        "members_sha256": ", ".join(sha256_file(file.path) for file in files.values()),
+        "weights": ", ".join(str(float(w)) for w in weights or [1.0] * len(files)),
+        "normalise": "z" if normalise else "none",
+    }
+    lists = [file.attributes.get(SHORTLIST) for file in files.values()]
+    shortest = min((count for count in lists if isinstance(count, int)), default=None)
+    return said if shortest is None else said | {SHORTLIST: shortest}

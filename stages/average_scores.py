@@ -1,0 +1,38 @@
+"""Average the score files of several models: an ensemble, evaluated and compared like a model."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import say
+from pipeline.scores.average import write_average
+from stages.common import command, target
+from stages.params import load_params
+
+
+@command
+@click.argument("name", metavar="AVERAGE")
+@click.option("--output", type=target, required=True, help="Score file to write, .h5.")
+def main(name: str, output: Path) -> None:
+    """Average the members that params.yaml names; their score files lie beside the output."""
+    params = load_params()
+    averages = params.average_scores
+    if name not in averages:
+        there = listing(averages) or "none"
+        raise WorkbenchError(f"average {name!r}: params.yaml has {there}", "see average_scores")
+    settings = averages[name]
+    members = {member: output.parent / f"{member}.h5" for member in settings.members}
+    lost = [str(path) for path in members.values() if not path.is_file()]
+    if lost:
+        raise WorkbenchError(
+            f"average {name!r}: no file {listing(lost)}",
+            "a member is a model, another average, or a score file that you keep there",
+        )
+    sizes = write_average(output, members, settings.weights, settings.normalise == "z")
+    said = (f"{split} {images:,} x {captions:,}" for split, (images, captions) in sizes.items())
+    say(f"{name}: averaged {', '.join(members)}, {', '.join(said)} (images x captions)")
+
+
+if __name__ == "__main__":
+    main()
