@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from models.base.registry import model_function, offered
+from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
@@ -40,6 +41,8 @@ def main(
     described: dict[str, str | int | float] = {
         "model": name,
         "checkpoint_sha256": trained.sha256,
+        "images_sha256": images_digest(load_images(paths["images"])),
+        "captions_sha256": captions_digest(load_captions(paths["captions"])),
         **options,
     }
     write_scores(output, splits, described)

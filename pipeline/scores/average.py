@@ -19,6 +19,7 @@ from pipeline.scores.file import TEXTS, SplitScores, read_scores, write_scores
 from pipeline.scores.ranks import BLOCK
 from pipeline.storage.groups import GroupFile
 
+CORPUS = ("images_sha256", "captions_sha256")  # said by files of models, not by all others
 SHORTLIST = "shortlist"  # images per caption that a member scored in full
 REMEDY = "average scores of one corpus: score all members on the one that is there now"
 
@@ -48,12 +49,12 @@ def write_average(
     """
     shares = shares_of(members, weights)
     files = {name: GroupFile(path) for name, path in members.items()}
-    splits = _splits(list(files.values()))
+    splits, corpus = _splits(list(files.values())), _corpus(list(files.values()))
     averaged = {
         split: _average(output.parent, list(members.values()), split, shares, normalise)
         for split in splits
     }
-    write_scores(output, averaged, _described(files, weights, normalise))
+    write_scores(output, averaged, corpus | _described(files, weights, normalise))
     return {name: split.scores.shape for name, split in averaged.items()}
 
 
@@ -88,6 +89,26 @@ def _splits(files: Sequence[GroupFile]) -> list[str]:
                 "name a member once, and give it a larger weight",
             )
     return first
+
+
+def _corpus(files: Sequence[GroupFile]) -> dict[str, str | int | float]:
+    """Digests of the tables that were scored, as far as files say them.
+
+    Ids alone do not tell the built-in world of one seed from that of another. WorkbenchError when
+    two files say different ones.
+    """
+    said: dict[str, str | int | float] = {}
+    for key in CORPUS:
+        having = [file for file in files if key in file.attributes]
+        for file in having:
+            if file.attributes[key] != having[0].attributes[key]:
+                what = key.removesuffix("_sha256")
+                raise WorkbenchError(
+                    f"{having[0].path} and {file.path} were scored on other {what} of equal ids",
+                    REMEDY,
+                )
+            said[key] = file.attributes[key]
+    return said
 
 
 def _digests(file: GroupFile) -> list[str | None]:

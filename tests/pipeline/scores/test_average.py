@@ -196,6 +196,19 @@ def test_scores_of_another_corpus_are_refused(tmp_path, other):
     assert not (tmp_path / "averaged.h5").exists()
 
 
+@pytest.mark.parametrize("table", ["images", "captions"])
+def test_another_world_of_the_same_ids_is_refused(tmp_path, table):
+    """Where a file does not say its corpus, only ids can be compared."""
+    said = {"images_sha256": "i" * 64, "captions_sha256": "c" * 64}
+    members = put(tmp_path, said, a=SCORES, b=SCORES + 1) | put(tmp_path, other=SCORES + 2)
+    averaged(members)
+    assert GroupFile(tmp_path / "averaged.h5").attributes.items() >= said.items()
+    put(tmp_path, said | {f"{table}_sha256": "d" * 64}, b=SCORES + 1)
+    words = rf"a.h5 and .*b.h5 were scored on other {table} of equal ids"
+    with pytest.raises(WorkbenchError, match=words):
+        averaged(members)
+
+
 @pytest.mark.parametrize("weights", [[1], [1, 2, 3], [1, 0], [1, -1], [1, float("nan")], []])
 def test_weights_that_do_not_fit(tmp_path, weights):
     members = put(tmp_path, a=SCORES, b=SCORES + 1)
