@@ -7,6 +7,7 @@ import json
 from contextlib import chdir
 
 import networkx
+import numpy as np
 import pytest
 import torch
 from clone import ROOT, Clone
@@ -105,7 +106,9 @@ TINY = {
 MODELS = ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
 TRAINED = [model for model in MODELS if model != "cca"]
 ATTENDING = ["dp_rnn", "scan"]
+AVERAGE = "scan_dp_rnn"
 STAGES = ["train", "score", "evaluate"]
+AVERAGED = {f"average_scores@{AVERAGE}", f"evaluate_average@{AVERAGE}"}
 MEASURES = {"r1", "r5", "r10", "medr", "meanr", "mapr"}
 OUTPUTS = [
     "data/corpus/images.parquet",
@@ -122,9 +125,9 @@ OUTPUTS = [
     *(f"data/curves/{model}.tsv" for model in MODELS),
     *(f"data/attention/{model}.h5" for model in ATTENDING),
     *(f"data/checkpoints/{model}.safetensors" for model in MODELS),
-    *(f"data/scores/{model}.h5" for model in MODELS),
-    *(f"data/ranks/{model}.h5" for model in MODELS),
-    *(f"metrics/{model}.json" for model in MODELS),
+    *(f"data/scores/{name}.h5" for name in [*MODELS, AVERAGE]),
+    *(f"data/ranks/{name}.h5" for name in [*MODELS, AVERAGE]),
+    *(f"metrics/{name}.json" for name in [*MODELS, AVERAGE]),
     "report/compare.md",
     "report/index.html",
 ]
@@ -212,15 +215,18 @@ def stages_of(models, *names):
 def test_repro_makes_every_output(clone, first):
     assert all(first[0].values())
     table = (clone.folder / "report/compare.md").read_text()
-    for model in MODELS:
+    for model in [*MODELS, AVERAGE]:
         metrics = json.loads((clone.folder / f"metrics/{model}.json").read_text())
-        said = {"protocol", "shortlist"} if model == "dp_rnn" else {"protocol"}
+        said = {"protocol", "shortlist"} if model in ("dp_rnn", AVERAGE) else {"protocol"}
         assert set(metrics) == {"naive", "inverted_softmax"} | said
         assert set(metrics["naive"]) == {"i2t", "t2i", "rsum"}
         assert metrics["inverted_softmax"]["transductive"] is True
         for direction in ("i2t", "t2i"):
             assert set(metrics["naive"][direction]) == MEASURES
         assert f"| {model} " in table
+    splits = [read_scores(clone.folder / f"data/scores/{name}.h5", "test") for name in ATTENDING]
+    averaged = read_scores(clone.folder / f"data/scores/{AVERAGE}.h5", "test").scores
+    np.testing.assert_allclose(averaged, sum(s.scores for s in splits) / 2, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -277,12 +283,19 @@ def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
             {"encode_sentences"} | stages_of(["cca", "two_branch"], *STAGES),
         ),
         ("dual_path.alignment=left", stages_of(["dual_path"], *STAGES)),
-        ("scoring.shortlist=4", stages_of(["dp_rnn"], "score", "record_attention", "evaluate")),
-        ("inference.criteria=[csls]", stages_of(MODELS, "evaluate")),
+        (
+            "scoring.shortlist=4",
+            stages_of(["dp_rnn"], "score", "record_attention", "evaluate") | AVERAGED,
+        ),
+        (
+            "inference.criteria=[csls]",
+            stages_of(MODELS, "evaluate") | {f"evaluate_average@{AVERAGE}"},
+        ),
         (
             "ranking.k=5",
-            stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention"),
+            stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention") | AVERAGED,
         ),
+        (f"average_scores.{AVERAGE}.weights=[2,1]", AVERAGED),
     ],
 )
 def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
@@ -290,17 +303,29 @@ def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
 
 
 def test_another_loss_retrains_what_reads_it_and_is_compared(warm_clone):
+    """With it an average that docs/running.md adds, and takes out again."""
     expected = stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention")
-    expected |= {"check_params", "compare"}
+    expected |= {"check_params", "compare"} | AVERAGED
     assert would_run(warm_clone, "loss=infonce") == expected
-    output = warm_clone.run("dvc", "exp", "run", "-S", "loss=infonce")
-    assert set(ran(output)) == expected
+    mine = "+average_scores.mine={members:[cca,vse,scan_dp_rnn],weights:[1,1,2],normalise:z}"
+    output = warm_clone.run("dvc", "exp", "run", "-S", "loss=infonce", "-S", mine)
+    assert set(ran(output)) == expected | {"average_scores@mine", "evaluate_average@mine"}
+    assert "| mine " in (warm_clone.folder / "report/compare.md").read_text()
+    assert "metrics/mine.json" in warm_clone.run("dvc", "exp", "show", "--csv")
     difference = warm_clone.run("dvc", "metrics", "diff")
     for metric in ("naive.i2t.r1", "naive.t2i.r10", "naive.rsum"):
         assert metric in difference
     assert "cca.json" not in difference
+    for average in (AVERAGE, "mine"):
+        assert f"metrics/{average}.json" in difference
     warm_clone.run("git", "checkout", ".")
     warm_clone.run("dvc", "checkout")
+    output = warm_clone.run("dvc", "repro", "compare", check=False)
+    assert "error: metrics/mine.json: dvc.yaml evaluates cca, dp_rnn, dual_path" in output
+    assert "delete what is left of a model or an average that is no more" in output
+    for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):
+        (warm_clone.folder / left).unlink()
+    warm_clone.run("dvc", "repro")
 
 
 def test_repeating_everything_gives_the_same_bytes(warm_clone, first):

@@ -333,3 +333,17 @@ def test_the_reference_is_not_touched(tmp_path):
     before = copy.deepcopy(read_yaml(ROOT / "recipes/default.yaml"))
     complete(tmp_path, without(["vse"]))
     assert read_yaml(ROOT / "recipes/default.yaml") == before
+
+
+@pytest.mark.parametrize("written", ["{}", "\n  mine: {members: [a, b]}"])
+def test_names_that_the_user_chose_are_left_as_they_are(tmp_path, written):
+    """The defaults' own entries are put in with the whole section, and with nothing else."""
+    reference, params = tmp_path / "default.yaml", tmp_path / "params.yaml"
+    reference.write_text("loss: a\n# named\naverage_scores:\n  one: {members: [c, d]}\nseed: 0\n")
+    text = f"loss: b\naverage_scores: {written}\n"
+    params.write_text(text)
+    expected = f"{text}seed: 0\n", ["seed = 0: inserted"]
+    assert completed(params, reference, {}, ["average_scores"]) == expected
+    params.write_text("loss: b\nseed: 0\n")
+    whole = completed(params, reference, {}, ["average_scores"])[0]
+    assert whole == reference.read_text().replace("loss: a", "loss: b")

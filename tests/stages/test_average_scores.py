@@ -1,0 +1,111 @@
+"""The stage that averages score files, and what is done with its file afterwards."""
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_world import made_scores, put_corpus
+
+from pipeline.scores.file import read_scores, write_scores
+
+ROOT = Path(__file__).resolve().parents[2]
+AVERAGE = """\
+  mine:
+    members: [scan, scan_i2t]
+    weights: [3, 1]
+    normalise: none
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A folder with params.yaml, which has an average `mine`, dvc.yaml and score files."""
+    (tmp_path / "data/raw/shapes").mkdir(parents=True)
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    text = re.sub(r"bootstrap: \d+", "bootstrap: 30", (ROOT / "params.yaml").read_text())
+    (tmp_path / "params.yaml").write_text(
+        text.replace("average_scores:\n", f"average_scores:\n{AVERAGE}")
+    )
+    put_corpus(tmp_path)
+    for name, signal in (("scan", 0.2), ("scan_i2t", 0.8)):
+        split = made_scores(signal)
+        splits = {"test": split, "val": split}
+        write_scores(tmp_path / f"data/scores/{name}.h5", splits, {"model": name})
+    return tmp_path
+
+
+ARGUMENTS = ("mine", "--output", "data/scores/mine.h5")
+
+
+def test_members_lie_beside_the_output(project, run_stage):
+    process = run_stage("average_scores", *ARGUMENTS, cwd=project)
+    one, two, both = (
+        read_scores(project / f"data/scores/{name}.h5", "test").scores
+        for name in ("scan", "scan_i2t", "mine")
+    )
+    np.testing.assert_allclose(both, (3 * one + two) / 4, rtol=1e-6, atol=1e-7)
+    rows, columns = both.shape
+    assert f"mine: averaged scan, scan_i2t, test {rows} x {columns}, val" in process.stderr
+
+
+def test_an_average_is_evaluated_compared_and_analysed_as_a_model_is(project, run_stage):
+    run_stage("average_scores", *ARGUMENTS, cwd=project)
+    for name in ("scan", "mine"):
+        files = {
+            "scores": f"data/scores/{name}.h5",
+            "metrics": f"metrics/{name}.json",
+            "ranks": f"data/ranks/{name}.h5",
+        }
+        options = [word for option, path in files.items() for word in (f"--{option}", path)]
+        run_stage("evaluate", *options, cwd=project)
+    folders = ["--metrics", "metrics", "--ranks", "data/ranks", "--scores", "data/scores"]
+    page = ["--page", "page.html", "--images", "images.parquet", "--captions", "captions.parquet"]
+    run_stage("compare", *folders, *page, "--output", "table.md", cwd=project)
+    assert "| mine " in (project / "table.md").read_text()
+    html = (project / "page.html").read_text()
+    assert "members_sha256" in html
+    runs = ("metrics/scan.json", "metrics/mine.json")
+    told = run_stage("compare_runs", *runs, "--resamples", 100, cwd=project).stdout
+    assert "B: metrics/mine.json, naive" in told
+    analysis = ("mine", "--output", "a", "--only", "separation")
+    run_stage("analyse_model", *analysis, cwd=project)
+    refused = run_stage("analyse_model", "mine", "--output", "b", cwd=project, check=False)
+    assert refused.stderr == "error: mine is an average: scores alone\nchoose: --only separation\n"
+
+
+def test_an_average_that_left_params_yaml_is_named(project, run_stage):
+    (project / "metrics").mkdir()
+    (project / "data/ranks").mkdir()
+    (project / "metrics/theirs.json").write_text("{}")
+    folders = ["--metrics", "metrics", "--ranks", "data/ranks"]
+    done = run_stage("compare", *folders, "--output", "table.md", cwd=project, check=False)
+    assert done.stderr == (
+        "error: metrics/theirs.json: dvc.yaml evaluates cca, dp_rnn, dual_path, mine, scan, "
+        "scan_dp_rnn, two_branch, vse alone\ndelete what is left of a model or an average that is "
+        "no more, or bring it back: dvc.yaml lists models, params.yaml averages\n"
+    )
+
+
+def test_what_is_not_there_is_named(project, run_stage):
+    arguments = ("theirs", "--output", "data/scores/theirs.h5")
+    done = run_stage("average_scores", *arguments, cwd=project, check=False)
+    assert done.stderr.startswith("error: average 'theirs': params.yaml has mine, scan_dp_rnn")
+    arguments = ("scan_dp_rnn", "--output", "data/scores/scan_dp_rnn.h5")
+    done = run_stage("average_scores", *arguments, cwd=project, check=False)
+    assert done.stderr == (
+        "error: average 'scan_dp_rnn': no file data/scores/dp_rnn.h5\n"
+        "a member is a model, another average, or a score file that you keep there\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["search", "draw_attention"])
+def test_what_needs_a_network_refuses_an_average(project, run_stage, command):
+    options = {
+        "search": ["a dog", "--model", "mine"],
+        "draw_attention": ["mine", "--caption", "0", "--output", "a.png"],
+    }
+    done = run_stage(command, *options[command], cwd=project, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: model 'mine': allowed are cca, dp_rnn")
