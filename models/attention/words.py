@@ -1,12 +1,13 @@
 """Captions as word states: embedding and bidirectional GRU."""
 
 import torch
+from torch import nn
 
 from models.attention.bigru import bidirectional_mean
-from models.layers.words import _WordGRU
+from models.layers.words import _RecurrentWords
 
 
-class BiGRUEncoder(_WordGRU):
+class BiGRUEncoder(_RecurrentWords):
     """Word embedding, one-layer GRU in both directions, their mean at every word.
 
     Chen and Luo 2020, eq. 1-3; Lee et al. 2018.
@@ -17,8 +18,10 @@ class BiGRUEncoder(_WordGRU):
         hidden: width of a direction's state, and of the result.
     """
 
+    gru: nn.GRU
+
     def __init__(self, vocabulary_size: int, word_dim: int, hidden: int) -> None:
-        super().__init__(vocabulary_size, word_dim, hidden, bidirectional=True)
+        super().__init__(vocabulary_size, word_dim, hidden, bidirectional=True, cell="gru")
 
     def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """One vector per word, zeros in the padding.

@@ -5,33 +5,47 @@ Apart from the models that use them, because one text encoder serves several var
 
 import torch
 from torch import nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+CELLS = {"gru": nn.GRU, "lstm": nn.LSTM}
+POOLS = ("last", "mean", "max")
 
 
-class _WordGRU(nn.Module):
-    """Word embeddings and a one-layer GRU over them: what the encoders below share.
+class _RecurrentWords(nn.Module):
+    """Word embeddings and a one-layer recurrent network over them: what the encoders below share.
 
     vocabulary_size: V, row 0 is padding; word_dim: width of a word embedding; hidden: width of
-    the state. Embeddings and gate matrices start from Glorot's uniform draw, biases from zero
-    (Sun et al. 2019, section 3.3).
+    the state; cell: of CELLS, also the name of the network. Embeddings and gate matrices start from
+    Glorot's uniform draw, biases from zero (Sun et al. 2019, section 3.3).
     """
 
     def __init__(
-        self, vocabulary_size: int, word_dim: int, hidden: int, bidirectional: bool
+        self, vocabulary_size: int, word_dim: int, hidden: int, bidirectional: bool, cell: str
     ) -> None:
         super().__init__()
+        if cell not in CELLS:
+            raise ValueError(f"text encoder {cell!r}: allowed are {', '.join(CELLS)}")
         self.words = nn.Embedding(vocabulary_size, word_dim, padding_idx=0)
-        self.gru = nn.GRU(word_dim, hidden, batch_first=True, bidirectional=bidirectional)
+        self.cell = cell
+        made = CELLS[cell](word_dim, hidden, batch_first=True, bidirectional=bidirectional)
+        self.add_module(cell, made)
         self.reset_parameters()
+
+    @property
+    def recurrent(self) -> nn.RNNBase:
+        """The recurrent network."""
+        found = self.get_submodule(self.cell)
+        assert isinstance(found, nn.RNNBase)
+        return found
 
     def reset_parameters(self) -> None:
         """Draw all weights anew."""
         nn.init.xavier_uniform_(self.words.weight)
-        for name, values in self.gru.named_parameters():
+        for name, values in self.recurrent.named_parameters():
             if name.startswith("bias"):
                 nn.init.zeros_(values)
-            else:
-                for gate in values.chunk(3):  # a stacked matrix would count three gates as fan-out
+            else:  # a stacked matrix would count all gates as fan-out
+                for gate in values.split(self.recurrent.hidden_size):
                     nn.init.xavier_uniform_(gate)
         with torch.no_grad():
             self.words.weight[0].zero_()
@@ -50,34 +64,48 @@ class _WordGRU(nn.Module):
             self.words.weight.copy_(matrix)
             self.words.weight[0].zero_()
 
-    def states(
-        self, tokens: torch.Tensor, lengths: torch.Tensor
-    ) -> tuple[PackedSequence, torch.Tensor]:
-        """All states, packed, and the last ones (directions, B, hidden).
 
-        Packing means that what stands in the padding is never read.
-        """
-        packed = pack_padded_sequence(tokens, lengths, batch_first=True, enforce_sorted=False)
-        return self.gru(PackedSequence(self.words(packed.data), *packed[1:]))
-
-
-class GRUEncoder(_WordGRU):
-    """Word embedding, one-layer GRU, state after the last word (Sun et al. 2019, section 2.1).
+class RecurrentEncoder(_RecurrentWords):
+    """Word embedding, one-layer GRU or LSTM, its states pooled (Sun et al. 2019, section 2.1).
 
     Args:
         vocabulary_size: V.
         word_dim: width of a word embedding.
         hidden: width of the state, and of the result.
+        cell: gru or lstm.
+        pool: over a caption's words: last, the state after the last word; mean; or max.
+
+    Raises:
+        ValueError: another cell or pool.
     """
 
-    def __init__(self, vocabulary_size: int, word_dim: int, hidden: int) -> None:
-        super().__init__(vocabulary_size, word_dim, hidden, bidirectional=False)
+    def __init__(
+        self,
+        vocabulary_size: int,
+        word_dim: int,
+        hidden: int,
+        cell: str = "gru",
+        pool: str = "last",
+    ) -> None:
+        super().__init__(vocabulary_size, word_dim, hidden, bidirectional=False, cell=cell)
+        if pool not in POOLS:
+            raise ValueError(f"pool {pool!r} of the text encoder: allowed are {', '.join(POOLS)}")
+        self.pool = pool
 
     def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """States after the last words.
+        """One vector per caption.
 
         tokens: (B, T) word ids, padded at the end; lengths: (B,) numbers of words, at least 1, on
-        the CPU. Returns (B, hidden). What stands in the padding is never read.
+        the CPU. Returns (B, hidden). Packing means that what stands in the padding is never read.
         """
-        _, last = self.states(tokens, lengths)
-        return last[0]
+        packed = pack_padded_sequence(tokens, lengths, batch_first=True, enforce_sorted=False)
+        states, last = self.recurrent(PackedSequence(self.words(packed.data), *packed[1:]))
+        if self.pool == "last":
+            final: torch.Tensor = last[0][0] if self.cell == "lstm" else last[0]
+            return final
+        # what fills the rows behind a caption's end leaves its sum, or its maximum, as it is
+        filling = 0.0 if self.pool == "mean" else -torch.inf
+        rows, _ = pad_packed_sequence(states, batch_first=True, padding_value=filling)
+        if self.pool == "max":
+            return rows.amax(1)
+        return rows.sum(1) / lengths.to(rows.device)[:, None]

@@ -21,6 +21,8 @@ from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
 from pipeline.training.phases import Schedule, optimiser
 
+SIZES = {"word_dim", "hidden", "dim", "text_encoder", "text_pool"}
+
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     """The network with its first weights, its data and phases; the generators must be seeded.
@@ -37,8 +39,8 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
     used |= {"ranking": settings.ranking.model_dump(), "vse": config.model_dump()}
     vocabulary, features = open_inputs(inputs)
-    sizes = {"image_dim": features.shape()[1], "vocabulary_size": len(vocabulary)}
-    sizes |= {"word_dim": config.word_dim, "hidden": config.hidden, "dim": config.dim}
+    sizes: dict[str, Any] = {"image_dim": features.shape()[1], "vocabulary_size": len(vocabulary)}
+    sizes |= config.model_dump(include=SIZES)
     model = VSE(**sizes)
     if config.word_vectors == "pretrained":
         matrix = load_word_vectors(inputs.text, config.word_dim)

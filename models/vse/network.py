@@ -5,29 +5,38 @@ from torch import nn
 
 from models.layers.linear import glorot_linear, unit_rows
 from models.layers.standardise import Standardise
-from models.layers.words import GRUEncoder
+from models.layers.words import RecurrentEncoder
 
 
 class VSE(nn.Module):
     """Fixed image features and captions in one space (Sun et al. 2019, section 2.1, eq. 1).
 
-    Images go through one linear layer, captions through a GRU; both are L2-normalised, so that
-    an inner product is a cosine. As in the paper the GRU's state is the embedding; when `hidden`
-    differs from `dim` a linear layer follows it.
+    Images go through one linear layer, captions through a recurrent network whose states are
+    pooled; both are L2-normalised, so that an inner product is a cosine. As in the paper the pooled
+    state is the embedding; when `hidden` differs from `dim` a linear layer follows it.
 
     Args:
         image_dim: D of the image features.
         vocabulary_size: V.
         word_dim: width of a word embedding.
-        hidden: width of the GRU's state.
+        hidden: width of the recurrent network's state.
         dim: K of the joint space.
+        text_encoder: gru or lstm.
+        text_pool: over the states of a caption: last, mean or max.
     """
 
     def __init__(
-        self, image_dim: int, vocabulary_size: int, word_dim: int, hidden: int, dim: int
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        word_dim: int,
+        hidden: int,
+        dim: int,
+        text_encoder: str = "gru",
+        text_pool: str = "last",
     ) -> None:
         super().__init__()
-        self.text = GRUEncoder(vocabulary_size, word_dim, hidden)
+        self.text = RecurrentEncoder(vocabulary_size, word_dim, hidden, text_encoder, text_pool)
         self.text_projection = nn.Identity() if hidden == dim else glorot_linear(hidden, dim)
         self.image_projection = glorot_linear(image_dim, dim)
         self.image_standardise = Standardise(image_dim)

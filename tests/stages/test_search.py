@@ -41,7 +41,11 @@ SMALL |= {"batch_size": 6, "workers": 0, "views": "flip", "weights": "random"}
 REGIONS = {"regions__boxes": 5, "regions__workers": 0, "dual_path__word_dim": 6}
 PAIRS = {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "dim": 7}
 NETWORKS = {
-    "vse": (VSE, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "hidden": 5, "dim": 7}),
+    "vse": (
+        VSE,
+        {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "hidden": 5, "dim": 7}
+        | {"text_encoder": "lstm", "text_pool": "max"},
+    ),
     "two_branch": (TwoBranch, {"sentence_dim": 6, "hidden": 0, "dim": 7, "batch_norm": 0}),
     "cca": (CCA, {"sentence_dim": 6, "dim": 4}),
     "scan": (SCAN, PAIRS | {"position_gate": True}),

@@ -1,16 +1,18 @@
-"""The GRU encoder against single captions, and padding that must not be seen."""
+"""The recurrent encoders against single captions, and padding that must not be seen."""
+
+from itertools import product
 
 import pytest
 import torch
 
 from models.attention.words import BiGRUEncoder
-from models.layers.words import GRUEncoder
+from models.layers.words import POOLS, RecurrentEncoder
 
 
 @pytest.fixture
 def encoder():
     torch.manual_seed(0)
-    return GRUEncoder(vocabulary_size=20, word_dim=5, hidden=6)
+    return RecurrentEncoder(vocabulary_size=20, word_dim=5, hidden=6)
 
 
 @pytest.fixture
@@ -22,20 +24,49 @@ def captions():
     return tokens, lengths
 
 
-def test_equals_a_step_by_step_gru(encoder, captions):
-    """The last state by the GRU's equations, one caption and one word at a time."""
+def gru_states(gru, words):
+    """The states of one caption by the GRU's equations, one word at a time: (T, hidden)."""
+    state, states = torch.zeros(6), []
+    for word in words:
+        seen = gru.weight_ih_l0 @ word + gru.bias_ih_l0
+        kept = gru.weight_hh_l0 @ state + gru.bias_hh_l0
+        reset = torch.sigmoid(seen[:6] + kept[:6])
+        update = torch.sigmoid(seen[6:12] + kept[6:12])
+        new = torch.tanh(seen[12:] + reset * kept[12:])
+        state = (1 - update) * new + update * state
+        states.append(state)
+    return torch.stack(states)
+
+
+def lstm_states(lstm, words):
+    """The same by the LSTM's equations (Hochreiter and Schmidhuber 1997, with a forget gate)."""
+    state, cell, states = torch.zeros(6), torch.zeros(6), []
+    for word in words:
+        gates = lstm.weight_ih_l0 @ word + lstm.bias_ih_l0
+        gates = gates + lstm.weight_hh_l0 @ state + lstm.bias_hh_l0
+        enters, stays, new, leaves = gates.split(6)
+        cell = torch.sigmoid(stays) * cell + torch.sigmoid(enters) * torch.tanh(new)
+        state = torch.sigmoid(leaves) * torch.tanh(cell)
+        states.append(state)
+    return torch.stack(states)
+
+
+STATES = {"gru": gru_states, "lstm": lstm_states}
+POOLED = {"last": lambda s: s[-1], "mean": lambda s: s.mean(0), "max": lambda s: s.amax(0)}
+FORMS = list(product(STATES, POOLS))
+
+
+@pytest.mark.parametrize(("cell", "pool"), FORMS)
+def test_equals_a_loop_over_captions_and_words(captions, cell, pool):
+    torch.manual_seed(0)
+    encoder = RecurrentEncoder(20, 5, 6, cell, pool)
+    for values in encoder.recurrent.parameters():  # biases, too
+        torch.nn.init.uniform_(values, -1, 1)
     tokens, lengths = captions
-    gru = encoder.gru
+    found = encoder(tokens, lengths)
     for row, length in enumerate(lengths.tolist()):
-        state = torch.zeros(6)
-        for word in tokens[row, :length]:
-            seen = gru.weight_ih_l0 @ encoder.words.weight[word] + gru.bias_ih_l0
-            kept = gru.weight_hh_l0 @ state + gru.bias_hh_l0
-            reset = torch.sigmoid(seen[:6] + kept[:6])
-            update = torch.sigmoid(seen[6:12] + kept[6:12])
-            new = torch.tanh(seen[12:] + reset * kept[12:])
-            state = (1 - update) * new + update * state
-        torch.testing.assert_close(encoder(tokens, lengths)[row], state, rtol=0, atol=1e-6)
+        states = STATES[cell](encoder.recurrent, encoder.words.weight[tokens[row, :length]])
+        torch.testing.assert_close(found[row], POOLED[pool](states), rtol=0, atol=1e-6)
 
 
 def test_equals_the_padded_form(encoder, captions):
@@ -46,7 +77,10 @@ def test_equals_the_padded_form(encoder, captions):
     torch.testing.assert_close(encoder(tokens, lengths), picked, rtol=0, atol=1e-6)
 
 
-def test_padding_is_never_read(encoder, captions):
+@pytest.mark.parametrize(("cell", "pool"), FORMS)
+def test_padding_is_never_read(captions, cell, pool):
+    torch.manual_seed(0)
+    encoder = RecurrentEncoder(20, 5, 6, cell, pool)
     tokens, lengths = captions
     plain = encoder(tokens, lengths)
     garbage = tokens.clone()
@@ -54,21 +88,31 @@ def test_padding_is_never_read(encoder, captions):
     wider = torch.nn.functional.pad(garbage, (0, 9), value=4)
     assert torch.equal(encoder(wider, lengths), plain)
     encoder(wider, lengths).sum().backward()
+    assert all(values.grad.isfinite().all() for values in encoder.parameters())
     used = set(tokens[tokens > 0].tolist())
     assert set(encoder.words.weight.grad.any(dim=1).nonzero().flatten().tolist()) <= used
 
 
-def test_starts_from_glorots_draw():
+def test_unknown_forms_are_refused():
+    with pytest.raises(ValueError, match="'rnn': allowed are gru, lstm"):
+        RecurrentEncoder(20, 5, 6, "rnn")
+    with pytest.raises(ValueError, match="'sum' of the text encoder: allowed are last, mean, max"):
+        RecurrentEncoder(20, 5, 6, "gru", "sum")
+
+
+@pytest.mark.parametrize(("cell", "gates"), [("gru", 3), ("lstm", 4)])
+def test_starts_from_glorots_draw(cell, gates):
     """Uniform in +-sqrt(6 / (fan in + fan out)), each gate for itself, and zero biases."""
     torch.manual_seed(0)
-    encoder = GRUEncoder(vocabulary_size=500, word_dim=40, hidden=60)
-    for gate in encoder.gru.weight_ih_l0.chunk(3):
+    encoder = RecurrentEncoder(500, 40, 60, cell)
+    network = encoder.recurrent
+    for gate in network.weight_ih_l0.chunk(gates):
         assert gate.abs().max().item() == pytest.approx((6 / 100) ** 0.5, rel=0.02)
-    for gate in encoder.gru.weight_hh_l0.chunk(3):
+    for gate in network.weight_hh_l0.chunk(gates):
         assert gate.abs().max().item() == pytest.approx((6 / 120) ** 0.5, rel=0.02)
     assert encoder.words.weight.abs().max().item() == pytest.approx((6 / 540) ** 0.5, rel=0.02)
-    assert not encoder.gru.bias_ih_l0.any()
-    assert not encoder.gru.bias_hh_l0.any()
+    assert not network.bias_ih_l0.any()
+    assert not network.bias_hh_l0.any()
     assert not encoder.words.weight[0].any()
 
 

@@ -264,6 +264,7 @@ def test_first_recipes_have_the_settings_of_the_paper():
         assert (recipe["vse"]["margin"], recipe["ranking"]["k"]) == (0.2, 3)
         assert (recipe["vse"]["dim"], recipe["vse"]["hidden"]) == (1024, 1024)
         assert recipe["vse"]["word_dim"] == 300
+        assert (recipe["vse"]["text_encoder"], recipe["vse"]["text_pool"]) == ("gru", "mean")
         training = recipe["vse"]["training"]
         assert (training["epochs"], training["batch_size"]) == (30, 128)
         assert (training["lr"], training["lr_step"], training["lr_factor"]) == (0.001, 10, 0.1)
