@@ -26,6 +26,7 @@ class DualPathLoss(nn.Module):
         groups: torch.Tensor,
         labels: torch.Tensor,
         weights: tuple[float, float, float],
+        errors: dict[str, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """The loss of one batch, a scalar; a term of weight 0 is left out.
 
@@ -36,6 +37,8 @@ class DualPathLoss(nn.Module):
             labels: (B,) classes.
             weights: of the ranking term and of the instance terms of images and captions (lambda_1
                 to lambda_3).
+            errors: gets the errors of classification, as in InstanceLoss; nothing without instance
+                terms.
         """
         ranking, image_instance, text_instance = weights
         total = images.new_zeros((), dtype=torch.float32)
@@ -44,6 +47,6 @@ class DualPathLoss(nn.Module):
                 scores = unit_rows(images) @ unit_rows(captions).T
             total = total + ranking * self.ranking(scores, groups)
         if image_instance or text_instance:
-            of_images, of_captions = self.instance(images, captions, labels)
+            of_images, of_captions = self.instance(images, captions, labels, errors)
             total = total + image_instance * of_images + text_instance * of_captions
         return total

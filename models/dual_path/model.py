@@ -32,7 +32,7 @@ from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
 from pipeline.training.loop import fit
-from pipeline.training.phases import Objective, Phase, Schedule, optimiser
+from pipeline.training.phases import Objective, Phase, Schedule, Watched, optimiser
 
 SIZES = {"word_dim", "text_cnn", "text_width", "text_pool", "hidden", "dim", "dropout", "flip"}
 
@@ -220,13 +220,14 @@ def phases_of(
 
 
 def objective(weights: Any) -> Objective:
-    """The loss of a batch with the weights of a phase."""
+    """The loss of a batch with the weights of a phase; errors of classification are watched."""
     terms = weights.ranking, weights.image_instance, weights.text_instance
 
-    def loss(model: Trained, batch: ImageBatch) -> torch.Tensor:
-        images, captions = model.network(batch.images, batch.captions)
-        found: torch.Tensor = model.loss(images, captions, batch.groups, batch.labels, terms)
-        return found
+    def loss(model: Trained, batch: ImageBatch) -> Watched:
+        vectors = model.network(batch.images, batch.captions)
+        errors: dict[str, torch.Tensor] = {}
+        found = model.loss(*vectors, batch.groups, batch.labels, terms, errors)
+        return Watched(found, errors)
 
     return loss
 

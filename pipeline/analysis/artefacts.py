@@ -15,6 +15,7 @@ from pipeline.analysis.examples import draw_examples
 from pipeline.analysis.figures import draw_correlations, draw_curve, draw_separation, draw_words
 from pipeline.analysis.training_curve import read_phases
 from pipeline.evaluation.separation import separation
+from pipeline.report.curve_files import ERROR
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.text import printable
 from pipeline.scores.file import SplitScores
@@ -91,7 +92,7 @@ def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> st
 
 
 def write_curve(folder: Path, path: Path, name: str) -> str:
-    """Write curve.tsv and .png: loss and validation rsum of a model, with its phases.
+    """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases.
 
     Args:
         folder: that gets the files.
@@ -104,6 +105,7 @@ def write_curve(folder: Path, path: Path, name: str) -> str:
     curve, stretches = read_phases(path)
     phases = [s.name for e in curve.epochs for s in stretches if s.first <= e <= s.last]
     columns = {"epoch": curve.epochs, "phase": phases, "loss": curve.loss, "val_rsum": curve.rsum}
+    columns |= {f"{name}{ERROR}": shares for name, shares in curve.errors.items()}
     epoch, rsum = curve.best
     table = pd.DataFrame(columns)
     write_table(folder / "curve.tsv", table.assign(kept=(table["epoch"] == epoch).astype(int)))

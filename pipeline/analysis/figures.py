@@ -82,27 +82,42 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
 
 
 def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]) -> None:
-    """Training loss and validation rsum by epoch, one above the other, phases told apart.
+    """Training loss, validation rsum and, where there are any, errors of classification by epoch,
+    one above the other, phases told apart.
 
     Args:
         path: of the file, .png.
         name: of the model.
-        curve: loss and rsum by epoch.
+        curve: loss, rsum and errors by epoch.
         stretches: the phases, in their order.
     """
-    with picture(path, 7.0, 5.0) as drawn:
-        upper, lower = drawn.subplots(2, 1, sharex=True)
+    rows = 3 if curve.errors else 2
+    with picture(path, 7.0, 2.5 * rows) as drawn:
+        every = drawn.subplots(rows, 1, sharex=True)
+        upper, middle, *others = every
         _losses(upper, curve, stretches)
-        lower.plot(curve.epochs, curve.rsum, "o-", markersize=3, color=FAINT)
+        middle.plot(curve.epochs, curve.rsum, "o-", markersize=3, color=FAINT)
         epoch, rsum = curve.best
-        lower.plot(epoch, rsum, "o", color=TRUE, label=f"kept: epoch {epoch:g}, rsum {rsum:.1f}")
-        lower.legend(loc="lower right", frameon=False)
-        lower.set(xlabel="epoch", ylabel="validation rsum")
-        lower.xaxis.set_major_locator(MaxNLocator(integer=True))
-        for axes in (upper, lower):
+        middle.plot(epoch, rsum, "o", color=TRUE, label=f"kept: epoch {epoch:g}, rsum {rsum:.1f}")
+        middle.legend(loc="lower right", frameon=False)
+        middle.set(ylabel="validation rsum")
+        for axes in others:
+            _errors(axes, curve)
+        every[-1].set(xlabel="epoch")
+        every[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        for axes in every:
             for stretch in stretches[1:]:
                 axes.axvline(stretch.first - 0.5, color=FAINT, linestyle="--", linewidth=1)
         drawn.suptitle(f"Training of {name}")
+
+
+def _errors(axes: Axes, curve: Curve) -> None:
+    """A line for each thing that is classified (Zheng et al. 2020, figure 8)."""
+    for number, (name, shares) in enumerate(curve.errors.items()):
+        shade, style = SERIES[number % len(SERIES)], ("o-", "s--")[number % 2]
+        axes.plot(curve.epochs, shares, style, markersize=3, color=shade, label=name)
+    axes.legend(frameon=False)
+    axes.set(ylabel="classification error", ylim=(-0.03, 1.03))
 
 
 def _losses(axes: Axes, curve: Curve, stretches: Sequence[Stretch]) -> None:

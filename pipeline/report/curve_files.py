@@ -3,12 +3,14 @@
 import csv
 import io
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.runtime.errors import WorkbenchError, listing
 
 COLUMNS = ("epoch", "loss", "val_rsum")
+ERROR = "_error"  # how columns of shares that are classified wrongly end
 FIT = "fit"  # the phase of a model that is not trained by steps
 MAX_BYTES = 1 << 24
 REMEDY = "write it again with: dvc repro train"
@@ -22,11 +24,14 @@ class Curve:
         epochs: E numbers of epochs.
         loss: of training, E.
         rsum: of validation, E; six recalls in percent, added.
+        errors: by what is classified, such as `image`, the share of the training batches that is
+            classified wrongly, E; NaN in epochs that classify nothing. Empty for most models.
     """
 
     epochs: list[float]
     loss: list[float]
     rsum: list[float]
+    errors: Mapping[str, list[float]] = field(default_factory=dict)
 
     @property
     def best(self) -> tuple[float, float]:
@@ -55,11 +60,14 @@ def read_curve(path: Path) -> Curve | None:
     missing = [name for name in COLUMNS if name not in rows[0]]
     if missing:
         raise WorkbenchError(f"{path}: no column {listing(missing)}", REMEDY)
-    return Curve(*([_number(path, row, name) for row in _numbered(rows)] for name in COLUMNS))
-
-
-def _numbered(rows: list[dict[str, str]]) -> list[tuple[int, dict[str, str]]]:
-    return list(enumerate(rows, start=2))  # the header is line 1
+    numbered = list(enumerate(rows, start=2))  # the header is line 1
+    epochs, loss, rsum = ([_number(path, row, name) for row in numbered] for name in COLUMNS)
+    found = {name.removesuffix(ERROR): name for name in rows[0] if str(name).endswith(ERROR)}
+    errors = {
+        short: [_number(path, row, name) if row[1][name] != "" else math.nan for row in numbered]
+        for short, name in found.items()
+    }
+    return Curve(epochs, loss, rsum, errors)
 
 
 def _number(path: Path, numbered: tuple[int, dict[str, str]], column: str) -> float:

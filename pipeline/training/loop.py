@@ -22,6 +22,7 @@ from pipeline.training.phases import (
     LearningRates,
     Phase,
     Row,
+    Watched,
     Weights,
 )
 from pipeline.training.resume import ResumeFile, random_states, restore_random_states
@@ -88,9 +89,9 @@ class _Loop:
 
     epoch, step: how many of them are complete; phase: number of the running phase; phase_epoch:
     how many of its epochs are complete; names, totals: of the loss's terms (one without a name for
-    a plain loss), and their sums in the running epoch; best: epoch (from 1) that the judge prefers
-    of those that may be kept, 0 before the first; score: its score; stuck: number of collapsed
-    epochs in a row; collapsed: in which way.
+    a plain loss), and their sums in the running epoch; figures: sums of what is watched beside the
+    loss; best: epoch (from 1) that the judge prefers of those that may be kept, 0 before the first;
+    score: its score; stuck: number of collapsed epochs in a row; collapsed: in which way.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class _Loop:
         self.collapsed = ""
         self.names: list[str] = []
         self.totals = torch.zeros(0, dtype=torch.float64, device=self.device)
+        self.figures: dict[str, torch.Tensor] = {}
         self.history: list[Row] = []
         self.best_weights: Weights = {}
 
@@ -157,19 +159,25 @@ class _Loop:
         self.optimiser.zero_grad()
         reduced = self.schedule.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
-            loss = phase.objective(self.model, batch)
-        terms = loss if isinstance(loss, Mapping) else {"": loss}
+            found = phase.objective(self.model, batch)
+        seen = found if isinstance(found, Watched) else Watched(found, {})
+        terms = seen.loss if isinstance(seen.loss, Mapping) else {"": seen.loss}
         values = torch.stack(list(terms.values()))
         values.sum().backward()
         if self.schedule.clip > 0:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         self.optimiser.step()
-        self.add(list(terms), values.detach().double())
+        self.add(list(terms), values.detach().double(), seen.figures)
 
-    def add(self, names: list[str], values: torch.Tensor) -> None:
-        """Add the terms of one step's loss to the epoch's."""
+    def add(
+        self, names: list[str], values: torch.Tensor, figures: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Add the terms of one step's loss, and what is watched beside it, to the epoch's."""
         self.names = names
         self.totals = self.totals + values if self.step else values
+        now = {name: figure.detach().double() for name, figure in figures.items()}
+        before = self.figures if self.step else {}
+        self.figures = {name: before.get(name, 0) + figure for name, figure in now.items()}
 
     def set_learning_rate(self) -> None:
         """That of the next step."""
@@ -211,12 +219,14 @@ class _Loop:
         say(f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}{best}")
 
     def row(self) -> Row:
-        """What the curve says of the running epoch before its validation: means of the loss and,
-        where it has several, of its terms."""
-        means = (self.totals / self.steps(self.current)).tolist()
+        """What the curve says of the running epoch before its validation: means of the loss, of its
+        terms where it has several, and of what is watched beside it."""
+        steps = self.steps(self.current)
+        means = (self.totals / steps).tolist()
         row = {"epoch": self.epoch + 1, "phase": self.current.name, "loss": sum(means)}
         terms = zip(self.names, means, strict=True)
-        return row | {f"loss_{name}": mean for name, mean in terms if name}
+        row |= {f"loss_{name}": mean for name, mean in terms if name}
+        return row | {name: figure.item() / steps for name, figure in self.figures.items()}
 
     def is_best(self, score: float | None) -> bool:
         """Whether weights with this score are better than those that were kept until here."""
@@ -265,6 +275,7 @@ class _Loop:
                 "step": self.step,
                 "names": self.names,
                 "totals": self.totals,
+                "figures": self.figures,
                 "history": self.history,
                 "best": self.best,
                 "score": self.score,
@@ -287,6 +298,7 @@ class _Loop:
         self.best, self.score = state["best"], state["score"]
         self.stuck, self.collapsed = state["stuck"], state["collapsed"]
         self.names, self.totals = state["names"], state["totals"].to(self.device)
+        self.figures = {name: one.to(self.device) for name, one in state["figures"].items()}
         self.history, self.best_weights = state["history"], state["best_weights"]
         say(f"continuing after {self.epoch} epochs and {self.step} steps")
 

@@ -11,9 +11,25 @@ FUSED = ("cpu", "cuda")  # kinds of devices whose optimisers have fused steps
 
 Row = dict[str, Any]
 Weights = dict[str, torch.Tensor]
-# from a model and a batch on the model's device to the loss, or to its terms by name: their sum is
-# the loss, and each has a column of the curve
-Objective = Callable[[Any, Any], torch.Tensor | Mapping[str, torch.Tensor]]
+# the loss of a batch, or its terms by name: their sum is the loss, and each has a column of its own
+Loss = torch.Tensor | Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The loss of a batch with figures of the same batch that are not minimised.
+
+    Attributes:
+        loss: what is minimised.
+        figures: scalars by the column of the curve that gets their mean over an epoch's steps.
+    """
+
+    loss: Loss
+    figures: Mapping[str, torch.Tensor]
+
+
+# from a model and a batch on the model's device
+Objective = Callable[[Any, Any], Loss | Watched]
 
 
 class Movable(Protocol):
@@ -37,7 +53,7 @@ class Phase:
     Attributes:
         name: for the curve.
         epochs: how many at most.
-        objective: (model, batch) to the loss.
+        objective: (model, batch) to the loss, and to what is watched beside it.
         batches: of this phase alone, None: those of `fit`.
         prepare: called on the model in training mode before every epoch, to say which parts are
             trained.

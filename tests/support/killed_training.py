@@ -21,7 +21,7 @@ from pipeline.runtime import files
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
 from pipeline.training.loop import fit
-from pipeline.training.phases import Phase, Schedule, optimiser
+from pipeline.training.phases import Phase, Schedule, Watched, optimiser
 from pipeline.training.resume import ResumeFile
 
 CPU = torch.device("cpu")
@@ -57,7 +57,8 @@ def train(folder, output, killer, interval):
             killer.event("step")
             images = torch.nn.functional.dropout(batch.images, 0.2)
             noise = 1 + 0.1 * random.random() + 0.1 * np.random.rand()  # noqa: NPY002
-            return noise * loss(model(images, batch.captions, batch.lengths), batch.groups)
+            found = noise * loss(model(images, batch.captions, batch.lengths), batch.groups)
+            return Watched(found, {"image": images.mean()})
 
         return objective
 

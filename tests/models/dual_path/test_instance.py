@@ -46,6 +46,36 @@ def test_equals_the_formulas(dtype, tolerance):
         assert found == pytest.approx(slow_losses(loss, images, captions, labels), rel=tolerance)
 
 
+def test_errors_are_the_shares_of_rows_that_another_class_wins():
+    for seed in range(5):
+        loss, images, captions, labels = case(seed)
+        errors = {}
+        plain = loss(images, captions, labels)
+        assert loss(images, captions, labels, errors) == plain
+        expected = []
+        for features in (images, captions):
+            wrong = 0
+            for row, label in zip(features.tolist(), labels.tolist(), strict=True):
+                logits = [
+                    sum(w * f for w, f in zip(weights, row, strict=True))
+                    for weights in loss.weight.tolist()
+                ]
+                wrong += logits.index(max(logits)) != label
+            expected.append(wrong / len(labels))
+        assert list(errors) == ["image_error", "text_error"]
+        assert [value.item() for value in errors.values()] == expected
+        assert not any(value.requires_grad for value in errors.values())
+
+
+@pytest.mark.parametrize("form", [{"instance": "sum"}, {"sampled": 4}])
+def test_forms_without_errors(form):
+    """One classification of both branches, and one among few classes, are not figure 8's."""
+    loss, images, captions, labels = case(**form)
+    errors = {}
+    loss(images, captions, labels, errors)
+    assert errors == {}
+
+
 def test_one_loss_on_the_sum():
     """Eq. 11 and 12: with weights of 1 the two scalars are the loss of the summed features."""
     loss, images, captions, labels = case(instance="sum")

@@ -56,6 +56,9 @@ def test_both_stages_beat_chance_from_pixels(tmp_path):
     RUN.run_training(tmp_path)
     assert RUN.curve(tmp_path)["phase"].tolist() == ["stage_1"] * 10 + ["stage_2"] * 3
     assert RUN.curve(tmp_path)["lr"].tolist() == [0.01] * 10 + [0.003] * 3
+    errors = RUN.curve(tmp_path)[["image_error", "text_error"]]
+    assert ((errors >= 0) & (errors <= 1)).all(axis=None)
+    assert (errors.iloc[9] < errors.iloc[0] - 0.1).all()
     RUN.score(tmp_path)
     for split in ("val", "test"):
         scores = RUN.scores(tmp_path, split)
@@ -212,6 +215,9 @@ def test_what_is_read_decides_the_training(folder, plain, change, value):
 
 def test_sampled_classes_give_the_same_bytes_again(folder):
     assert RUN.train(folder, sampled_classes=3) == RUN.train(folder, sampled_classes=3)
+    assert not {"image_error", "text_error"} & set(
+        RUN.curve(folder)
+    )  # figure 8's are of all classes
 
 
 def test_classes_are_those_of_the_file(folder):

@@ -1,6 +1,7 @@
 """The files of the analyses: tables that say what was computed, pictures of equal bytes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -141,6 +142,12 @@ def test_pictures_show_what_they_are_given(tmp_path):
     stretches = [Stretch("a", 1, 2), Stretch("b", 3, 3)]
     figures.draw_curve(one, "x", curve, stretches)
     assert all(ink(one, shade) > 0.0001 for shade in drawing.SERIES[:2])
+    errors = {"image": [0.9, 0.4, 0.1], "text": [1.0, 0.8, float("nan")]}
+    figures.draw_curve(four, "x", replace(curve, errors=errors), stretches)
+    heights = Image.open(one).height, Image.open(four).height
+    assert heights[1] > 1.4 * heights[0]
+    drawn = [ink(p, drawing.SERIES[0]) * h for p, h in zip((one, four), heights, strict=True)]
+    assert drawn[1] > 1.2 * drawn[0]
 
 
 def test_a_table_needs_no_quotes_for_hostile_texts(tmp_path):

@@ -27,6 +27,15 @@ def test_a_curve_as_training_writes_it(tmp_path):
     assert curve.best == (2, 300)  # the first of equal ones, whose weights were kept
 
 
+def test_errors_of_classification_where_there_are_any(tmp_path):
+    rows = [{"epoch": 1, "phase": "x", "loss": 1.0, "image_error": 0.5, "val_rsum": 1.0}]
+    rows += [{"epoch": 2, "phase": "y", "loss": 1.0, "val_rsum": 1.0}]
+    (tmp_path / "a.tsv").write_text(curve_tsv(rows))
+    np.testing.assert_equal(read_curve(tmp_path / "a.tsv").errors, {"image": [0.5, np.nan]})
+    (tmp_path / "b.tsv").write_text(curve_tsv(rows[1:]))
+    assert read_curve(tmp_path / "b.tsv").errors == {}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -36,6 +45,8 @@ def test_a_curve_as_training_writes_it(tmp_path):
         (b"epoch\tloss\tval_rsum\n1\t2\t3\n2\tx\t3\n", "line 3: loss = 'x' is not a finite number"),
         (b"epoch\tloss\tval_rsum\n1\tnan\t3\n", "line 2: loss = 'nan'"),
         (b"epoch\tloss\tval_rsum\n1\t2\n", "line 2: val_rsum = None"),
+        (b"epoch\tloss\tval_rsum\tx_error\n1\t2\t3\ty\n", "line 2: x_error = 'y'"),
+        (b"epoch\tloss\tval_rsum\tx_error\n1\t2\t3\n", "line 2: x_error = None"),
         (b"\xff\xfe\x00", "not a tab-separated table"),
         (b'epoch\tloss\tval_rsum\n1\t"2\t3\n', "not a tab-separated table"),
     ],

@@ -16,7 +16,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.training.curve import curve_tsv, is_collapsed, validation_columns
 from pipeline.training.loop import fit
-from pipeline.training.phases import Judgement, Phase, Schedule, WarmupSchedule
+from pipeline.training.phases import Judgement, Phase, Schedule, WarmupSchedule, Watched
 from pipeline.training.resume import ResumeFile
 
 CPU = torch.device("cpu")
@@ -229,6 +229,30 @@ def test_the_sum_of_named_terms_is_minimised_and_each_has_a_column(toy, tmp_path
         assert two["loss_most"] + two["loss_rest"] == pytest.approx(two["loss"], rel=1e-6)
     for name, value in plain.weights.items():
         torch.testing.assert_close(named.weights[name], value, rtol=1e-3, atol=1e-5)
+
+
+def test_what_is_watched_has_a_column_and_changes_nothing(toy, tmp_path):
+    """Means over an epoch's steps, in the epochs whose objective watches it."""
+    seen = []
+
+    def watching(model, batch):
+        loss = watched.objective(model, batch)
+        seen.append(float(batch.lengths[0]))
+        return Watched(loss, {"length": loss.new_tensor(seen[-1])})
+
+    watched = Toy(tmp_path / "watched")
+    toy.phases = [Phase("only", 3, toy.objective), Phase("last", 1, toy.objective)]
+    watched.phases = [Phase("only", 3, watching), Phase("last", 1, watched.objective)]
+    plain, found = toy.fit(), watched.fit()
+    for name, value in plain.weights.items():
+        assert torch.equal(found.weights[name], value), name
+    steps = watched.batches.steps
+    means = [sum(seen[n : n + steps]) / steps for n in range(0, 3 * steps, steps)]
+    assert [row["length"] for row in found.history[:3]] == pytest.approx(means)
+    assert [row["loss"] for row in found.history] == [row["loss"] for row in plain.history]
+    header, *_, last = curve_tsv(found.history).splitlines()
+    assert header.split("\t")[:4] == ["epoch", "phase", "loss", "length"]
+    assert last.split("\t")[3] == ""
 
 
 def test_terms_that_are_not_finite_are_named(toy):
