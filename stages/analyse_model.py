@@ -6,11 +6,11 @@ import click
 
 from pipeline.analysis import artefacts, subjects
 from pipeline.analysis.discriminative import word_drops
+from pipeline.comparison.revisions import load_scores
 from pipeline.corpus.tables import load_captions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_of, stage_paths
 from pipeline.runtime.process import pick_device, say, set_threads
-from pipeline.scores.file import read_scores
 from stages.common import command
 from stages.params import load_params
 
@@ -21,7 +21,13 @@ folder = click.Path(file_okay=False, path_type=Path)
 @command
 @click.argument("name", metavar="MODEL")
 @click.option("--output", type=folder, required=True, help="Folder to write to.")
-@click.option("--with", "others", multiple=True, metavar="LABEL=FILE", help="More score files.")
+@click.option(
+    "--with",
+    "others",
+    multiple=True,
+    metavar="LABEL=RUN",
+    help="More runs: score files, or REVISION:MODEL.",
+)
 @click.option("--label", help="Label of MODEL in the pictures, its name if not given.")
 @click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
 @click.option("--split", default="test", show_default=True, help="Split to look at.")
@@ -39,8 +45,9 @@ def main(
     own, stage = label or name, stage_of(name, SCORING)
     if stage != "score" and set(wanted) != {"separation"}:
         raise WorkbenchError(f"{name} is an average: scores alone", "choose: --only separation")
-    paths = {own: stage_paths(stage, ("output",), name)["output"]} | labelled(others, own)
-    scores = {key: read_scores(path, split) for key, path in paths.items()}
+    path = stage_paths(stage, ("output",), name)["output"]
+    runs = {own: str(path)} | labelled(others, own)
+    scores = {key: load_scores(run, split) for key, run in runs.items()}
     if "separation" in wanted:
         say(artefacts.write_separation(output, scores))
     if "correlations" in wanted:
@@ -52,7 +59,7 @@ def main(
 
         embedder, digest = caption_embedder(name, pick_device(params.runtime.device))
         table = load_captions(stage_paths("score", ("captions",), name)["captions"])
-        subjects.check_weights(paths[own], digest)
+        subjects.check_weights(path, digest)
         texts, vectors = subjects.described(scores[own], table, captions, params.seed)
         say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
     if "curve" in wanted:
@@ -60,18 +67,18 @@ def main(
     say(f"{name}: {', '.join(wanted)} in {output}")
 
 
-def labelled(options: tuple[str, ...], own: str) -> dict[str, Path]:
-    """LABEL=FILE options as a mapping; WorkbenchError for another form or a label used twice."""
+def labelled(options: tuple[str, ...], own: str) -> dict[str, str]:
+    """LABEL=RUN options as a mapping; WorkbenchError for another form or a label used twice."""
     pairs = [option.partition("=")[::2] for option in options]
-    faulty = [f"{key}={path}" for key, path in pairs if not key.strip() or not path]
+    faulty = [f"{key}={run}" for key, run in pairs if not key.strip() or not run]
     labels = [own, subjects.FEATURES, *(key for key, _ in pairs)]
     twice = sorted({key for key in labels if labels.count(key) > 1})
     if faulty or twice:
         raise WorkbenchError(
-            f"--with {(faulty or twice)[0]}: expected LABEL=FILE, every label once",
-            "for example: --with before=scores/before.h5",
+            f"--with {(faulty or twice)[0]}: expected LABEL=RUN, every label once",
+            "for example: --with before=scores/before.h5, or --with before=HEAD:vse",
         )
-    return {key: Path(path) for key, path in pairs}
+    return dict(pairs)
 
 
 if __name__ == "__main__":

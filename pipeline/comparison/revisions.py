@@ -1,6 +1,6 @@
-"""Runs by the names a person gives them: a rank file, a metrics file, or a DVC or git revision.
+"""Runs by the names a person gives them: a file of theirs, or a DVC or git revision.
 
-Rank files of a revision come out of DVC's cache; nothing in the workspace is touched or run.
+Files of a revision come out of DVC's cache; nothing in the workspace is touched or run.
 """
 
 import math
@@ -14,7 +14,8 @@ from pipeline.comparison.paired import figures, measured_folds
 from pipeline.comparison.table import read_metrics
 from pipeline.evaluation.file import QueryRanks, read_query_ranks
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.graph import EVALUATING, GRAPH, stage_of, stage_paths
+from pipeline.runtime.graph import EVALUATING, GRAPH, SCORING, stage_of, stage_paths
+from pipeline.scores.file import SplitScores, read_scores
 
 if TYPE_CHECKING:
     from dvc.api import DVCFileSystem
@@ -84,14 +85,45 @@ def _of_revision(name: str, model: str | None, criterion: str) -> QueryRanks:
             f"{name!r}: neither a rank file (.h5), a metrics file (.json), nor REVISION:MODEL",
             "name the model as in HEAD:vse, or with --model",
         )
+    with _revision_file(revision, model, EVALUATING, "ranks") as path:
+        return read_query_ranks(path, criterion)
+
+
+def load_scores(name: str, split: str) -> SplitScores:
+    """What a run says about every image and caption of a split.
+
+    Args:
+        name: a score file (*.h5), or REVISION:MODEL as for load_run.
+        split: such as "val".
+
+    Raises:
+        WorkbenchError: when there is no such file, revision, model or split, or when the scores of
+            the revision are not in the cache.
+    """
+    if Path(name).suffix == ".h5":
+        return read_scores(name, split)
+    revision, _, model = name.partition(":")
+    if not revision or not model:
+        raise WorkbenchError(
+            f"{name!r}: neither a score file (.h5) nor REVISION:MODEL",
+            "name the model as in HEAD:vse",
+        )
+    with _revision_file(revision, model, SCORING, "output") as path:
+        return read_scores(path, split)
+
+
+@contextmanager
+def _revision_file(
+    revision: str, model: str, stages: tuple[str, ...], option: str
+) -> Iterator[Path]:
+    """A copy, while it is read, of the file that an option names of the stage that has the model."""
     with TemporaryDirectory() as folder, _plain_errors(f"{revision}:{model}", folder):
         files = _file_system(revision)
         graph = _fetched(files, GRAPH, Path(folder))
         if files.exists(PARAMS.as_posix()):  # values that its templates name
             _fetched(files, PARAMS, Path(folder))
-        stage = stage_of(model, EVALUATING, graph)
-        paths = stage_paths(stage, ("ranks",), model, graph)
-        return read_query_ranks(_fetched(files, paths["ranks"], Path(folder)), criterion)
+        paths = stage_paths(stage_of(model, stages, graph), (option,), model, graph)
+        yield _fetched(files, paths[option], Path(folder))
 
 
 def _file_system(revision: str) -> "DVCFileSystem":

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
+from report_world import made_scores
 from tiny_inputs import (
     COLOURS,
     DIM,
@@ -29,9 +32,10 @@ from models.dual_path.image_cnn import build, open_network
 from models.vse.network import VSE
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.evaluation.separation import separation
 from pipeline.inputs.words import identity
 from pipeline.runtime.graph import stage_paths
-from pipeline.scores.file import read_scores
+from pipeline.scores.file import read_scores, write_scores
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.storage.features import FeatureFile, write_features
 from stages import score
@@ -146,10 +150,12 @@ def test_other_score_files_stand_beside_it(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("vse", "--with", "before"), "expected LABEL=FILE"),
-        (("vse", "--with", "=x.h5"), "expected LABEL=FILE"),
+        (("vse", "--with", "before"), "expected LABEL=RUN"),
+        (("vse", "--with", "=x.h5"), "expected LABEL=RUN"),
         (("vse", "--with", "vse=x.h5"), "every label once"),
         (("vse", "--with", "a=none.h5"), "none.h5"),
+        (("vse", "--with", "a=HEAD"), "'HEAD': neither a score file (.h5) nor REVISION:MODEL"),
+        (("vse", "--with", "a=HEAD:vse"), "HEAD:vse: "),
         (("vse", "--split", "train"), "train"),
         (("nothing",), "model 'nothing': stage score of dvc.yaml has"),
     ],
@@ -180,6 +186,61 @@ def test_a_model_without_words_says_what_it_can(folder):
     assert "not for cca\nchoose other analyses with --only" in result.stderr
     write_params(folder)
     assert run("cca", "--output", "a", "--only", "separation").exit_code == 0
+
+
+GRAPH = """
+stages:
+  score:
+    foreach: {dual_path: {}}
+    do:
+      cmd: cp runs/${key}.h5 data/scores/ && true --output data/scores/${key}.h5
+      deps: [runs/dual_path.h5]
+      outs: [data/scores/dual_path.h5]
+"""
+
+
+def test_runs_of_revisions_are_separated_beside_it_on_validation(tmp_path, monkeypatch):
+    """Three regimes (Zheng et al. 2020, figure 7): a commit, an experiment, and the workspace."""
+
+    def shell(*words):
+        subprocess.run(words, check=True, capture_output=True)
+
+    def dvc(*words):
+        shell(sys.executable, "-m", "dvc", *words, "--quiet")
+
+    def run_with(signal):
+        splits = {"val": made_scores(signal), "test": made_scores(0.0)}
+        for folder in ("runs", "data/scores"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        write_scores("runs/dual_path.h5", splits, {"model": "dual_path"})
+        dvc("repro")
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "test")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "test@example.org")
+    write_params(tmp_path, **DUAL_PATH)
+    Path("dvc.yaml").write_text(GRAPH)
+    Path(".gitignore").write_text("/data\n")
+    shell("git", "init", "--quiet", "--initial-branch=main")
+    dvc("init")
+    run_with(0.1)
+    shell("git", "add", "--all")
+    shell("git", "commit", "--quiet", "--message", "ranking")
+    run_with(0.3)
+    dvc("exp", "save", "--name", "instance")
+    run_with(0.8)
+    others = ("--with", "ranking=main:dual_path", "--with", "instance=instance:dual_path")
+    chosen = ("--only", "separation", "--split", "val", "--label", "both")
+    result = run("dual_path", "--output", "a", *chosen, *others)
+    assert result.exit_code == 0, result.output
+    found = json.loads(Path("a/separation.json").read_text())
+    for label, signal in (("both", 0.8), ("ranking", 0.1), ("instance", 0.3)):
+        split = made_scores(signal)
+        expected = separation(split.scores, split.image_groups, split.caption_groups)
+        assert found[label]["overlap"] == expected.overlap
+    message = run("dual_path", "--output", "b", "--with", "x=main:vse").stderr
+    assert "main:vse: model 'vse': stage score of dvc.yaml has dual_path" in message
 
 
 @pytest.fixture(scope="module")
