@@ -1,5 +1,7 @@
 """Crops and normalisation equal torchvision's own, to the last bit where the geometry agrees."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,9 @@ from torchvision import transforms
 from torchvision.models import ResNet18_Weights, get_model_weights
 
 from models.backbone.preprocessing import preprocessing_of
+from pipeline.runtime.files import read_yaml
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def picture(width: int, height: int) -> Image.Image:
@@ -99,6 +104,18 @@ def test_a_squashed_image_of_a_given_size_is_seen_whole() -> None:
     np.testing.assert_array_equal(whole, pixels.transpose(2, 0, 1))
     tall = np.asarray(image.resize((224, 672), Image.Resampling.BILINEAR))
     np.testing.assert_array_equal(square, tall[224:448].transpose(2, 0, 1))
+
+
+def test_the_recipe_of_pedestrians_shows_them_from_head_to_foot() -> None:
+    """Whole in extraction and scoring; in training by crops that leave out an eighth at most."""
+    recipe = read_yaml(ROOT / "recipes/dual_path_2020_cuhk_pedes.yaml")
+    image, settings = picture(128, 384), recipe["image_features"]
+    given = (settings[name] for name in ("model", "size", "views", "resize"))
+    side = settings["size"]
+    pixels = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR))
+    seen = preprocessing_of(*given).crops(image)[0]
+    np.testing.assert_array_equal(seen, pixels.transpose(2, 0, 1))
+    assert recipe["dual_path"]["crop"] / recipe["dual_path"]["resize"] >= 7 / 8
 
 
 @pytest.mark.parametrize("kind", ["center", "flip", "ten_crop"])
