@@ -116,7 +116,7 @@ def load_scores(name: str, split: str) -> SplitScores:
 def _revision_file(
     revision: str, model: str, stages: tuple[str, ...], option: str
 ) -> Iterator[Path]:
-    """A copy, while it is read, of the file that an option names of the stage that has the model."""
+    """A copy, while it is read, of the file that an option of the model's stage names."""
     with TemporaryDirectory() as folder, _plain_errors(f"{revision}:{model}", folder):
         files = _file_system(revision)
         graph = _fetched(files, GRAPH, Path(folder))
