@@ -1,9 +1,10 @@
 """Batches in which images and captions have neighbours of their own kind.
 
 Random pairs seldom hold two captions of one image, and then the within-view terms of the
-two-branch loss have nothing to do. So each batch of pairs is filled up with more captions of its
-images and, where images share a group, with more images (Wang et al. 2016, end of section 2.2,
-and section 3.3).
+two-branch loss have nothing to do. So for the term of the captions each batch of pairs is filled up
+with more captions of its images and, for the term of the images, with more images where images
+share a group (Wang et al. 2016, end of section 2.2, and section 3.3). Without these terms a batch
+is its pairs and nothing else.
 """
 
 from collections.abc import Iterator
@@ -59,8 +60,8 @@ class NeighbourBatches:
         split: where all of it comes from.
         size: seed pairs per batch.
         seed: with the epoch's and the step's number it alone decides what is drawn.
-        extra_captions: captions of its group that each image of a seed pair brings.
-        extra_images: images that each group of a seed pair brings.
+        extra_captions: captions of its group that each image of a seed pair brings, 0 for none.
+        extra_images: images that each group of a seed pair brings, 0 for none.
 
     Raises:
         WorkbenchError: fewer than two pairs, or pairs of one group only.

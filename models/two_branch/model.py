@@ -13,6 +13,8 @@ from models.losses.ranking import RankingLoss
 from models.two_branch.batches import NeighbourBatches, Neighbourhood
 from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
+from models.two_branch.params import TwoBranchConfig
+from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import FeatureRows, feature_moments, identity, open_inputs, splits
 from pipeline.scores.file import SplitScores
@@ -64,7 +66,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
                 training.weight_decay,
             ),
             ranking_phases(settings, wrap, embeddings_and_groups),
-            NeighbourBatches(train, training.batch_size, settings.seed),
+            training_batches(config, train, settings.seed),
             lambda: score_vectors(model, val, device),
             Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
             advice=advice(settings, "two_branch"),
@@ -97,6 +99,24 @@ def scorer(
     model = checkpoint.build(TwoBranch).to(device)
     split = splits(inputs, features, sentences)
     return lambda name: score_vectors(model, split(name), device)
+
+
+def training_batches(config: TwoBranchConfig, split: Split, seed: int) -> NeighbourBatches:
+    """Batches of random pairs, with one more caption of each image where captions are compared with
+    each other, and one more image of each group where images are.
+
+    Args:
+        config: the section `two_branch`.
+        split: the training images and captions.
+        seed: of the draws.
+    """
+    return NeighbourBatches(
+        split,
+        config.training.batch_size,
+        seed,
+        extra_captions=int(config.weights.sentence_sentence > 0),
+        extra_images=int(config.weights.image_image > 0),
+    )
 
 
 def embeddings_and_groups(model: TwoBranch, batch: Neighbourhood) -> tuple[torch.Tensor, ...]:

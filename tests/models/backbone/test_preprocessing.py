@@ -93,6 +93,24 @@ def test_squashed_images_are_whole_squares_and_ten_crops_their_corners(size) -> 
     np.testing.assert_array_equal(preprocessing.crops(image), expected)
 
 
+@pytest.mark.parametrize("size", [(500, 375), (333, 500)])
+def test_ten_crops_of_the_two_branch_recipes_are_torchvision_s(size) -> None:
+    """Wang et al. 2016, section 3.1, for Caffe's VGG: BGR, 0 to 255, less means."""
+    image = picture(*size)
+    preprocessing = preprocessing_of("vgg19", None, "ten_crop", "squash", "caffe")
+    crops = torch.from_numpy(preprocessing.crops(image))[None]
+    found = torch.cat(list(preprocessing.inputs(crops)))
+    square = image.resize((256, 256), Image.Resampling.BILINEAR)
+    means = torch.tensor([103.939, 116.779, 123.68])[:, None, None]
+    expected = [
+        torch.from_numpy(np.asarray(crop)[..., ::-1].transpose(2, 0, 1).copy()) - means
+        for crop in transforms.TenCrop(224)(square)
+    ]
+    # there the mirrored crops come last, named by their place in the mirrored image
+    same_order = [expected[place] for place in (0, 6, 1, 5, 2, 8, 3, 7, 4, 9)]
+    np.testing.assert_allclose(found, torch.stack(same_order), atol=1e-4)
+
+
 def test_a_squashed_image_of_a_given_size_is_seen_whole() -> None:
     """Of a pedestrian of 128 x 384 pixels the short side's square would show a third."""
     image = picture(128, 384)

@@ -1,6 +1,7 @@
 """The sampler of the two-branch network against counting by hand."""
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,8 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.two_branch.batches import Members, NeighbourBatches
+from models.two_branch.model import training_batches
+from models.two_branch.params import TwoBranchConfig
 from pipeline.inputs.batches import Split
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import read_yaml
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def numbered(described, groups):
@@ -123,6 +129,26 @@ def test_a_batch_of_the_paper_has_one_more_caption_per_image():
         present = Counter(caption // 5 for caption in captions)
         assert sampled.keys() == set(images)
         assert present == {image: min(count + 1, 5) for image, count in sampled.items()}
+
+
+@pytest.mark.parametrize("images", [0.0, 0.1])
+@pytest.mark.parametrize("sentences", [0.0, 0.2])
+def test_neighbours_come_only_for_the_terms_that_compare_them(images, sentences):
+    """Section 2.2: without the structure terms a batch is 15 random pairs and nothing else."""
+    groups = np.repeat(list("abcdefghij"), 3)  # of three images each, with five captions each
+    split = numbered(np.repeat(np.arange(30), 5), groups.tolist())
+    section = read_yaml(ROOT / "params.yaml")["two_branch"]
+    section["weights"] |= {"image_image": images, "sentence_sentence": sentences}
+    section["training"]["batch_size"] = 15
+    for batch in training_batches(TwoBranchConfig.model_validate(section), split, 3).epoch(0):
+        rows, captions = content(batch)
+        sampled, brought = captions[:15], captions[15:]
+        pairs = {caption // 5 for caption in sampled}
+        more = Counter(groups[row] for row in set(rows) - pairs)
+        shown = Counter(groups[row] for row in pairs)
+        assert bool(brought) == bool(sentences)
+        assert {groups[caption // 5] for caption in brought} <= shown.keys()
+        assert more == {name: 1 for name in shown if images and shown[name] < 3}
 
 
 def test_several_images_of_a_person_come_together():
