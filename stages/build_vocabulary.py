@@ -6,7 +6,7 @@ import click
 
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.runtime.process import say
-from pipeline.words.matrix import build_vocabulary, count_words, frequent_words
+from pipeline.words.matrix import build_vocabulary, count_words, frequent_words, unlisted_words
 from pipeline.words.vectors import read_vectors, train_vectors
 from stages.common import command, existing, target
 from stages.params import load_params
@@ -19,9 +19,12 @@ def main(captions: Path, output: Path) -> None:
     """Count the words of the training captions and give each an id and a vector."""
     params = load_params()
     settings, seed = params.vocabulary, params.seed
-    sentences = [list(tokens) for tokens in in_split(load_captions(captions), "train")["tokens"]]
+    table = load_captions(captions)
+    sentences = [list(tokens) for tokens in in_split(table, "train")["tokens"]]
     counts = count_words(sentences)
     words = frequent_words(counts, settings.min_count)
+    everywhere = settings.words == "all_captions"
+    unlisted = unlisted_words(table["tokens"], words) if everywhere else None
     if settings.source == "train":
         vectors = train_vectors(
             sentences,
@@ -36,6 +39,7 @@ def main(captions: Path, output: Path) -> None:
             settings.source,
             Path(settings.vectors or ""),
             words,
+            unlisted or (),
             other_cases=settings.other_cases,
             background=settings.background,
             seed=seed,
@@ -44,12 +48,14 @@ def main(captions: Path, output: Path) -> None:
         counts,
         captions=len(sentences),
         vectors=vectors,
+        unlisted=unlisted,
         min_count=settings.min_count,
         known_words_only=settings.known_words_only,
         sentence_markers=settings.sentence_markers,
         seed=seed,
     )
-    of_file, of_training = {"vectors", "other_cases", "background"}, {"vectors", "window", "epochs"}
+    of_file = {"vectors", "words", "other_cases", "background"}
+    of_training = {"vectors", "window", "epochs"}
     unused = of_file if settings.source == "train" else of_training
     made_from = settings.model_dump(exclude=unused) | {"dim": vectors.dim, "seed": seed}
     if settings.vectors:
@@ -60,6 +66,9 @@ def main(captions: Path, output: Path) -> None:
         f"vectors of {vectors.dim} dimensions ({settings.source})"
     )
     say(f"coverage: {built.coverage}")
+    if built.unlisted and unlisted:
+        found = len(built.unlisted.names)
+        say(f"unlisted: {found:,} of {len(unlisted):,} other words of all captions have a vector")
     if vectors.background:
         kept, asked = len(vectors.background.names), settings.background
         ending = "" if kept == asked else "; the file has no more"

@@ -3,6 +3,7 @@
 The vocabulary is readable JSON, the matrix HDF5; row i of the matrix belongs to token i. Both are
 made in word_matrix.py, apart from this file so that a change there does not concern the models.
 What is fitted on word vectors leaves out the random rows, and may add a sample of other words.
+Beside them may lie vectors of unlisted words: words of the captions that have no id.
 """
 
 import hashlib
@@ -146,13 +147,31 @@ def load_background(folder: Path) -> np.ndarray | None:
 
     Raises WorkbenchError when the file is damaged or was not made with the folder's `vectors.h5`.
     """
-    path = folder / "background.h5"
+    file = _beside_the_vectors(folder, "background.h5")
+    return None if file is None else file.load().astype(np.float32, copy=False)
+
+
+def load_unlisted_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
+    """U words of the captions that have a vector but no id, and (U, D) float32; U may be 0.
+
+    An encoder that learns no table of its own knows them, too. Nothing is fitted on them. Raises
+    WorkbenchError as load_background does.
+    """
+    file = _beside_the_vectors(folder, "unlisted.h5")
+    if file is None:
+        return [], np.empty((0, *FeatureFile(folder / "vectors.h5").shape()[1:]), np.float32)
+    return file.ids, file.load().astype(np.float32, copy=False)
+
+
+def _beside_the_vectors(folder: Path, name: str) -> FeatureFile | None:
+    """A file of more word vectors, None when there is none."""
+    path = folder / name
     if not path.exists():
         return None
     file, own = FeatureFile(path), FeatureFile(folder / "vectors.h5")
     if file.attributes != own.attributes or file.shape()[1:] != own.shape()[1:]:
         raise WorkbenchError(f"{path}: does not belong to {own.path}", REBUILD)
-    return file.load().astype(np.float32, copy=False)
+    return file
 
 
 def reserved(sentence_markers: bool) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from pipeline.corpus.vocabulary import load_known_vectors
+from pipeline.corpus.vocabulary import load_known_vectors, load_unlisted_vectors
 from pipeline.sentences.bags import add_rows, gather, index_words
 from pipeline.sentences.state import Material, State
 
@@ -42,8 +42,10 @@ class MeanVector:
 
     @classmethod
     def fit(cls, material: Material) -> Self:
-        """The encoder of the vocabulary's vectors."""
-        return cls(*load_known_vectors(material.vocabulary))
+        """The encoder of the vocabulary's vectors and of those of unlisted words."""
+        words, vectors = load_known_vectors(material.vocabulary)
+        others, more = load_unlisted_vectors(material.vocabulary)
+        return cls([*words, *others], np.concatenate([vectors, more]))
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:

@@ -1,6 +1,7 @@
 """From the words of the training captions to a vocabulary with a matrix of word vectors.
 
 Words of validation and test captions are never counted: an unknown word is what a model will meet.
+By choice their vectors are kept apart, for encoders that only look words up.
 """
 
 import json
@@ -63,6 +64,7 @@ class BuiltVocabulary:
         matrix: (V, D) float32.
         known: (V,) uint8, 1 for tokens with a vector of their own.
         coverage: how far the vectors covered the words.
+        unlisted: vectors of words of the captions that are no tokens, None where not asked for.
         background: vectors of other words, None without any.
     """
 
@@ -70,10 +72,12 @@ class BuiltVocabulary:
     matrix: np.ndarray
     known: np.ndarray
     coverage: Coverage
+    unlisted: Background | None
     background: Background | None
 
     def write(self, folder: Path, made_from: Mapping[str, Any]) -> None:
-        """Write `vectors.h5`, `vocabulary.json` and, if there are other words, `background.h5`.
+        """Write `vectors.h5`, `vocabulary.json` and, if there are such words, `unlisted.h5` and
+        `background.h5`.
 
         made_from: JSON-able settings to keep there.
         """
@@ -85,11 +89,11 @@ class BuiltVocabulary:
         }
         arrays = {"features": self.matrix, "known": self.known}
         write_features(folder / "vectors.h5", vocabulary.tokens, arrays, attributes)
-        others = folder / "background.h5"
-        others.unlink(missing_ok=True)  # of an earlier vocabulary
-        if self.background and self.background.names:
-            arrays = {"features": self.background.vectors}
-            write_features(others, self.background.names, arrays, attributes)
+        for name, others in (("unlisted.h5", self.unlisted), ("background.h5", self.background)):
+            (folder / name).unlink(missing_ok=True)  # of an earlier vocabulary
+            if others and others.names:
+                arrays = {"features": others.vectors}
+                write_features(folder / name, others.names, arrays, attributes)
         values = {
             "schema_version": SCHEMA_VERSION,
             "sentence_markers": vocabulary.sentence_markers,
@@ -121,10 +125,19 @@ def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
     return sorted(words, key=lambda word: (-counts[word], word))
 
 
+def unlisted_words(captions: Iterable[Sequence[str]], words: Iterable[str]) -> list[str]:
+    """Words of captions of all splits that are not among `words`, in alphabetical order.
+
+    However seldom they are; those spelt like a reserved token are none.
+    """
+    return sorted({word for caption in captions for word in caption}.difference(words, RESERVED))
+
+
 def build_vocabulary(
     counts: Mapping[str, int],
     captions: int,
     vectors: WordVectors,
+    unlisted: Sequence[str] | None = None,
     *,
     min_count: int,
     known_words_only: bool,
@@ -137,6 +150,7 @@ def build_vocabulary(
         counts: occurrences of each word in the training captions, from count_words.
         captions: how many were counted.
         vectors: of the words, (D,) each.
+        unlisted: words that are no tokens, of which the vectors are to be kept.
         min_count: occurrences from which a word is taken.
         known_words_only: leave out words without a vector (dual-path CNN, Zheng et al. 2020,
             section 4.1).
@@ -159,7 +173,15 @@ def build_vocabulary(
     )
     known = np.array([token in vectors.rows for token in vocabulary.tokens], np.uint8)
     matrix = lay_out(vocabulary, vectors, seed)
-    return BuiltVocabulary(vocabulary, matrix, known, coverage, vectors.background)
+    others = None if unlisted is None else _with_vectors(unlisted, vectors)
+    return BuiltVocabulary(vocabulary, matrix, known, coverage, others, vectors.background)
+
+
+def _with_vectors(words: Sequence[str], vectors: WordVectors) -> Background:
+    """Those of the words that have a vector."""
+    found = [word for word in words if word in vectors.rows]
+    rows = [vectors.rows[word] for word in found]
+    return Background(found, np.array(rows, np.float32).reshape(len(found), vectors.dim))
 
 
 def measure_coverage(

@@ -18,6 +18,7 @@ class VocabularyConfig(Section):
     window: Count
     epochs: Count
     min_count: Count
+    words: Literal["training", "all_captions"]
     known_words_only: bool
     other_cases: bool
     background: Natural
@@ -44,3 +45,8 @@ class VocabularyConfig(Section):
         for key in ("known_words_only", "other_cases", "background"):
             if value := getattr(self, key):
                 yield wrong_value(key, value, "needs a source of vectors other than 'train'")
+        if self.words != "training":
+            text = (
+                "needs a source of vectors other than 'train', which sees training captions alone"
+            )
+            yield wrong_value("words", self.words, text)

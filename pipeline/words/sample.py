@@ -22,7 +22,8 @@ STREAM = 1  # keeps these draws apart from others with the same seed
 
 @dataclass(frozen=True)
 class Background:
-    """Vectors of other words than a corpus's. names: N different ones; vectors: (N, D) float32."""
+    """Vectors of other words than a vocabulary's. names: N different ones; vectors: (N, D)
+    float32."""
 
     names: list[str]
     vectors: np.ndarray

@@ -8,6 +8,7 @@ several equal words counts, as in gensim.
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -93,22 +94,25 @@ def read_vectors(
     source: str,
     path: Path,
     words: Iterable[str],
+    unlisted: Iterable[str] = (),
     *,
     other_cases: bool = False,
     background: int = 0,
     seed: int = 0,
 ) -> WordVectors:
-    """Read the vectors of those of `words` that the file has.
+    """Read the vectors of those of `words` and of `unlisted` that the file has.
 
     Args:
         source: word2vec_bin (word2vec's binary format), word2vec_text (its text format, or GloVe's
             without a first line of sizes), both also gzipped, or gensim (what KeyedVectors.save
             wrote).
         path: the file.
-        words: those that are wanted.
+        words: those of the vocabulary.
+        unlisted: others that are wanted, too. They leave the background as it is without them,
+            so that what is fitted on it does not depend on them.
         other_cases: a word that the file lacks takes the vector of the first of its `spellings`
             that the file has.
-        background: how many other words to sample, none of them a spelling asked for.
+        background: how many other words to sample, none of them a spelling of `words`.
         seed: of the sample.
 
     Raises:
@@ -117,10 +121,11 @@ def read_vectors(
     """
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")
-    accepted = {word: spellings(word) if other_cases else (word,) for word in words}
-    wanted = {spelling for group in accepted.values() for spelling in group}
-    sample = WordSample(background, seed, wanted)
-    dim, rows = _read(source, path, wanted, sample)
+    listed = {word: spellings(word) if other_cases else (word,) for word in words}
+    others = {word: spellings(word) if other_cases else (word,) for word in unlisted}
+    accepted = listed | others
+    sample = WordSample(background, seed, set(chain.from_iterable(listed.values())))
+    dim, rows = _read(source, path, set(chain.from_iterable(accepted.values())), sample)
     chosen = {
         word: next(spelling for spelling in group if spelling in rows)
         for word, group in accepted.items()

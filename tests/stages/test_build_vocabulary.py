@@ -14,6 +14,7 @@ from pipeline.corpus.vocabulary import (
     Vocabulary,
     load_background,
     load_known_vectors,
+    load_unlisted_vectors,
     load_word_vectors,
 )
 from pipeline.storage.features import FeatureFile
@@ -112,6 +113,27 @@ def test_other_spellings_and_a_background(workspace, build, tmp_path):
     build(folder, "again")
     for name in ("vocabulary.json", "vectors.h5", "background.h5"):
         assert (folder / "vocabulary" / name).read_bytes() == (folder / "again" / name).read_bytes()
+
+
+def test_words_of_all_captions_are_known_beside_the_vocabulary(workspace, build, tmp_path):
+    """Ids and vectors stay those of the training captions, and so do models that learn words."""
+    kv = KeyedVectors(8)
+    kv.add_vectors(["dog", "cat", "tested", "Validated"], np.eye(4, 8, dtype=np.float32))
+    kv.save_word2vec_format(tmp_path / "v.bin", binary=True)
+    settings = {"source": "word2vec_bin", "vectors": str(tmp_path / "v.bin"), "min_count": 2}
+    process = build(workspace(**settings, words="all_captions", other_cases=True), "all")
+    assert "unlisted: 3 of 4 other words of all captions have a vector" in process.stderr
+    words, vectors = load_unlisted_vectors(tmp_path / "all")
+    assert words == ["cat", "tested", "validated"]  # cat is too seldom to have an id
+    np.testing.assert_array_equal(vectors, np.eye(4, 8)[1:])
+    process = build(workspace(**settings, words="training", other_cases=True), "training")
+    assert "unlisted" not in process.stderr
+    assert load_unlisted_vectors(tmp_path / "training")[0] == []
+    both = tmp_path / "all", tmp_path / "training"
+    one, other = map(Vocabulary.load, both)
+    assert (one.tokens, one.counts) == (other.tokens, other.counts)
+    assert one.tokens == ("<pad>", "<unk>", "a", "dog", "red")
+    np.testing.assert_array_equal(*map(load_word_vectors, both))
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,12 @@ from pipeline.corpus.vocabulary import (
     Vocabulary,
     load_background,
     load_known_vectors,
+    load_unlisted_vectors,
     load_word_vectors,
 )
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
-from pipeline.words.matrix import build_vocabulary, count_words, frequent_words
+from pipeline.words.matrix import build_vocabulary, count_words, frequent_words, unlisted_words
 from pipeline.words.sample import Background
 from pipeline.words.vectors import WordVectors
 
@@ -253,6 +254,38 @@ def test_the_background_of_another_vocabulary_is_refused(tmp_path):
     (tmp_path / "b" / "background.h5").replace(tmp_path / "a" / "background.h5")
     with pytest.raises(WorkbenchError, match=r"background\.h5: does not belong to .*vectors\.h5"):
         load_background(tmp_path / "a")
+
+
+def test_unlisted_words_lie_beside_the_vectors_and_change_nothing_else(tmp_path):
+    more = {"yak": np.full(3, 7, np.float32), "ant": np.full(3, 8, np.float32)}
+    vectors = WordVectors(3, VECTORS.rows | more)
+    built(vectors=vectors, unlisted=["ant", "gnu", "yak"]).write(tmp_path / "all", MADE_FROM)
+    words, matrix = load_unlisted_vectors(tmp_path / "all")
+    assert words == ["ant", "yak"]
+    assert matrix.dtype == np.float32
+    np.testing.assert_array_equal(matrix, [[8, 8, 8], [7, 7, 7]])
+    built().write(tmp_path / "training", MADE_FROM)
+    words, matrix = load_unlisted_vectors(tmp_path / "training")
+    assert (words, matrix.shape, matrix.dtype) == ([], (0, 3), np.float32)
+    for name in ("vocabulary.json", "vectors.h5"):
+        one, other = (tmp_path / folder / name for folder in ("all", "training"))
+        assert one.read_bytes() == other.read_bytes()
+    built(vectors=vectors, unlisted=[]).write(tmp_path / "all", MADE_FROM)
+    assert not (tmp_path / "all" / "unlisted.h5").exists()  # that of before is gone
+
+
+def test_unlisted_words_of_another_vocabulary_are_refused(tmp_path):
+    vectors = WordVectors(3, VECTORS.rows | {"ant": np.ones(3, np.float32)})
+    for name, changes in {"a": {}, "b": {"min_count": 2}}.items():
+        built(vectors=vectors, unlisted=["ant"], **changes).write(tmp_path / name, MADE_FROM)
+    (tmp_path / "b" / "unlisted.h5").replace(tmp_path / "a" / "unlisted.h5")
+    with pytest.raises(WorkbenchError, match=r"unlisted\.h5: does not belong to .*vectors\.h5"):
+        load_unlisted_vectors(tmp_path / "a")
+
+
+def test_unlisted_words_are_those_of_all_captions_without_an_id():
+    captions = [["a", "dog", "<unk>"], ["zebra", "a", "ant"], []]
+    assert unlisted_words(captions, ["a", "cat"]) == ["ant", "dog", "zebra"]
 
 
 def test_writing_repeats_byte_for_byte(tmp_path):

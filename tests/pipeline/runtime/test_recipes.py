@@ -57,6 +57,8 @@ def paths(tmp_path_factory):
 def with_paths(settings, paths):
     if settings["vocabulary"]["source"] != "train":
         settings = merge(settings, {"vocabulary": {"vectors": str(paths / "vectors.bin")}})
+    if settings.get("image_features", {}).get("normalisation") == "caffe":
+        settings = merge(settings, {"image_features": {"weights": str(paths / "vectors.bin")}})
     if settings.get("regions", {}).get("source", "detector") != "detector":
         settings = merge(settings, {"regions": {"path": str(paths)}})
     return settings
@@ -224,6 +226,12 @@ NOT_A_RECIPE_S = {
 }
 
 
+def the_user_s(settings):
+    """Keys that a recipe leaves alone: weights that were converted from Caffe are a file, too."""
+    caffe = settings.get("image_features", {}).get("normalisation") == "caffe"
+    return NOT_A_RECIPE_S | ({"image_features.weights"} if caffe else set())
+
+
 @pytest.mark.parametrize("name", [name for name in RECIPES if name != "default"])
 def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
     recipe = read_recipe(FOLDER, name)
@@ -235,7 +243,7 @@ def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
         if any(is_in(key, section) for section in sections) and is_read(key, recipe.settings)
     }
     assert sections >= {"loss", "dataset", "corpus", "evaluation", "inference"}
-    assert read - NOT_A_RECIPE_S - set(given) == set()
+    assert read - the_user_s(recipe.settings) - set(given) == set()
     # and none that they do not, which would say that it matters
     assert {key for key in given if not is_read(key, recipe.settings)} == set()
     assert set(given) <= read
@@ -292,6 +300,9 @@ def test_two_branch_recipes_hold_the_papers_settings(dataset, feature, hidden, d
     images = recipe["image_features"]
     assert (images["model"], images["layers"], images["views"]) == ("vgg19", ["fc7"], "ten_crop")
     assert (images["size"], images["resize"]) == (None, "squash")
+    assert images["normalisation"] == "caffe"
+    words = recipe["vocabulary"]
+    assert (words["source"], words["words"]) == ("word2vec_bin", "all_captions")
     if feature == "_tfidf":
         terms = {"flickr30k": 3000, "mscoco": 5600}[dataset]
         assert recipe["sentences"]["tfidf"]["terms"] == terms

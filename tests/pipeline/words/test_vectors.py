@@ -340,6 +340,22 @@ def test_the_background_is_other_words_with_their_vectors(
     assert read_vectors(source, tmp_path / "v", wanted).background is None
 
 
+@pytest.mark.parametrize("form", ["bin", "txt", "gensim"])
+def test_unlisted_words_are_found_and_leave_the_background_alone(tmp_path, random_table, form):
+    """What is fitted on the background does not depend on the captions that are tested with."""
+    source = write_as(form, random_table, tmp_path / "v")
+    words, unlisted = list(random_table)[:3], [*list(random_table)[3:9], "nowhere"]
+    options = {"background": 20, "other_cases": True}
+    alone, found = (
+        read_vectors(source, tmp_path / "v", words, others, **options) for others in ((), unlisted)
+    )
+    assert found.rows.keys() == {*words, *unlisted[:-1]}
+    assert alone.rows.keys() == set(words)
+    assert all(np.array_equal(row, random_table[word]) for word, row in found.rows.items())
+    assert found.background.names == alone.background.names
+    assert found.background.vectors.tobytes() == alone.background.vectors.tobytes()
+
+
 def test_every_format_gives_the_same_background(tmp_path, random_table, monkeypatch):
     monkeypatch.setattr(vector_files, "BUFFER", 61)
     samples = []
