@@ -68,6 +68,20 @@ def listed(example: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def some_of(names: Iterable[str]) -> PlainValidator:
+    """The type of a key that names one or several different things, joined by +: `gmm+hglmm`."""
+    allowed = tuple(names)
+
+    def check(value: Any) -> str:
+        given = value.split("+") if isinstance(value, str) else []
+        if given and set(given) <= set(allowed) and len(set(given)) == len(given):
+            return value
+        several = "+".join(allowed[:2])
+        raise _error(WRONG_VALUE, f"allowed are {', '.join(allowed)} or several, as {several}")
+
+    return PlainValidator(check)
+
+
 def _error(kind: LiteralString, text: str) -> PydanticCustomError:
     return PydanticCustomError(kind, "{text}", {"text": text})  # braces in a text stay as they are
 

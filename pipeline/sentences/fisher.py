@@ -10,20 +10,16 @@ Shapes: V words, C dimensions of a word vector, K centres, M captions of T known
 
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 import torch
 
-from pipeline.corpus.vocabulary import load_background, load_known_vectors
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import Progress, say
+from pipeline.runtime.process import Progress
 from pipeline.sentences.bags import add_rows, gather, index_words
-from pipeline.sentences.mixtures import Mixture, fit_mixture
-from pipeline.sentences.params import FisherConfig
-from pipeline.sentences.state import Material, State
-from pipeline.sentences.word_space import SCALES, fit_word_space
+from pipeline.sentences.mixtures import Mixture
+from pipeline.sentences.state import State
 
 TILE = 64  # captions, or words of the table, at a time: few enough to stay in the cache
 _TINY = torch.finfo(torch.float32).tiny
@@ -73,30 +69,7 @@ class FisherVector:
         return State({"kind": kind}, list(self._index), {"vectors": self._vectors.copy(), **arrays})
 
     @classmethod
-    def fit(cls, material: Material) -> Self:
-        """Fit word space and mixture to the vocabulary's vectors, and to those of other words where
-        it has a background.
-
-        Raises WorkbenchError for fewer vectors than centres or components need.
-        """
-        settings: FisherConfig = material.settings
-        words, vectors = load_known_vectors(material.vocabulary)
-        background = load_background(material.vocabulary)
-        basis = vectors if background is None else np.concatenate([vectors, background])
-        space = fit_word_space(basis, settings.ica, SCALES[settings.mixture], material.seed)
-        placed = space.apply(basis)
-        mixture, likelihoods = fit_mixture(
-            placed, settings.mixture, settings.centres, settings.iterations, material.seed
-        )
-        say(
-            f"{settings.mixture} of {settings.centres} centres on {len(basis):,} word vectors: "
-            f"mean log-likelihood {likelihoods[0]:.2f} after the first iteration, "
-            f"{likelihoods[-1]:.2f} after {len(likelihoods)}"
-        )
-        return cls(words, placed[: len(words)], mixture)
-
-    @classmethod
-    def restore(cls, state: State, wordnet: Path | None = None) -> Self:
+    def restore(cls, state: State) -> Self:
         """The encoder whose state this is."""
         arrays = dict(state.arrays)
         vectors = arrays.pop("vectors")

@@ -14,6 +14,7 @@ from pipeline.runtime.section import (
     Section,
     contradictions,
     one_of,
+    some_of,
     wrong_value,
 )
 from pipeline.sentences import ENCODINGS
@@ -52,11 +53,16 @@ class TfIdfConfig(Section):
 class FisherConfig(Section):
     """Sentences as Fisher vectors of their words' vectors."""
 
-    mixture: Literal["gmm", "lmm", "hglmm"]
+    mixture: Annotated[str, some_of(("gmm", "lmm", "hglmm"))]
     centres: Count
     ica: CountOrNone
     iterations: Count
     pca: CountOrNone
+
+    @property
+    def mixtures(self) -> list[str]:
+        """The kinds of the mixtures whose Fisher vectors are joined, in the order of the joint."""
+        return self.mixture.split("+")
 
 
 class SentencesConfig(Section):
@@ -82,8 +88,10 @@ class SentencesConfig(Section):
         if self.encoding == "fisher":
             yield from _beyond("fisher.ica", fisher.ica, word_dim, "vocabulary.dim")
             if dim := fisher.ica or word_dim:
+                width = 2 * fisher.centres * dim * len(fisher.mixtures)
                 made_of = "2 x centres x width of a word vector"
-                yield from _beyond("fisher.pca", fisher.pca, 2 * fisher.centres * dim, made_of)
+                made_of += f" x {len(fisher.mixtures)} mixtures" * (len(fisher.mixtures) > 1)
+                yield from _beyond("fisher.pca", fisher.pca, width, made_of)
 
 
 def _beyond(

@@ -172,6 +172,47 @@ def test_fisher_vectors_are_those_of_the_parts(folder, kind, scale, background):
     assert f"{kind} of 2 centres on {len(basis)} word vectors: mean log-likelihood" in printed
 
 
+def test_joined_fisher_vectors_are_those_of_two_runs_side_by_side(folder):
+    """Klein et al. 2015: GMM and HGLMM, each of unit length, and so is the whole again."""
+    alone = []
+    for kind in ("gmm", "hglmm"):
+        encode(folder, "fisher", fisher__mixture=kind)
+        alone.append(read_encoder(folder / "encoder.h5").encode(captions(folder)))
+    rows, printed = encode(folder, "fisher", fisher__mixture="gmm+hglmm")
+    expected = np.concatenate(alone, axis=1) / np.sqrt(2)
+    np.testing.assert_allclose(rows, expected, rtol=1e-3, atol=1e-6)
+    assert printed.count("of 2 centres on 12 word vectors") == 2
+    assert "sentences: 44 x 32, fisher" in printed
+    found = read_encoder(folder / "encoder.h5").encode(captions(folder))
+    np.testing.assert_array_equal(rows, found.astype(np.float16))
+    rows, _ = encode(folder, "fisher", fisher__mixture="gmm+hglmm", fisher__pca=3)
+    oracle = PCA(3, svd_solver="full").fit(expected[:30]).transform(expected)[:-1]
+    oracle *= np.sign((rows[:-1] * oracle).sum(axis=0))
+    np.testing.assert_allclose(rows[:-1], oracle, atol=5e-3)
+    assert not rows[-1].any()
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("encoding", ["mean_vector", "fisher"])
+def test_unlisted_words_are_known_and_nothing_is_fitted_on_them(folder, encoding, background):
+    vectors = np.random.default_rng(3).normal(size=(10, 6)).astype(np.float32)
+    if background:
+        path = folder / "vocabulary/background.h5"
+        names = [f"other{i}" for i in range(9)]
+        write_features(path, names, {"features": vectors[1:]}, {"source": "test"})
+    before, printed = encode(folder, encoding)
+    assert "1 of 44 captions have no known word: test7#0" in printed
+    path = folder / "vocabulary/unlisted.h5"
+    write_features(path, ["zebra"], {"features": vectors[:1]}, {"source": "test"})
+    after, printed = encode(folder, encoding)
+    assert "no known word" not in printed
+    np.testing.assert_array_equal(after[:-1], before[:-1])
+    if encoding == "mean_vector":
+        np.testing.assert_allclose(after[-1], vectors[0], rtol=1e-3)
+    else:
+        np.testing.assert_allclose(np.linalg.norm(after[-1]), 1, atol=2e-3)
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_principal_components_of_the_training_captions(folder, encoding):
     whole, _ = encode(folder, encoding, **PLAIN)

@@ -116,6 +116,8 @@ def test_no_implicit_conversion():
         (("image_features", "weights"), "no.pth", "no such file"),
         (("vocabulary", "other_cases"), True, "needs a source of vectors"),
         (("vocabulary", "background"), 9, "needs a source of vectors"),
+        (("vocabulary", "words"), "all_captions", "needs a source of vectors other than 'train'"),
+        (("vocabulary", "words"), "test", "allowed are training, all_captions"),
         (
             ("vse", "training", "epochs"),
             1,
@@ -191,6 +193,29 @@ def test_components_beyond_the_width(encoding, pca, words):
     assert problems(values) == ""  # another encoding is chosen
     values["sentences"]["encoding"] = encoding
     assert words in problems(values)
+
+
+@pytest.mark.parametrize("value", ["gmm", "lmm+gmm", "gmm+lmm+hglmm"])
+def test_mixtures_are_joined_by_a_plus(value):
+    values = changed(
+        ("sentences", "fisher", "mixture"), lambda node, key: node.update({key: value})
+    )
+    values["sentences"]["fisher"]["pca"] = "none"
+    assert problems(values) == ""
+    values["sentences"]["fisher"]["pca"] = 9999
+    count = value.count("+") + 1
+    message = f"must not exceed {512 * count}, that is 2 x centres x width of a word vector"
+    assert message + (f" x {count} mixtures" if count > 1 else "") in problems(values)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "+", "gmm+", "gmm+gmm", "gmm + lmm", "tmm", ["gmm"], None, 3]
+)
+def test_mixtures_that_are_none(value):
+    key = ("sentences", "fisher", "mixture")
+    text = problems(changed(key, lambda node, key: node.__setitem__(key, value)))
+    allowed = "allowed are gmm, lmm, hglmm or several, as gmm+lmm"
+    assert text == f"sentences.fisher.mixture = {value!r}: {allowed}"
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "None", "all", None])
