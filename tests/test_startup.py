@@ -33,6 +33,7 @@ STAGES = {
     "draw_attention": TORCH,
     "encode_sentences": "",
     "evaluate": TORCH,
+    "export_image_network": IMAGES,
     "export_regions": TORCH,
     "extract_image_features": IMAGES,
     "extract_region_features": IMAGES,

@@ -60,7 +60,9 @@ def read_network(path: Path) -> ImageNetwork:
 
 def _section(settings: Mapping[str, Any]) -> ImageFeaturesConfig:
     own = {name: value for name, value in settings.items() if name != "seed"}
-    return ImageFeaturesConfig.model_validate({**UNNAMED, **own, "workers": 0})
+    # the weights are at hand; the path of a file that they came from is not kept
+    own |= {"weights": "random", "workers": 0}
+    return ImageFeaturesConfig.model_validate({**UNNAMED, **own})
 
 
 def cut_network(network: nn.Module, settings: ImageFeaturesConfig) -> ImageNetwork:

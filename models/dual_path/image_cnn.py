@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from models.backbone.file import ImageNetwork, check_size, read_network
 from models.backbone.network import classifier, cut, weights_digest
@@ -14,6 +14,7 @@ from models.backbone.preprocessing import Preprocessing
 from models.dual_path.network import DualPath
 from models.dual_path.pixels import pixel_preprocessing
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
 
 Architecture = dict[str, int | float | str]
@@ -70,6 +71,25 @@ def made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
         return False
     same: bool = weights_digest(network.backbone) == attributes.get("weights_sha256")
     return same and settings == network.settings
+
+
+def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
+    """The whole torchvision classifier of which the image CNN of a checkpoint is a part.
+
+    Returns:
+        Its state dict, and the names in it that lie behind the cut: no features depend on them, and
+        their values are random.
+    """
+    state: dict[str, Tensor] = classifier(
+        str(checkpoint.description.architecture["image_model"]), 0
+    ).state_dict()
+    start = "image_cnn.graph."
+    tuned = {
+        name.removeprefix(start): value
+        for name, value in checkpoint.weights.items()
+        if name.startswith(start)
+    }
+    return state | tuned, [name for name in state if name not in tuned]
 
 
 def build(
