@@ -32,11 +32,14 @@ def attended_cosines(
     query_lengths: torch.Tensor,
     context_lengths: torch.Tensor,
     temperature: float,
+    norms: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Cosine of each query vector with its attended context vector, for all pairs of two sets.
 
     Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). Padding never enters. Memory:
     A B Q C floats, as many again for gradients; gradients of first order only.
+    With norms it is the vectors as they are that are attended to, as in eq. 5 and 8; without, the
+    unit vectors, as in SCAN.
 
     Args:
         queries: (A, Q, K) unit vectors or zeros, padded at the end.
@@ -44,6 +47,7 @@ def attended_cosines(
         query_lengths: (A,) integers, best on the CPU.
         context_lengths: (B,) integers, best on the CPU.
         temperature: the factor lambda inside the softmax over the contexts.
+        norms: (B, C) lengths of the contexts' vectors before they were made unit vectors.
 
     Returns:
         (A, B, Q), at least float32, 0 at padded queries and where a side is zero.
@@ -52,22 +56,30 @@ def attended_cosines(
         queries = without_padding(queries, query_lengths)
         contexts = without_padding(contexts, context_lengths)
         gram = contexts @ contexts.transpose(1, 2)
-        cosines = gram_cosines(_inner_products(queries, contexts), gram, temperature)
+        cosines = gram_cosines(_inner_products(queries, contexts), gram, temperature, norms)
     return cosines.permute(2, 0, 1)
 
 
-def gram_cosines(products: torch.Tensor, gram: torch.Tensor, temperature: float) -> torch.Tensor:
+def gram_cosines(
+    products: torch.Tensor,
+    gram: torch.Tensor,
+    temperature: float,
+    norms: torch.Tensor | None = None,
+) -> torch.Tensor:
     """The cosines of `attended_cosines` from inner products, which are 0 where a vector is padding.
+
+    A sum of vectors as they are is one of unit vectors whose weights are multiplied by the norms.
 
     Args:
         products: (B, C, Q, A) of C contexts and A sets of Q queries each.
         gram: (B, C, C) of the contexts.
         temperature: the factor lambda inside the softmax over the contexts.
+        norms: as in `attended_cosines`.
 
     Returns:
         (B, Q, A).
     """
-    return _GramCosines.apply(products, gram, temperature)
+    return _GramCosines.apply(products, gram, norms, temperature)
 
 
 def attention_weights(
@@ -142,7 +154,8 @@ def _relative_weights(
 
 
 class _GramCosines(torch.autograd.Function):
-    """From inner products (B, C, Q, A) and Gram matrices (B, C, C) to cosines (B, Q, A).
+    """From inner products (B, C, Q, A), Gram matrices (B, C, C) and norms (B, C) or None to cosines
+    (B, Q, A).
 
     A few context sets at a time, so that what lies between stays small (on a CPU: in its cache);
     it is computed again for the gradients instead of being kept.
@@ -150,25 +163,39 @@ class _GramCosines(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, products: torch.Tensor, gram: torch.Tensor, temperature: float
+        ctx: Any,
+        products: torch.Tensor,
+        gram: torch.Tensor,
+        norms: torch.Tensor | None,
+        temperature: float,
     ) -> torch.Tensor:
-        ctx.save_for_backward(products, gram)
+        ctx.save_for_backward(products, gram, norms)
         ctx.temperature = temperature
         cosines = products.new_empty(products.shape[0], *products.shape[2:])
-        for result, own, matrix in _in_chunks(cosines, products, gram):
-            weights, _, _ = _relative_weights(own, temperature)
-            along, squares, _ = _along_and_squares(weights, own, matrix)
+        own = () if norms is None else (norms,)
+        for result, product, matrix, *norm in _in_chunks(cosines, products, gram, *own):
+            weights, _, _ = _relative_weights(product, temperature)
+            _multiply(weights, *norm)
+            along, squares, _ = _along_and_squares(weights, product, matrix)
             torch.mul(along, torch.maximum(squares, _floor(weights)).rsqrt_(), out=result)
         return cosines
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
-        products, gram = ctx.saved_tensors
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        products, gram, norms = ctx.saved_tensors
         to_products, to_gram = torch.empty_like(products), torch.empty_like(gram)
-        for chunk in _in_chunks(products, gradient, gram, to_products, to_gram):
+        to_norms = None if norms is None else torch.empty_like(norms)
+        own = () if norms is None else (norms, to_norms)
+        for chunk in _in_chunks(products, gradient, gram, to_products, to_gram, *own):
             _backward(ctx.temperature, *chunk)
-        return to_products, to_gram, None
+        return to_products, to_gram, to_norms, None
+
+
+def _multiply(weights: torch.Tensor, norms: torch.Tensor | None = None) -> None:
+    """Multiply weights (B, C, Q, A) by the contexts' norms (B, C), if there are any."""
+    if norms is not None:
+        weights *= norms[..., None, None]
 
 
 def _in_chunks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
@@ -202,15 +229,20 @@ def _backward(
     gram: torch.Tensor,
     to_products: torch.Tensor,
     to_gram: torch.Tensor,
+    norms: torch.Tensor | None = None,
+    to_norms: torch.Tensor | None = None,
 ) -> None:
     """Write the gradients of a few context sets.
 
     With weights a, products s and r = |attended|: cos = a's / r, so that
     dcos/ds = a / r and dcos/da = s / r - (a's) G a / r^3; then through softmax's exponential and
-    the division by the norm over the queries.
-    gradient: (B, Q, A); products, to_products: (B, C, Q, A); gram, to_gram: (B, C, C).
+    the division by the norm over the queries. A norm is a factor of its context's weights, so that
+    its gradient is the sum of a dcos/da over its queries, divided by it.
+    gradient: (B, Q, A); products, to_products: (B, C, Q, A); gram, to_gram: (B, C, C); norms,
+    to_norms: (B, C).
     """
     weights, affinity, scale = _relative_weights(products, temperature)
+    _multiply(weights, norms)
     along, squares, spread = _along_and_squares(weights, products, gram)
     floor = _floor(weights)
     inverse = torch.maximum(squares, floor).rsqrt_()
@@ -218,6 +250,11 @@ def _backward(
     to_squares = (to_along * along * inverse * inverse).mul_(-0.5).mul_(squares > floor)
     to_along, to_squares = to_along[:, None], to_squares[:, None]
     torch.matmul((weights * to_squares).flatten(2), weights.flatten(2).mT, out=to_gram)
+    if norms is not None and to_norms is not None:
+        each = weights * torch.addcmul(products * to_along, spread, to_squares, value=2)
+        # a vector of length zero is none to change: its products are zero
+        tiny = torch.finfo(norms.dtype).tiny
+        torch.div(each.sum((2, 3)), norms.clamp_min(tiny), out=to_norms)
     change = spread.mul_(2 * temperature * to_squares)
     change.addcmul_(products, temperature * to_along).mul_(weights)
     inward = (change * affinity).sum(2, keepdim=True).mul_(scale < 1 / SMALLEST_NORM)

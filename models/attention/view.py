@@ -13,6 +13,7 @@ class AttentionView(NamedTuple):
         weights: (T, R) of the words' regions, which sum to 1 over the regions where words attend to
             regions, over the words where regions attend to words.
         word_weights: (T,) shares of the words in the similarity, None where all have the same.
+        region_weights: (R,) shares of the regions in it, None where all have the same.
         order: (R,) the regions from the first to the last that was read, None where none is before
             another.
     """
@@ -20,6 +21,7 @@ class AttentionView(NamedTuple):
     score: float
     weights: torch.Tensor
     word_weights: torch.Tensor | None = None
+    region_weights: torch.Tensor | None = None
     order: torch.Tensor | None = None
 
 

@@ -1,6 +1,7 @@
-"""The loss of DP-RNN: a ranking loss on the pairs that each network computed, added."""
+"""The loss of DP-RNN: a ranking loss on the pairs that each network computed."""
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -10,22 +11,27 @@ from models.losses.ranking import RankingLoss
 
 
 class NetworksLoss(nn.Module):
-    """The sum of a ranking loss over the word and the object network (Chen and Luo 2020).
+    """A ranking loss of the word and one of the object network (Chen and Luo 2020).
 
-    ranking: of models.losses; reduction: as in models.losses.pairs.PairLoss.
+    Of a query's computed pairs max_margin reads the hardest (eq. 13), whatever their number d;
+    losses that add up over negatives grow with d.
+
+    ranking: of models.losses, a copy for each network, which may have parameters; names: of the
+    networks; reduction: as in models.losses.pairs.PairLoss.
     """
 
-    def __init__(self, ranking: RankingLoss, reduction: str = "sum") -> None:
+    def __init__(self, ranking: RankingLoss, names: Iterable[str], reduction: str = "sum") -> None:
         super().__init__()
-        self.pairs = PairLoss(ranking, reduction)
+        copies = {name: PairLoss(copy.deepcopy(ranking), reduction) for name in names}
+        self.pairs = nn.ModuleDict(copies)
 
     def forward(
         self, networks: Sequence[tuple[torch.Tensor, torch.Tensor]], groups: torch.Tensor
-    ) -> torch.Tensor:
-        """The loss of one batch, a scalar.
+    ) -> dict[str, torch.Tensor]:
+        """The losses of one batch, a scalar by the name of each network.
 
         networks: of each its scores (B, B), images in rows, and (B, B) bool which of them it
         computed; groups: (B,), pairs of one group are never each other's negatives.
         """
-        losses = [self.pairs(scores, groups, computed) for scores, computed in networks]
-        return torch.stack(losses).sum()
+        each = zip(self.pairs.items(), networks, strict=True)
+        return {name: loss(scores, groups, there) for (name, loss), (scores, there) in each}

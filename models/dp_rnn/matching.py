@@ -7,8 +7,16 @@ Gram matrices are still smaller than the attended vectors.
 
 import torch
 from torch import nn
+from torch.nn.functional import normalize
 
-from models.attention.cosines import SMALLEST_NORM, attended_cosines, gram_cosines, without_padding
+from models.attention.cosines import (
+    SMALLEST_NORM,
+    attended_cosines,
+    gram_cosines,
+    inside,
+    without_padding,
+)
+from models.attention.pooling import pool_cosines
 
 ORIENTATIONS = ("word", "object")
 
@@ -30,14 +38,25 @@ def padding(lengths: torch.Tensor, width: int, device: torch.device) -> torch.Te
 class SelfAttention(nn.Module):
     """Weights of the words of a caption or of the objects of an image (eq. 10, 11).
 
-    dim: K; beta: the softmax's inverse temperature; 0 is the plain average and has no parameters.
-    The matrix starts from zero: training begins with the plain average.
+    The matrix starts as a linear layer's does, uniform within 1 / sqrt(K): the weights are nearly
+    those of the plain average.
+
+    Args:
+        dim: K.
+        beta: the softmax's inverse temperature; 0 is the plain average and has no matrix.
+        learns: whether a gradient will ever reach the matrix; where none does it keeps its start.
     """
 
-    def __init__(self, dim: int, beta: float) -> None:
+    direction: torch.Tensor | None
+
+    def __init__(self, dim: int, beta: float, learns: bool = True) -> None:
         super().__init__()
         self.beta = beta
-        self.direction = nn.Parameter(torch.zeros(dim)) if beta else None
+        start = torch.empty(dim).uniform_(-(dim**-0.5), dim**-0.5) if beta else None
+        if learns:
+            self.direction = None if start is None else nn.Parameter(start)
+        else:
+            self.register_buffer("direction", start)
 
     def forward(self, vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Weights (..., L) of vectors (..., L, K) that add up to 1 over the first `lengths` (...).
@@ -55,24 +74,41 @@ class SelfAttention(nn.Module):
 class MultiAttention(nn.Module):
     """One similarity of images and captions: word-oriented or object-oriented (eq. 12).
 
-    All vectors are unit vectors.
+    Vectors may be of any length. Whether theirs counts in the weighted sums (eq. 5, 8) is decided
+    here, whether it does in the self-attention by what the caller gives.
 
     Args:
         dim: K.
         orientation: word, sum_j a_j S(I, j), or object, sum_i a_i S(i, T).
         temperature: lambda_2 for words, lambda_1 for objects.
         beta: of the self-attention.
+        raw: whether the weighted sums are of the vectors as they are; else these are unit vectors.
+        lse: lambda of SCAN's LogSumExp, which then takes the place of eq. 12; None for eq. 12.
 
     Raises:
         ValueError: another orientation.
     """
 
-    def __init__(self, dim: int, orientation: str, temperature: float, beta: float) -> None:
+    def __init__(
+        self,
+        dim: int,
+        orientation: str,
+        temperature: float,
+        beta: float,
+        raw: bool = False,
+        lse: float | None = None,
+    ) -> None:
         super().__init__()
         if orientation not in ORIENTATIONS:
             raise ValueError(f"orientation {orientation!r}: allowed are {', '.join(ORIENTATIONS)}")
         self.by_words, self.temperature = orientation == "word", temperature
+        self.raw, self.lse = raw, lse
         self.attention = SelfAttention(dim, beta)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether words, or objects, have weights that are learnt."""
+        return self.lse is None and self.attention.direction is not None
 
     def forward(
         self,
@@ -93,11 +129,8 @@ class MultiAttention(nn.Module):
             (N, M).
         """
         if self.by_words:
-            cosines = attended_cosines(words, objects, lengths, counts, self.temperature)
-            weights = self.attention(words, lengths)
-            return torch.einsum("mnt,mt->nm", cosines, weights)
-        cosines = attended_cosines(objects, words, counts, lengths, self.temperature)
-        return torch.einsum("nmr,nr->nm", cosines, self.attention(objects, counts))
+            return self._all_pairs(words, lengths, objects, counts).T
+        return self._all_pairs(objects, counts, words, lengths)
 
     def chosen(
         self,
@@ -117,26 +150,69 @@ class MultiAttention(nn.Module):
         Returns:
             (M, S).
         """
-        words = without_padding(words, lengths)
-        objects = without_padding(objects.flatten(0, 1), counts.flatten()).view(objects.shape)
-        products = (objects.flatten(1, 2) @ words.mT).unflatten(1, objects.shape[1:3])
+        shape = objects.shape
+        things, sizes = self._directions(objects.flatten(0, 1), counts.flatten())
+        things = things.view(shape)
+        said, lines = self._directions(words, lengths)
+        products = (things.flatten(1, 2) @ said.mT).unflatten(1, shape[1:3])
         if self.by_words:
-            cosines = self._cosines(products, objects @ objects.mT)
-            return torch.einsum("mst,mt->ms", cosines, self.attention(words, lengths))
-        gram = (words @ words.mT)[:, None].expand(*counts.shape, -1, -1)
-        return (self._cosines(products.mT, gram) * self.attention(objects, counts)).sum(-1)
+            cosines = self._cosines(products, things @ things.mT, sizes)
+            return self._pooled(cosines, words, lengths)
+        gram = (said @ said.mT)[:, None].expand(*counts.shape, -1, -1)
+        if lines is not None:
+            lines = lines[:, None].expand(*counts.shape, -1).flatten(0, 1)
+        cosines = self._cosines(products.mT, gram, lines)
+        pairs = cosines.flatten(0, 1)[:, None], objects.flatten(0, 1), counts.flatten()
+        return self._pooled(*pairs).view(counts.shape)
 
-    def _cosines(self, products: torch.Tensor, gram: torch.Tensor) -> torch.Tensor:
-        """Cosines (M, S, Q) from products (M, S, C, Q) and Gram matrices (M, S, C, C)."""
+    def _all_pairs(
+        self,
+        queries: torch.Tensor,
+        query_lengths: torch.Tensor,
+        contexts: torch.Tensor,
+        context_lengths: torch.Tensor,
+    ) -> torch.Tensor:
+        """Similarity (A, B) of A sets of queries (A, Q, K) and B of contexts (B, C, K)."""
+        asking, _ = self._directions(queries, query_lengths)
+        answering, norms = self._directions(contexts, context_lengths)
+        cosines = attended_cosines(
+            asking, answering, query_lengths, context_lengths, self.temperature, norms
+        )
+        return self._pooled(cosines, queries, query_lengths)
+
+    def _directions(
+        self, vectors: torch.Tensor, lengths: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Unit vectors (A, L, K), zeros in the padding; norms (A, L), None where all are 1."""
+        vectors = without_padding(vectors, lengths)
+        if not self.raw:
+            return vectors, None
+        return normalize(vectors, dim=-1), vectors.norm(dim=-1)
+
+    def _cosines(
+        self, products: torch.Tensor, gram: torch.Tensor, norms: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Cosines (M, S, Q) from products (M, S, C, Q), Gram matrices (M, S, C, C) and norms
+        (M S, C)."""
         products = products.flatten(0, 1).contiguous()[..., None]
-        cosines = gram_cosines(products, gram.flatten(0, 1), self.temperature)
+        cosines = gram_cosines(products, gram.flatten(0, 1), self.temperature, norms)
         return cosines.squeeze(2).unflatten(0, gram.shape[:2])
+
+    def _pooled(
+        self, cosines: torch.Tensor, queries: torch.Tensor, lengths: torch.Tensor
+    ) -> torch.Tensor:
+        """Similarity (A, B) from cosines (A, B, Q) of queries (A, Q, K), of which lengths (A,)."""
+        if self.lse is not None:
+            return pool_cosines(cosines, inside(lengths, queries), "lse", self.lse)
+        return torch.einsum("abq,aq->ab", cosines, self.attention(queries, lengths))
 
 
 def pair_products(
     objects: torch.Tensor, words: torch.Tensor, counts: torch.Tensor, lengths: torch.Tensor
 ) -> torch.Tensor:
     """Inner products of the objects and words of pairs, 0 where either is padding.
+
+    They are the cosines of unit vectors.
 
     Args:
         objects: (M, S, R, K).
@@ -147,10 +223,10 @@ def pair_products(
     Returns:
         (M, S, R, T).
     """
-    cosines = (objects.flatten(1, 2) @ words.transpose(1, 2)).unflatten(1, objects.shape[1:3])
+    products = (objects.flatten(1, 2) @ words.transpose(1, 2)).unflatten(1, objects.shape[1:3])
     no_object = padding(counts, objects.shape[2], words.device)[..., None]
     no_word = padding(lengths, words.shape[1], words.device)[:, None, None]
-    return cosines.masked_fill(no_object | no_word, 0.0)
+    return products.masked_fill(no_object | no_word, 0.0)
 
 
 def pair_weights(

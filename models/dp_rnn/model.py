@@ -1,6 +1,7 @@
 """DP-RNN as a system: regions and word ids in, ranking losses on computed pairs out."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,15 +11,16 @@ from models.attention.inputs import open_inputs, prepare_weights, sizes, splits
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, by_warm_up, chosen_loss, warm_up_epochs
 from models.dp_rnn.loss import NetworksLoss
-from models.dp_rnn.network import DPRNN
+from models.dp_rnn.network import DPRNN, TOWERS
 from models.dp_rnn.scoring import score_selecting
+from models.dp_rnn.validation import Validation, judge_networks, validate
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.words import identity
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
-from pipeline.training.phases import Phase, Schedule, optimiser
+from pipeline.training.phases import Fitted, Phase, Schedule, optimiser
 
 # Keys of the section that the training reads; the others are the network's.
 OF_TRAINING = {
@@ -50,24 +52,49 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     model = DPRNN(**architecture)
     train, val = map(splits(inputs, vocabulary, regions), ("train", "val"))
     prepare_weights(model, config, "dp_rnn", inputs, train)
-    shortlist = config.validation_shortlist
-    both = Trained(model, NetworksLoss(chosen_loss(settings), training.reduction)).to(device)
+    loss = NetworksLoss(chosen_loss(settings), model.towers, training.reduction)
+    trained = Trained(model, loss).to(device)
+    validation = partial(validate, model, val, device, config.validation_shortlist)
+    fitting = partial(
+        fit,
+        trained,
+        optimiser("adam", trained.parameters(), training.lr),
+        phases_of(settings),
+        PairBatches(train, training.batch_size, settings.seed),
+        validation,
+        Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
+        judge=judge_networks,
+        advice=advice(settings, "dp_rnn"),
+        parts={name: weights_of(name) for name in model.towers},
+    )
     return TrainingJob(
-        run=partial(
-            fit,
-            both,
-            optimiser("adam", both.parameters(), training.lr),
-            phases_of(settings),
-            PairBatches(train, training.batch_size, settings.seed),
-            lambda: score_selecting(model, val, device, shortlist),
-            Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
-            advice=advice(settings, "dp_rnn"),
-        ),
+        run=lambda resume: validated(trained, fitting(resume), validation),
         architecture=architecture,
         params=used,
         inputs=identity(vocabulary, regions),
         kept=Trained.KEPT,
     )
+
+
+def weights_of(name: str) -> tuple[str, ...]:
+    """What the names of the weights of one network begin with in a Trained, its loss's included.
+
+    The flag of recurrence is the same for all networks in every phase that may be kept.
+    """
+    network = f"{Trained.KEPT}towers.{name}."
+    return network, f"{Trained.KEPT}recurrence", f"loss.pairs.{name}."
+
+
+def validated(trained: Trained, fitted: Fitted, validation: Callable[[], Validation]) -> Fitted:
+    """The outcome with the validation of what was kept: each network of its own best epoch.
+
+    Args:
+        trained: left with the weights that were kept.
+        fitted: the outcome of the loop.
+        validation: of the networks in it.
+    """
+    trained.load_state_dict(fitted.weights)
+    return replace(fitted, together=judge_networks(validation(), []).columns)
 
 
 def uses_shortlist(checkpoint: Checkpoint) -> bool:
@@ -110,7 +137,8 @@ def phases_of(settings: Settings) -> list[Phase]:
     if not config.recurrent:
         counts = {"matching": epochs.matching + epochs.all}
     warm_up = min(warm_up_epochs(settings), counts["matching"])
-    wrap = partial(NetworksLoss, reduction=config.training.reduction)
+    names, reduction = TOWERS[config.orientation], config.training.reduction
+    wrap = partial(NetworksLoss, names=names, reduction=reduction)
     planned = [("matching", warm_up, by_warm_up(settings, wrap, scores_and_groups))]
     planned += [
         (name, count - (warm_up if name == "matching" else 0), by_own_loss(scores_and_groups))

@@ -9,11 +9,13 @@ from collections.abc import Collection
 import torch
 from torch import nn
 
+from models.attention.pooling import POOLINGS
 from models.dp_rnn.recurrent import ORDERS
 from models.dp_rnn.tower import PairScores, Side, Tower
 
 TOWERS = {"both": ("word", "object"), "word": ("word",), "object": ("object",)}
 MATCHINGS = ("multi_attention", "scan")
+VECTORS = ("raw", "unit")
 PHASES = ("matching", "recurrent", "all")
 Sides = list[Side]  # one per tower
 
@@ -21,7 +23,8 @@ Sides = list[Side]  # one per tower
 class DPRNN(nn.Module):
     """Dual-path recurrent matching of regions and words (Chen and Luo 2020).
 
-    Objects and words are L2-normalised wherever they are compared, as in SCAN.
+    Both networks start from the same state of the random generator, and each from the weights that
+    it would have alone.
 
     Args:
         image_dim: D of a region's features.
@@ -29,7 +32,10 @@ class DPRNN(nn.Module):
         word_dim: width of a word embedding.
         dim: K.
         orientation: both, word or object.
-        matching: multi_attention, or scan, which averages words and objects evenly.
+        matching: multi_attention, or scan, where words and objects have no weights of their own.
+        vectors: raw, the paper's form, or unit (models.dp_rnn.tower.Tower).
+        pooling: of scan's cosines, mean or lse (LogSumExp).
+        lse: lambda_2 of LogSumExp (6; objects 5 or 20), read by lse alone.
         recurrent: whether there is a recurrent visual embedding.
         order: attended, or random (table 1).
         temperature_objects: lambda_1 of eq. 5.
@@ -40,7 +46,7 @@ class DPRNN(nn.Module):
         position_gate: as in RegionEncoder.
 
     Raises:
-        ValueError: another orientation, matching or order.
+        ValueError: another orientation, matching, order, pooling or kind of vectors.
     """
 
     def __init__(
@@ -51,6 +57,9 @@ class DPRNN(nn.Module):
         dim: int,
         orientation: str = "both",
         matching: str = "multi_attention",
+        vectors: str = "raw",
+        pooling: str = "mean",
+        lse: float = 6.0,
         recurrent: bool = True,
         order: str = "attended",
         temperature_objects: float = 9.0,
@@ -64,17 +73,19 @@ class DPRNN(nn.Module):
         _check("orientation", orientation, TOWERS)
         _check("matching", matching, MATCHINGS)
         _check("order", order, ORDERS)
+        _check("vectors", vectors, VECTORS)
+        _check("pooling", pooling, POOLINGS)
         self.candidates = candidates
         sizes = (image_dim, vocabulary_size, word_dim, dim)
-        even = matching == "scan"
-        attention = {
-            "word": (temperature_words, 0.0 if even else beta_words),
-            "object": (temperature_objects, 0.0 if even else beta_objects),
-        }
-        kinds = (position_gate, recurrent, order == "random")
-        self.towers = nn.ModuleDict(
-            {name: Tower(*sizes, name, *attention[name], *kinds) for name in TOWERS[orientation]}
-        )
+        temperatures = {"word": temperature_words, "object": temperature_objects}
+        betas = (0.0, 0.0) if matching == "scan" else (beta_words, beta_objects)
+        forms = vectors == "raw", lse if pooling == "lse" else None
+        kinds = position_gate, recurrent, order == "random"
+        state = torch.get_rng_state()
+        self.towers = nn.ModuleDict()
+        for name in TOWERS[orientation]:
+            torch.set_rng_state(state)
+            self.towers[name] = Tower(*sizes, name, temperatures[name], *betas, *forms, *kinds)
         self.recurrence: torch.Tensor  # a buffer: weights are scored the way they were trained
         self.register_buffer("recurrence", torch.zeros((), dtype=torch.uint8))
 
@@ -91,7 +102,7 @@ class DPRNN(nn.Module):
         Raises ValueError on other names, and without a recurrent embedding on all but matching.
         """
         _check("phase", phase, PHASES)
-        modules = [tower.recurrent for tower in self._towers()]
+        modules = [tower.recurrent for tower in self.networks()]
         if phase != "matching" and None in modules:
             raise ValueError(f"phase {phase!r} needs a model built with recurrent = True")
         self.recurrence.fill_(phase != "matching")
@@ -102,12 +113,12 @@ class DPRNN(nn.Module):
 
     def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
         """Centre and scale region features by the training regions' mean and deviation, (D,)."""
-        for tower in self._towers():
+        for tower in self.networks():
             tower.image.standardise.fit(mean, deviation)
 
     def initialise_words(self, matrix: torch.Tensor) -> None:
         """Start the word embeddings from `matrix` (V, word_dim)."""
-        for tower in self._towers():
+        for tower in self.networks():
             tower.text.initialise_words(matrix)
 
     def embed_images(
@@ -120,25 +131,25 @@ class DPRNN(nn.Module):
             positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
             counts: (B,) regions that exist.
         """
-        return [tower.embed_images(features, positions, counts) for tower in self._towers()]
+        return [tower.embed_images(features, positions, counts) for tower in self.networks()]
 
     def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Sides:
         """Padded word ids (B, T) with lengths (B,) on the CPU, per tower."""
-        return [tower.embed_captions(tokens, lengths) for tower in self._towers()]
+        return [tower.embed_captions(tokens, lengths) for tower in self.networks()]
 
     def image_vectors(self, images: Sides) -> torch.Tensor:
         """(N, towers x K), whose products with `caption_vectors` are the towers' S_em together."""
-        each = zip(self._towers(), images, strict=True)
+        each = zip(self.networks(), images, strict=True)
         return torch.cat([tower.image_sums(side) for tower, side in each], dim=1)
 
     def caption_vectors(self, captions: Sides) -> torch.Tensor:
         """(M, towers x K)."""
-        each = zip(self._towers(), captions, strict=True)
+        each = zip(self.networks(), captions, strict=True)
         return torch.cat([tower.caption_sums(side) for tower, side in each], dim=1)
 
     def score(self, images: Sides, captions: Sides) -> torch.Tensor:
-        """Similarity (N, M) without recurrence, the mean of the towers, in [-1, 1]."""
-        each = zip(self._towers(), images, captions, strict=True)
+        """Similarity (N, M) without recurrence, the mean of the towers."""
+        each = zip(self.networks(), images, captions, strict=True)
         return torch.stack([tower.score(own, other) for tower, own, other in each]).mean(0)
 
     def score_selected(
@@ -152,9 +163,9 @@ class DPRNN(nn.Module):
             selected: (M, S) numbers of the images to compare each caption with.
 
         Returns:
-            (M, S) in [-1, 1].
+            (M, S).
         """
-        each = zip(self._towers(), images, captions, strict=True)
+        each = zip(self.networks(), images, captions, strict=True)
         scores = [tower.score_selected(own, other, selected) for tower, own, other in each]
         return torch.stack(scores).mean(0)
 
@@ -169,8 +180,8 @@ class DPRNN(nn.Module):
     ) -> list[PairScores]:
         """Scores of a batch of pairs, of each tower by itself.
 
-        The loss is the sum of the towers' losses (models.dp_rnn.loss): they share no
-        weights, so that each learns as if trained alone.
+        Each has a loss of its own (models.dp_rnn.loss): they share no weights, so that each learns
+        as if trained alone.
 
         Args:
             features: (B, R, D) of the regions.
@@ -182,13 +193,14 @@ class DPRNN(nn.Module):
         """
         images = self.embed_images(features, positions, counts)
         captions = self.embed_captions(tokens, lengths)
-        each = zip(self._towers(), images, captions, strict=True)
+        each = zip(self.networks(), images, captions, strict=True)
         if not self.use_recurrence:
             return [tower.all_pairs(own, other) for tower, own, other in each]
         d = self.candidates
         return [tower.selected_pairs(own, other, groups, d) for tower, own, other in each]
 
-    def _towers(self) -> list[Tower]:
+    def networks(self) -> list[Tower]:
+        """The towers: word before object."""
         return [tower for tower in self.towers.values() if isinstance(tower, Tower)]
 
 

@@ -13,6 +13,7 @@ from pipeline.runtime.section import (
     Positive,
     Section,
     contradictions,
+    wrong_value,
     wrong_whole,
 )
 from pipeline.training.params import Precision, Reduction
@@ -48,6 +49,9 @@ class DPRNNConfig(Section):
     word_vectors: Literal["random", "pretrained"]
     orientation: Literal["both", "word", "object"]
     matching: Literal["multi_attention", "scan"]
+    vectors: Literal["raw", "unit"]
+    pooling: Literal["mean", "lse"]
+    lse: Positive
     recurrent: bool
     order: Literal["attended", "random"]
     temperature_objects: Positive
@@ -73,6 +77,16 @@ class DPRNNConfig(Section):
         if not self.recurrent and epochs.matching == epochs.all == 0:
             yield wrong_whole(
                 "training.epochs", "matching and all are 0; one of them must have epochs"
+            )
+
+    @contradictions
+    def _weights_are_those_of_a_mean(self) -> Iterator[InitErrorDetails]:
+        if self.pooling == "lse" and self.matching == "multi_attention":
+            yield wrong_value(
+                "pooling",
+                "lse",
+                "dp_rnn.matching = 'multi_attention' adds up by its weights (eq. 12); "
+                "set pooling to mean or matching to scan",
             )
 
 

@@ -19,7 +19,7 @@ from pipeline.scores.file import SplitScores
 CAPTIONS = 64  # captions scored at once
 IMAGES = 128  # images scored at once without recurrence
 PAIRS = 2048  # pairs scored at once with recurrence
-SHIFT = 2.0  # similarities lie in [-1, 1]: moved by this, none is above any that was not
+SHIFT = 2.0  # least move: similarities lie in [-1, 1], but those by LogSumExp may lie beyond
 
 
 class SelectingModel(Protocol):
@@ -58,8 +58,9 @@ def score_selecting(
 ) -> SplitScores:
     """Score a split, each caption's images of the largest early scores in full.
 
-    The others score 2 less than their similarity without recurrence. Where the model does not use
-    recurrence nothing is selected or moved. The model is used in evaluation mode and left in the
+    The others score 2 less than their similarity without recurrence, or as much as all similarities
+    of the split lie apart, if that is more. Where the model does not use recurrence nothing is
+    selected or moved. The model is used in evaluation mode and left in the
     mode it was in. Memory holds the embeddings of all images and one block of pairs.
 
     Args:
@@ -79,14 +80,17 @@ def score_selecting(
         images = _embedded_images(model, split, device)
         pictures = model.image_vectors(images)
         scores = np.empty((len(split.image_ids), len(split.caption_ids)), np.float32)
+        moved = np.zeros(scores.shape, bool)
         texts = []
         for rows in in_batches(len(split.caption_ids), CAPTIONS):
             tokens, lengths = split.captions(rows)
             captions = model.embed_captions(tokens.to(device), lengths)
             texts.append(model.caption_vectors(captions))
             early = pictures @ texts[-1].T
-            scores[:, rows] = _block(model, images, captions, early, shortlist).cpu().numpy()
+            block, early_only = _block(model, images, captions, early, shortlist)
+            scores[:, rows], moved[:, rows] = block.cpu().numpy(), early_only.cpu().numpy()
     model.train(mode)
+    np.subtract(scores, max(SHIFT, np.ptp(scores).item()), out=scores, where=moved)
     return SplitScores(
         scores=scores,
         image_ids=split.image_ids,
@@ -117,19 +121,21 @@ def _rows(side: list[Any], rows: slice) -> list[Any]:
 
 def _block(
     model: SelectingModel, images: list[Any], captions: list[Any], early: torch.Tensor, count: int
-) -> torch.Tensor:
-    """Scores (N, M) of all images and a block of captions; early: (N, M)."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores (N, M) of all images and a block of captions, and which of them are to be moved below
+    the others, (N, M) bool; early: (N, M)."""
     size, block = early.shape
+    moved = torch.zeros_like(early, dtype=torch.bool)
     if model.use_recurrence and count >= size:
         selected = torch.arange(size, device=early.device).expand(block, -1)
-        return _in_full(model, images, captions, selected).T
+        return _in_full(model, images, captions, selected).T, moved
     parts = [slice(start, start + IMAGES) for start in range(0, size, IMAGES)]
     scores = torch.cat([model.score(_rows(images, part), captions) for part in parts])
     if not model.use_recurrence:
-        return scores
+        return scores, moved
     selected = early.T.topk(count, dim=1).indices
     full = _in_full(model, images, captions, selected)
-    return (scores - SHIFT).scatter(0, selected.T, full.T)
+    return scores.scatter(0, selected.T, full.T), ~moved.scatter(0, selected.T, True)
 
 
 def _in_full(

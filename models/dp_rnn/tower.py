@@ -26,7 +26,7 @@ class Side(NamedTuple):
     """Images or captions as a tower compares them.
 
     Attributes:
-        vectors: (N, L, K) unit vectors of objects or words.
+        vectors: (N, L, K) of objects or words, unit vectors unless the tower compares raw ones.
         lengths: (N,) how many of the L exist, on the vectors' device.
         codes: (N,) int64, what a random order is drawn from.
     """
@@ -46,6 +46,10 @@ class PairScores(NamedTuple):
 class Tower(nn.Module):
     """One oriented network.
 
+    In the paper's form vectors are read as they are, but for the cosines of eq. 4, 6, 7 and 9: in
+    the sums of eq. 5 and 8, self-attention (10, 11), the order (14), the recurrent embedding (15)
+    and early selection (16). The other form reads unit vectors everywhere, as SCAN does.
+
     Args:
         image_dim: D.
         vocabulary_size: V.
@@ -53,7 +57,10 @@ class Tower(nn.Module):
         dim: K.
         orientation: word or object.
         temperature: of models.dp_rnn.matching.MultiAttention.
-        beta: of models.dp_rnn.matching.MultiAttention.
+        beta_words: of eq. 10, for the order and early selection of either orientation.
+        beta_objects: of eq. 11.
+        raw: whether vectors are read as they are.
+        lse: of models.dp_rnn.matching.MultiAttention.
         position_gate: of RegionEncoder.
         recurrent: whether there is a recurrent embedding.
         random: whether its order is.
@@ -67,18 +74,24 @@ class Tower(nn.Module):
         dim: int,
         orientation: str,
         temperature: float,
-        beta: float,
+        beta_words: float,
+        beta_objects: float,
+        raw: bool,
+        lse: float | None,
         position_gate: bool,
         recurrent: bool,
         random: bool,
     ) -> None:
         super().__init__()
-        self.random = random
+        self.random, self.raw = random, raw
         self.image = RegionEncoder(image_dim, dim, position_gate)
         self.text = BiGRUEncoder(vocabulary_size, word_dim, dim)
-        self.match = MultiAttention(dim, orientation, temperature, beta)
-        # the object-oriented similarity gives word weights no gradient: there they stay even
-        self.even = SelfAttention(dim, 0.0)
+        beta = beta_words if orientation == "word" else beta_objects
+        self.match = MultiAttention(dim, orientation, temperature, beta, raw, lse)
+        # Eq. 14's word weights. The object-oriented similarity has none in it and an argmax and a
+        # choice pass no gradient on: there they keep their start.
+        own = orientation == "object"
+        self.word_attention = SelfAttention(dim, beta_words, learns=False) if own else None
         self.recurrent = RecurrentVisualEmbedding(dim) if recurrent else None
 
     def embed_images(
@@ -98,10 +111,14 @@ class Tower(nn.Module):
         return self._side(self.text(tokens, lengths), tokens, lengths)
 
     def _side(self, vectors: torch.Tensor, inputs: torch.Tensor, lengths: torch.Tensor) -> Side:
-        unit = functional.normalize(at_least_float32(vectors), dim=-1)
+        vectors = self._as_read(at_least_float32(vectors))
         lengths = lengths.to(inputs.device)
         codes = content_codes(inputs, lengths) if self.random else torch.zeros_like(lengths)
-        return Side(unit, lengths, codes)
+        return Side(vectors, lengths, codes)
+
+    def _as_read(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Vectors (..., K) as they are, or made unit vectors."""
+        return vectors if self.raw else functional.normalize(vectors, dim=-1)
 
     def score(self, images: Side, captions: Side) -> torch.Tensor:
         """Similarity (N, M) of all pairs, without recurrence."""
@@ -118,8 +135,33 @@ class Tower(nn.Module):
 
     def _relevant_words(self, captions: Side) -> torch.Tensor:
         """a_j w_j (M, T, K), zero in the padding: P(i, j) (eq. 14) is its product with o_i."""
-        weigh = self.match.attention if self.match.by_words else self.even
-        return captions.vectors * weigh(captions.vectors, captions.lengths)[..., None]
+        return captions.vectors * self.word_weights(captions)[..., None]
+
+    def word_weights(self, captions: Side) -> torch.Tensor:
+        """a_j (M, T), eq. 10, zero in the padding."""
+        weigh = self.word_attention or self.match.attention
+        return weigh(captions.vectors, captions.lengths)
+
+    @torch.no_grad()
+    def pair_shares(self, images: Side, captions: Side, recurrent: bool) -> torch.Tensor:
+        """What weighs the cosines of pairs, image b with caption b (eq. 10, 11; figure 4).
+
+        Args:
+            images: B.
+            captions: B.
+            recurrent: whether objects are weighed after the recurrent embedding.
+
+        Returns:
+            (B, T) of words or (B, R) of the objects in their own order; zero in the padding.
+        """
+        if self.match.by_words:
+            return self.word_weights(captions)
+        if not recurrent:
+            return self.match.attention(images.vectors, images.lengths)
+        own = torch.arange(len(images.lengths), device=images.vectors.device)[:, None]
+        order = self.order(images, captions, own)
+        shares = self.match.attention(self.reread(images, order, own)[:, 0], images.lengths)
+        return torch.zeros_like(shares).scatter(1, order[:, 0], shares)
 
     def score_selected(self, images: Side, captions: Side, selected: torch.Tensor) -> torch.Tensor:
         """Similarity with recurrence of captions and a selection of images.
@@ -138,11 +180,25 @@ class Tower(nn.Module):
         if self.recurrent is None:
             raise ValueError("this model was built without a recurrent visual embedding")
         with torch.autocast(images.vectors.device.type, enabled=False):
-            order = self.order(images, captions, selected).flatten(0, 1)
-            objects = self.recurrent(images.vectors, images.lengths, selected.flatten(), order)
-            objects = functional.normalize(objects.unflatten(0, selected.shape), dim=-1)
+            objects = self.reread(images, self.order(images, captions, selected), selected)
             counts = images.lengths[selected]
             return self.match.chosen(objects, counts, captions.vectors, captions.lengths)
+
+    def reread(self, images: Side, order: torch.Tensor, selected: torch.Tensor) -> torch.Tensor:
+        """The objects of a selection of images after the recurrent embedding (eq. 15).
+
+        Args:
+            images: N.
+            order: (M, S, R) object numbers as they are read.
+            selected: (M, S) numbers of the images.
+
+        Returns:
+            (M, S, R, K), objects in the order they were read.
+        """
+        assert self.recurrent is not None
+        pairs = selected.flatten(), order.flatten(0, 1)
+        objects = self.recurrent(images.vectors, images.lengths, *pairs)
+        return self._as_read(objects.unflatten(0, selected.shape))
 
     @torch.no_grad()
     def order(self, images: Side, captions: Side, selected: torch.Tensor) -> torch.Tensor:

@@ -20,8 +20,10 @@ def dp_rnn_view(
 ) -> AttentionView:
     """The view of one image and one caption.
 
-    The score is that of all towers; the rest is the word-oriented tower's, where there is one: word
-    weights (eq. 10), word-to-object attention after recurrence (eq. 8), order of the objects.
+    The score is that of all towers. Word weights (eq. 10) are those of the word-oriented tower,
+    region weights (eq. 11) of the object-oriented one, after recurrence. The rest is of the
+    word-oriented tower, where there is one: word-to-object attention after recurrence (eq. 8),
+    order of the objects.
 
     Args:
         model: on the device of the features, positions and tokens.
@@ -33,8 +35,7 @@ def dp_rnn_view(
     """
     images = model.embed_images(features, positions, counts)
     captions = model.embed_captions(tokens, lengths)
-    tower = next(iter(model.towers.values()))  # both: the word-oriented one is the first
-    assert isinstance(tower, Tower)
+    tower = model.networks()[0]  # both: the word-oriented one is the first
     image, caption, order = images[0], captions[0], None
     if model.use_recurrence:
         pair = torch.zeros(1, 1, dtype=torch.int64, device=features.device)
@@ -42,12 +43,20 @@ def dp_rnn_view(
         order = tower.order(image, caption, pair)[0, 0]
     else:
         score = model.score(images, captions)
-    weights = _weights(tower, image, caption, order)[: int(lengths[0]), : int(counts[0])]
-    shares = None
-    if tower.match.by_words and tower.match.attention.direction is not None:
-        shares = tower.match.attention(caption.vectors, caption.lengths)[0, : int(lengths[0])]
+    words, regions = int(lengths[0]), int(counts[0])
+    shares = {
+        name: own.pair_shares(one, other, model.use_recurrence)[0]
+        for name, own, one, other in zip(
+            model.towers, model.networks(), images, captions, strict=True
+        )
+        if own.match.weighs
+    }
     return AttentionView(
-        score.item(), weights, shares, None if order is None else order[: int(counts[0])]
+        score.item(),
+        _weights(tower, image, caption, order)[:words, :regions],
+        shares["word"][:words] if "word" in shares else None,
+        shares["object"][:regions] if "object" in shares else None,
+        None if order is None else order[:regions],
     )
 
 
@@ -55,11 +64,10 @@ def _weights(tower: Tower, image: Side, caption: Side, order: torch.Tensor | Non
     """(T, R) weights of the objects in the image's own order; order: (R,) as they are read."""
     objects = image.vectors
     if order is not None:
-        assert tower.recurrent is not None
-        first = torch.zeros(1, dtype=torch.int64, device=objects.device)
-        objects = normalize(tower.recurrent(objects, image.lengths, first, order[None]), dim=-1)
-    sides = objects[:, None], caption.vectors, image.lengths[:, None], caption.lengths
-    cosines = pair_products(*sides)[0, 0]
+        first = torch.zeros(1, 1, dtype=torch.int64, device=objects.device)
+        objects = tower.reread(image, order[None, None], first)[:, 0]
+    vectors = normalize(objects, dim=-1)[:, None], normalize(caption.vectors, dim=-1)
+    cosines = pair_products(*vectors, image.lengths[:, None], caption.lengths)[0, 0]
     temperature = tower.match.temperature
     if tower.match.by_words:
         weights = pair_weights(cosines.T, image.lengths[0], temperature)

@@ -1,19 +1,18 @@
 """SCAN (Lee et al. 2018): an image and a caption are compared by regions and words, not as wholes.
 
-Of everything here only the pooling is SCAN's own: the encoders and the cross attention serve
-DP-RNN as well.
+The encoders, the cross attention and the pooling serve DP-RNN as well.
 """
 
 import torch
 from torch import nn
 
 from models.attention.cosines import attended_cosines, attention_weights, inside, without_padding
+from models.attention.pooling import POOLINGS, pool_cosines
 from models.attention.regions import RegionEncoder
 from models.attention.words import BiGRUEncoder
 from models.layers.linear import unit_rows
 
 DIRECTIONS = ("t2i", "i2t")
-POOLINGS = ("mean", "lse")
 
 
 class SCAN(nn.Module):
@@ -107,9 +106,9 @@ class SCAN(nn.Module):
         """
         if self.direction == "t2i":
             cosines = attended_cosines(words, regions, lengths, counts, self.temperature)
-            return self._pool(cosines, inside(lengths, words)).T
+            return pool_cosines(cosines, inside(lengths, words), self.pooling, self.lse).T
         cosines = attended_cosines(regions, words, counts, lengths, self.temperature)
-        return self._pool(cosines, inside(counts, regions))
+        return pool_cosines(cosines, inside(counts, regions), self.pooling, self.lse)
 
     def attention(
         self,
@@ -158,14 +157,6 @@ class SCAN(nn.Module):
         """
         regions = self.embed_images(features, positions, counts)
         return self.score(regions, counts, self.embed_captions(tokens, lengths), lengths)
-
-    def _pool(self, cosines: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
-        """Cosines (A, B, Q), of which `present` (A, Q) count, to (A, B); 0 where none counts."""
-        if self.pooling == "mean":  # the cosines of padded queries are zero
-            return cosines.sum(2) / present.sum(1, keepdim=True).clamp_min(1)
-        empty = ~present.any(1, keepdim=True)
-        scaled = (self.lse * cosines).masked_fill(~(present | empty)[:, None], float("-inf"))
-        return (scaled.logsumexp(2) / self.lse).masked_fill(empty, 0.0)
 
 
 def unit_vectors(vectors: torch.Tensor) -> torch.Tensor:

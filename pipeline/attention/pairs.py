@@ -36,6 +36,7 @@ class PairAttention:
         boxes: (R, 4) x1, y1, x2, y2 in pixels of an image of `size`.
         size: width, height.
         word_weights: (T,) shares of the words in the score, None where all have the same.
+        region_weights: (R,) shares of the regions in it, None where all have the same.
         order: (R,) the regions in the order they were read, None where none is before another.
     """
 
@@ -47,6 +48,7 @@ class PairAttention:
     boxes: Floats
     size: tuple[int, int]
     word_weights: Floats | None = None
+    region_weights: Floats | None = None
     order: npt.NDArray[np.int64] | None = None
 
 
@@ -167,6 +169,8 @@ def _datasets(pair: RankedPair) -> dict[str, np.ndarray | Sequence[str]]:
     }
     if own.word_weights is not None:
         found["word_weights"] = own.word_weights.astype(np.float32)
+    if own.region_weights is not None:
+        found["region_weights"] = own.region_weights.astype(np.float32)
     if own.order is not None:
         found["order"] = own.order.astype(np.int64)
     return found
@@ -190,6 +194,7 @@ def _pair(file: GroupFile, group: str) -> RankedPair:
         boxes=file.array(group, "boxes"),
         size=(width, height),
         word_weights=optional("word_weights"),
+        region_weights=optional("region_weights"),
         order=optional("order"),
     )
     problem = misfit(attention)
@@ -205,6 +210,7 @@ def misfit(pair: PairAttention) -> str:
         "weights": (pair.weights, (words, regions)),
         "boxes": (pair.boxes, (regions, 4)),
         "word_weights": (pair.word_weights, (words,)),
+        "region_weights": (pair.region_weights, (regions,)),
         "order": (pair.order, (regions,)),
     }
     for name, (array, shape) in shapes.items():

@@ -50,6 +50,10 @@ class AttentionReader:
         view = self.view(*sides)
         file, stored = self.regions.features, self.regions.rows[row]
         width, height = file.read(stored, "sizes")[0].tolist()
+
+        def array(values: torch.Tensor | None) -> np.ndarray | None:
+            return None if values is None else values.cpu().numpy()
+
         return PairAttention(
             image_id=image_id,
             caption_id=caption_id,
@@ -58,8 +62,9 @@ class AttentionReader:
             weights=view.weights.float().cpu().numpy(),
             boxes=file.read(stored, "boxes")[0][: int(regions.counts[0])],
             size=(width, height),
-            word_weights=None if view.word_weights is None else view.word_weights.cpu().numpy(),
-            order=None if view.order is None else view.order.cpu().numpy(),
+            word_weights=array(view.word_weights),
+            region_weights=array(view.region_weights),
+            order=array(view.order),
         )
 
     def image_of(self, caption_id: str) -> str:

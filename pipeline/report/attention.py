@@ -54,12 +54,14 @@ class AttentionFigure:
         caption: its text.
         whole: data URI of the image with its boxes in order.
         words: a picture for each.
+        weighed: data URI of the image with the weights of its boxes, None where all have the same.
     """
 
     pair: RankedPair
     caption: str
     whole: str
     words: list[WordPicture]
+    weighed: str | None = None
 
 
 def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> AttentionFigure:
@@ -79,7 +81,8 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> Attent
         WordPicture(word, _uri(lit(image, own, row, TILE)), share, _told(own, row))
         for row, (word, share) in enumerate(zip(own.words, shares, strict=True))
     ]
-    return AttentionFigure(pair, caption, _uri(numbered(image, own, WHOLE)), words)
+    boxes = None if own.region_weights is None else _uri(weighed(image, own, WHOLE))
+    return AttentionFigure(pair, caption, _uri(numbered(image, own, WHOLE)), words, boxes)
 
 
 def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
@@ -97,18 +100,20 @@ def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.I
     font, small = ImageFont.load_default(24), ImageFont.load_default(16)
     lines = textwrap.wrap(printable(title), 84)
     whole = numbered(image, pair, SHEET_WHOLE)
+    wholes = [whole] if pair.region_weights is None else [whole, weighed(image, pair, SHEET_WHOLE)]
     columns, step = SHEET_WIDTH // (SHEET_TILE + 14), SHEET_TILE + 14
     tiles = [lit(image, pair, row, SHEET_TILE) for row in range(len(pair.words))]
     high = max(tile.height for tile in tiles) + 50
     top = 24 + 32 * len(lines)
-    sheet_height = top + whole.height + 44 + high * -(-len(tiles) // columns)
+    below = top + (whole.height + 22) * len(wholes)
+    sheet_height = below + 22 + high * -(-len(tiles) // columns)
     sheet = Image.new("RGB", (SHEET_WIDTH, sheet_height), "white")
     draw = ImageDraw.Draw(sheet)
     for number, line in enumerate(lines):
         draw.text((14, 12 + 32 * number), line, INK, font)
-    sheet.paste(whole, (14, top))
+    for number, picture in enumerate(wholes):
+        sheet.paste(picture, (14, top + (whole.height + 22) * number))
     _explain(draw, pair, (28 + whole.width, top), small)
-    below = top + whole.height + 22
     for row, (tile, share) in enumerate(zip(tiles, _shares(pair), strict=True)):
         left, upper = 14 + step * (row % columns), below + high * (row // columns)
         sheet.paste(tile, (left, upper))
@@ -175,19 +180,50 @@ def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
         pair: its boxes are those of the image.
         side: pixels of the longer side of the result.
     """
+    count = len(pair.boxes)
+    shades = [index / max(1, count - 1) for index in range(count)]
+    if pair.order is None:
+        return _labelled(image, pair, side, [(index, 0.0, "") for index in range(count)])
+    places = zip(pair.order.tolist(), shades, strict=True)
+    return _labelled(
+        image, pair, side, [(box, shade, str(n)) for n, (box, shade) in enumerate(places, 1)]
+    )
+
+
+def weighed(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
+    """The image with all boxes, coloured and labelled by their weights in percent, largest on top.
+
+    Args:
+        image: RGB, of any size.
+        pair: its boxes are those of the image and have weights.
+        side: pixels of the longer side of the result.
+    """
+    assert pair.region_weights is not None
+    weights = pair.region_weights
+    largest = max(float(weights.max(initial=0.0)), 1e-9)
+    marks = [
+        (box, 1 - float(weights[box]) / largest, f"{100 * weights[box]:.0f}")
+        for box in np.argsort(-weights, kind="stable").tolist()
+    ]
+    return _labelled(image, pair, side, marks)
+
+
+def _labelled(
+    image: Image.Image, pair: PairAttention, side: int, marks: list[tuple[int, float, str]]
+) -> Image.Image:
+    """The image with boxes; marks: a box's number, its colour from FIRST (0) to LAST (1), and its
+    label, none if empty; the first on top."""
     small = _fitted(image, side)
     draw, boxes = ImageDraw.Draw(small), _scaled(pair, small)
-    order = range(len(boxes)) if pair.order is None else pair.order.tolist()
     font = ImageFont.load_default(max(11, side // 24))
-    places = list(enumerate(order))
-    for place, region in reversed(places):
-        colour = FIRST if pair.order is None else _between(place / max(1, len(boxes) - 1))
-        _frame(draw, boxes[region], colour, max(1, side // 150))
+    for box, shade, _ in reversed(marks):
+        _frame(draw, boxes[box], _between(shade), max(1, side // 150))
     taken: list[tuple[float, float]] = []
-    for place, region in places if pair.order is not None else ():
-        left, top, right, bottom = boxes[region]
-        taken.append(_free(((left + right) / 2, (top + bottom) / 2), taken, side / 17))
-        _number(draw, taken[-1], str(place + 1), _between(place / max(1, len(boxes) - 1)), font)
+    for box, shade, label in marks:
+        if label:
+            left, top, right, bottom = boxes[box]
+            taken.append(_free(((left + right) / 2, (top + bottom) / 2), taken, side / 17))
+            _number(draw, taken[-1], label, _between(shade), font)
     return small
 
 
@@ -198,6 +234,11 @@ def _explain(
     lines += [f"{len(pair.boxes)} regions"]
     if pair.order is not None:
         lines += ["numbers: order in which the regions are read,", "yellow first, blue last"]
+    if pair.region_weights is not None:
+        lines += [
+            "second picture: weight of each region in the",
+            "similarity in percent, yellow most",
+        ]
     lines += ["below: light where a word attends, framed its", "strongest region"]
     if pair.word_weights is not None:
         lines += ["bars: weight of the word in the similarity"]

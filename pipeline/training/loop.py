@@ -15,11 +15,13 @@ from torch import nn
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress, say
 from pipeline.training.phases import (
+    WHOLE,
     Batches,
     Fitted,
     Judge,
     Judgement,
     LearningRates,
+    Parts,
     Phase,
     Row,
     Watched,
@@ -50,6 +52,7 @@ def fit(
     judge: Judge = judge_retrieval,
     advice: str = COLLAPSED,
     not_finite: str = NOT_FINITE,
+    parts: Parts = WHOLE,
 ) -> Fitted:
     """Train a model through its phases.
 
@@ -67,11 +70,12 @@ def fit(
         judge: of every epoch's validation.
         advice: what to try when training has collapsed.
         not_finite: what to try when the loss is not finite.
+        parts: of the model that are trained as if alone.
 
     Raises:
         WorkbenchError: the loss is not finite or the model has collapsed.
     """
-    loop = _Loop(model, optimiser, phases, batches, schedule, resume, not_finite)
+    loop = _Loop(model, optimiser, phases, batches, schedule, resume, not_finite, parts)
     loop.restore()
     total, done = loop.total_steps(phases), loop.steps_done()
     with Progress("training", total, "steps", done) as progress:
@@ -81,7 +85,7 @@ def fit(
             found = (loop.current.score or score_validation)()
             loop.close_epoch(judge(found, loop.history), progress)
     loop.raise_if_stuck(min(loop.epoch, COLLAPSED_EPOCHS), advice)
-    return Fitted(loop.best_weights, loop.best, loop.history)
+    return Fitted(loop.best_weights, max(loop.best.values()), loop.history)
 
 
 class _Loop:
@@ -90,8 +94,9 @@ class _Loop:
     epoch, step: how many of them are complete; phase: number of the running phase; phase_epoch:
     how many of its epochs are complete; names, totals: of the loss's terms (one without a name for
     a plain loss), and their sums in the running epoch; figures: sums of what is watched beside the
-    loss; best: epoch (from 1) that the judge prefers of those that may be kept, 0 before the first;
-    score: its score; stuck: number of collapsed epochs in a row; collapsed: in which way.
+    loss; best: of each part the epoch (from 1) that the judge prefers of those that may be kept, 0
+    before the first; score: their scores; stuck: number of collapsed epochs in a row; collapsed: in
+    which way.
     """
 
     def __init__(
@@ -103,13 +108,15 @@ class _Loop:
         schedule: LearningRates,
         resume: ResumeFile,
         not_finite: str,
+        parts: Parts,
     ) -> None:
         self.model, self.optimiser, self.phases = model, optimiser, phases
         self.batches, self.schedule, self.resume = batches, schedule, resume
-        self.not_finite = not_finite
+        self.not_finite, self.parts = not_finite, parts
         self.device = next(model.parameters()).device
-        self.epoch = self.step = self.best = self.stuck = self.phase = self.phase_epoch = 0
-        self.score: float | None = None
+        self.epoch = self.step = self.stuck = self.phase = self.phase_epoch = 0
+        self.best = dict.fromkeys(parts, 0)
+        self.score: dict[str, float | None] = dict.fromkeys(parts)
         self.collapsed = ""
         self.names: list[str] = []
         self.totals = torch.zeros(0, dtype=torch.float64, device=self.device)
@@ -165,7 +172,10 @@ class _Loop:
         values = torch.stack(list(terms.values()))
         values.sum().backward()
         if self.schedule.clip > 0:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
+            named = list(self.model.named_parameters())
+            for prefixes in self.parts.values():
+                own = [values for name, values in named if name.startswith(prefixes)]
+                nn.utils.clip_grad_norm_(own, self.schedule.clip)
         self.optimiser.step()
         self.add(list(terms), values.detach().double(), seen.figures)
 
@@ -210,12 +220,12 @@ class _Loop:
         self.stuck = self.stuck + 1 if self.collapsed else 0
         self.history.append(row)
         self.epoch, self.phase_epoch, self.step = self.epoch + 1, self.phase_epoch + 1, 0
-        if self.current.selects and self.is_best(judged.score):
-            self.best, self.score = self.epoch, judged.score
-            self.best_weights = copied(self.model.state_dict())
+        if self.current.selects:
+            for part in self.parts:
+                self.keep_if_best(part, judged.of_part(part))
         self.close_phase(progress)
         self.save()
-        best = "" if self.score is None else f", best {self.score:.1f} in epoch {self.best}"
+        best = "".join(map(self.best_note, self.parts))
         say(f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}{best}")
 
     def row(self) -> Row:
@@ -228,9 +238,19 @@ class _Loop:
         row |= {f"loss_{name}": mean for name, mean in terms if name}
         return row | {name: figure.item() / steps for name, figure in self.figures.items()}
 
-    def is_best(self, score: float | None) -> bool:
-        """Whether weights with this score are better than those that were kept until here."""
-        return score is None or self.score is None or score > self.score
+    def keep_if_best(self, part: str, score: float | None) -> None:
+        """Keep a part's weights if they are better than those that were kept until here."""
+        before = self.score[part]
+        if score is None or before is None or score > before:
+            self.best[part], self.score[part] = self.epoch, score
+            weights = self.model.state_dict().items()
+            own = {name: value for name, value in weights if name.startswith(self.parts[part])}
+            self.best_weights |= copied(own)
+
+    def best_note(self, part: str) -> str:
+        """The best score of a part until here for the person watching."""
+        score, named = self.score[part], f" {part}" if part else ""
+        return "" if score is None else f", best{named} {score:.1f} in epoch {self.best[part]}"
 
     def close_phase(self, progress: Progress) -> None:
         """Go on to the next phase when this one is over."""

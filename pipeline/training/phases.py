@@ -2,7 +2,7 @@
 rate, judges of what validation finds, and optimisers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -166,13 +166,25 @@ class Judgement:
         note: for the person watching.
         score: the weights with the largest one are kept, None: those of the last epoch.
         collapsed: in which way nothing is learnt any more, empty while something is.
+        scores: of each part in the place of `score`, where `fit` has several.
     """
 
     columns: Row
     note: str
     score: float | None = None
     collapsed: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
 
+    def of_part(self, name: str) -> float | None:
+        """The score that decides whether a part's weights are kept."""
+        return self.scores.get(name, self.score)
+
+
+# By name: with what the names of a part's weights begin. Parts share no weights that are trained;
+# each has a gradient norm of its own to be clipped and a best epoch of its own, so that in one loop
+# they end with the weights that each would have alone.
+Parts = Mapping[str, tuple[str, ...]]
+WHOLE: Parts = {"": ("",)}
 
 # from what a validation gave and the rows of the epochs before to what it says
 Judge = Callable[[Any, Sequence[Row]], Judgement]
@@ -183,19 +195,21 @@ class Fitted:
     """The outcome.
 
     Attributes:
-        weights: of the epoch that was kept.
-        epoch: that epoch, from 1.
+        weights: of the epoch that was kept, or of that of each part.
+        epoch: that epoch, from 1; of parts the last.
         history: one row per epoch.
+        together: validation of parts from several epochs, None where they are of one.
     """
 
     weights: Weights
     epoch: int
     history: list[Row]
+    together: Row | None = None
 
     @property
     def kept(self) -> Row:
-        """The row of the epoch that was kept."""
-        return self.history[self.epoch - 1]
+        """The validation of the weights that were kept."""
+        return self.history[self.epoch - 1] if self.together is None else self.together
 
 
 def optimiser(

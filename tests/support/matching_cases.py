@@ -6,7 +6,8 @@ from models.dp_rnn.matching import MultiAttention
 
 
 def slow_similarity(objects, words, orientation, temperature, direction, beta):
-    """Eq. 4 to 12 for one image (k, K) and one caption (n, K) without padding."""
+    """Eq. 4 to 12 for one image (k, K) and one caption (n, K) without padding, as they are given:
+    of unit vectors it is the other form."""
     queries, contexts = (words, objects) if orientation == "word" else (objects, words)
     positive = [[max(cosine(q, c), 0.0 * q[0]) for c in contexts] for q in queries]
     total = 0.0
@@ -32,9 +33,9 @@ def unit(vectors):
     return torch.nn.functional.normalize(vectors, dim=-1)
 
 
-def case(orientation, dtype, beta=0.3):
+def case(orientation, dtype, beta=0.3, **options):
     torch.manual_seed(1)
-    module = MultiAttention(6, orientation, 5.0, beta).to(dtype)
+    module = MultiAttention(6, orientation, 5.0, beta, **options).to(dtype)
     if beta:
         torch.nn.init.normal_(module.attention.direction, std=3.0)
     words = torch.randn(3, 4, 6, dtype=dtype).requires_grad_()

@@ -14,13 +14,18 @@ DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5)]
 @pytest.mark.parametrize("orientation", ["word", "object"])
 @pytest.mark.parametrize("beta", [0.3, 0.0])
 @pytest.mark.parametrize("chosen", [False, True])
+@pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
-def test_equals_the_equations(orientation, beta, chosen, dtype, tolerance):
+def test_equals_the_equations(orientation, beta, chosen, raw, dtype, tolerance):
     """All pairs at once, and chosen pairs with objects of their own; padding and a single word."""
-    module, any_words, lengths = case(orientation, dtype, beta)
+    module, any_words, lengths = case(orientation, dtype, beta, raw=raw)
     shape = (3, 2, 5, 6) if chosen else (2, 5, 6)
     any_objects = torch.randn(*shape, dtype=dtype).requires_grad_()
-    objects, words = unit(any_objects), unit(any_words)
+    # raw: some vectors are ten times as long as others
+    scales = torch.tensor([0.3, 3, 1, 0.5, 2], dtype=dtype)[:, None]
+    objects, words = any_objects * scales, any_words * scales[:4]
+    if not raw:
+        objects, words = unit(any_objects), unit(any_words)
     counts = torch.tensor([[5, 1], [3, 5], [2, 1]]) if chosen else torch.tensor([5, 1])
     if chosen:
         scores = module.chosen(objects, counts, words, lengths)
@@ -60,12 +65,54 @@ def test_weights_are_a_softmax_over_what_exists():
     assert not weights[1].any()
 
 
-def test_training_starts_from_the_plain_average():
-    vectors = torch.randn(2, 4, 3)
-    even = SelfAttention(3, 0.0)(vectors, torch.tensor([4, 2]))
+def test_no_beta_is_the_plain_average_and_a_beta_starts_near_it():
+    torch.manual_seed(0)
+    vectors, lengths = torch.randn(2, 4, 64), torch.tensor([4, 2])
+    even = SelfAttention(64, 0.0)(vectors, lengths)
     assert even.tolist() == [[0.25] * 4, [0.5, 0.5, 0, 0]]
-    assert torch.equal(SelfAttention(3, 0.3)(vectors, torch.tensor([4, 2])), even)
-    assert not list(SelfAttention(3, 0.0).parameters())
+    started = SelfAttention(64, 0.3)
+    assert started.direction.abs().max() <= 1 / 8
+    assert not torch.equal(started(vectors, lengths), even)
+    torch.testing.assert_close(started(vectors, lengths), even, rtol=0.7, atol=0)
+    assert not list(SelfAttention(64, 0.0).parameters())
+
+
+def test_what_no_gradient_reaches_is_no_parameter_and_travels_with_the_weights():
+    fixed = SelfAttention(6, 0.3, learns=False)
+    assert not list(fixed.parameters())
+    assert fixed.state_dict().keys() == {"direction"}
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("orientation", ["word", "object"])
+def test_padding_is_never_read(orientation, raw):
+    module, words, lengths = case(orientation, torch.float32, raw=raw)
+    objects, counts = torch.randn(2, 5, 6), torch.tensor([5, 1])
+    found = module(objects, counts, words, lengths)
+    other = objects.clone(), words.detach().clone()
+    other[0][1, 1:], other[1][1, 2:], other[1][2, 1:] = 1e6, -1e6, 1e6
+    assert torch.equal(module(other[0], counts, other[1], lengths), found)
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+@pytest.mark.parametrize("orientation", ["word", "object"])
+def test_log_sum_exp_takes_the_place_of_the_weights(orientation, chosen):
+    module, words, lengths = case(orientation, torch.float64, 0.0, lse=3.0)
+    counts = torch.tensor([[5, 1], [3, 5], [2, 1]]) if chosen else torch.tensor([5, 1])
+    objects, words = unit(torch.randn(*counts.shape, 5, 6, dtype=torch.float64)), unit(words)
+    sides = objects, counts, words, lengths
+    found = module.chosen(*sides) if chosen else module(*sides).T
+    for caption in range(3):
+        for image in range(2):
+            place = (caption, image) if chosen else image
+            things, said = objects[place][: counts[place]], words[caption, : lengths[caption]]
+            queries, contexts = (said, things) if orientation == "word" else (things, said)
+            positive = (queries @ contexts.T).relu()
+            norms = positive.norm(dim=0).clamp_min(1e-8)
+            attended = (5.0 * positive / norms).softmax(1) @ contexts
+            cosines = torch.cosine_similarity(queries, attended, dim=1)
+            expected = (3.0 * cosines).exp().sum().log() / 3.0
+            torch.testing.assert_close(found[caption, image], expected, rtol=0, atol=1e-10)
 
 
 def test_unknown_orientation():

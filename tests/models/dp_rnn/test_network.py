@@ -10,6 +10,7 @@ from models.dp_rnn.loss import NetworksLoss
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.tower import select_early
 from models.losses import make_loss
+from models.scan.network import SCAN
 
 LAMBDA = {"word": 4.0, "object": 9.0}
 
@@ -26,23 +27,33 @@ def inputs(dtype=torch.float32, size=6, objects=5, words=4):
 
 
 def build(dtype=torch.float32, **settings):
-    torch.manual_seed(0)
+    torch.manual_seed(3)
     model = DPRNN(7, 20, 5, 6, **({"candidates": 2} | settings)).to(dtype)
     for name, values in model.named_parameters():
+        if name.endswith("direction"):
+            torch.nn.init.normal_(values, std=3.0)
+    for name, values in model.named_buffers():
         if name.endswith("direction"):
             torch.nn.init.normal_(values, std=3.0)
     return model
 
 
+def slow_shares(tower, name, caption):
+    """Eq. 10 up to a factor, of one caption (n, K)."""
+    attention = tower.match.attention if name == "word" else tower.word_attention
+    if attention.direction is None:
+        return [torch.ones(()) for _ in caption]
+    direction = attention.direction.to(caption.dtype)
+    return [torch.exp(attention.beta * (direction @ word)) for word in caption]
+
+
 def slow_pair(tower, name, image, caption, recurrent):
-    """One image (k, K) and one caption (n, K), unit vectors, through eq. 4 to 15."""
+    """One image (k, K) and one caption (n, K), of unit vectors where the tower reads those, through
+    eq. 4 to 15."""
     direction = direction_of(tower.match).to(image.dtype)
     beta = tower.match.attention.beta
     if recurrent:
-        shares = [
-            torch.exp(beta * (direction @ word)) if name == "word" else torch.ones(())
-            for word in caption
-        ]
+        shares = slow_shares(tower, name, caption)
         nearest = []
         for thing in image:
             related = [(s * (thing @ w)).item() for s, w in zip(shares, caption, strict=True)]
@@ -50,7 +61,8 @@ def slow_pair(tower, name, image, caption, recurrent):
         order = sorted(range(len(image)), key=nearest.__getitem__)
         states, _ = tower.recurrent.gru(image[order][None])
         forwards, backwards = states[0].chunk(2, dim=1)
-        image = torch.nn.functional.normalize((forwards + backwards) / 2, dim=1)
+        image = (forwards + backwards) / 2
+        image = image if tower.raw else torch.nn.functional.normalize(image, dim=1)
     return slow_similarity(image, caption, name, LAMBDA[name], direction, beta)
 
 
@@ -66,13 +78,14 @@ def slow_scores(tower, name, computed, data, recurrent):
 
 
 @pytest.mark.parametrize("matching", ["multi_attention", "scan"])
+@pytest.mark.parametrize("vectors", ["raw", "unit"])
 @pytest.mark.parametrize("recurrent", [False, True])
 # float32 against the loop in float64: an error of some ten roundings, 6e-8 of the largest number,
 # where a loop in float32 would bring as many of its own
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_equals_the_loop_over_pairs(matching, recurrent, dtype, tolerance):
+def test_equals_the_loop_over_pairs(matching, vectors, recurrent, dtype, tolerance):
     """Forwards, and backwards beside the largest gradient of each parameter."""
-    model = build(dtype, matching=matching)
+    model = build(dtype, matching=matching, vectors=vectors)
     model.enter_phase("all" if recurrent else "matching")
     data, groups = inputs(dtype), torch.tensor([0, 1, 2, 2, 3, 4])
     results = model(*data, groups)
@@ -94,20 +107,20 @@ def test_equals_the_loop_over_pairs(matching, recurrent, dtype, tolerance):
             torch.testing.assert_close(left.double(), right, rtol=0, atol=close)
 
 
-def test_selection_equals_eq_16_as_a_loop():
-    model = build()
+@pytest.mark.parametrize("vectors", ["raw", "unit"])
+def test_selection_equals_eq_16_as_a_loop(vectors):
+    model = build(vectors=vectors)
     model.enter_phase("all")
     data, groups = inputs(), torch.tensor([0, 1, 2, 2, 3, 4])
-    for tower, (_, computed) in zip(model.towers.values(), model(*data, groups), strict=True):
+    found = zip(model.towers.items(), model(*data, groups), strict=True)
+    for (name, tower), (_, computed) in found:
         objects, words = tower.embed_images(*data[:3]), tower.embed_captions(*data[3:])
-        weigh = tower.match.attention if tower.match.by_words else tower.even
-        shares = weigh(words.vectors, words.lengths)
         for caption in range(6):
+            raw_shares = slow_shares(tower, name, words.vectors[caption, : data[4][caption]])
+            shares = torch.stack(raw_shares) / sum(raw_shares)
             early = {
                 image: sum(
-                    (
-                        shares[caption, j] * (objects.vectors[image, i] @ words.vectors[caption, j])
-                    ).item()
+                    (shares[j] * (objects.vectors[image, i] @ words.vectors[caption, j])).item()
                     for i in range(data[2][image])
                     for j in range(data[4][caption])
                 )
@@ -162,8 +175,10 @@ def test_gradients_reach_what_the_phase_trains(phase):
     model = build()
     model.enter_phase("all")
     model.enter_phase(phase)
-    loss = NetworksLoss(make_loss("sum_margin", margin=0.5))
-    loss(model(*inputs(), torch.arange(6)), torch.arange(6)).backward()
+    loss = NetworksLoss(make_loss("sum_margin", margin=0.5), model.towers)
+    losses = loss(model(*inputs(), torch.arange(6)), torch.arange(6))
+    assert losses.keys() == {"word", "object"}
+    sum(losses.values()).backward()
     for name, values in model.named_parameters():
         wanted = phase == "all" or (".recurrent." in name) == (phase == "recurrent")
         assert (values.grad is not None and bool(values.grad.any())) == wanted, name
@@ -194,7 +209,65 @@ def test_one_image_and_one_word():
         assert computed.all()
 
 
-@pytest.mark.parametrize("setting", ["orientation", "matching", "order"])
+@pytest.mark.parametrize("setting", ["orientation", "matching", "order", "vectors", "pooling"])
 def test_unknown_names(setting):
     with pytest.raises(ValueError, match=f"{setting} 'no': allowed are"):
         build(**{setting: "no"})
+
+
+@pytest.mark.parametrize("pooling", ["mean", "lse"])
+@pytest.mark.parametrize(("orientation", "direction"), [("word", "t2i"), ("object", "i2t")])
+def test_without_gate_weights_and_recurrence_it_is_scan(orientation, direction, pooling):
+    """ "SCAN-based" (table 1), of unit vectors as in SCAN's code; both are held to their weights."""
+    ours = build(
+        orientation=orientation,
+        matching="scan",
+        vectors="unit",
+        pooling=pooling,
+        recurrent=False,
+        position_gate=False,
+        temperature_words=9.0,
+        temperature_objects=4.0,
+        lse=5.0,
+    )
+    temperature = 9.0 if direction == "t2i" else 4.0
+    scan = SCAN(7, 20, 5, 6, direction, pooling, temperature, lse=5.0)
+    (tower,) = ours.networks()
+    scan.regions.load_state_dict(tower.image.state_dict())
+    scan.text.load_state_dict(tower.text.state_dict())
+    ((scores, computed),) = ours(*inputs(), torch.arange(6))
+    assert computed.all()
+    torch.testing.assert_close(scores, scan(*inputs()), rtol=0, atol=1e-6)
+
+
+def test_both_networks_begin_as_each_alone():
+    both = build().state_dict()
+    for name in ("word", "object"):
+        alone = build(orientation=name).state_dict()
+        prefix = f"towers.{name}."
+        own = {key for key in both if key.startswith(prefix)} - {
+            key
+            for key in both
+            if key.endswith("direction")  # drawn anew by build
+        }
+        assert own
+        assert all(torch.equal(both[key], alone[key]) for key in own)
+
+
+@pytest.mark.parametrize("loss", ["max_margin", "sum_margin"])
+def test_only_the_hardest_negative_is_indifferent_to_the_number_of_candidates(loss):
+    """Eq. 13: more candidates may find a harder negative, they do not add up."""
+    generator = torch.Generator().manual_seed(0)
+    size, totals = 30, []
+    scores = 0.1 * torch.rand(size, size, generator=generator) + 0.5
+    groups = torch.arange(size)
+    for d in (5, 10, 20, size - 1):
+        _, selected = (scores - 9 * torch.eye(size)).topk(d, dim=0)
+        computed = torch.eye(size, dtype=torch.bool).scatter(0, selected, True)
+        ranked = NetworksLoss(make_loss(loss, margin=0.2), ["word"])
+        totals.append(ranked([(scores * computed, computed)], groups)["word"].item())
+    if loss == "max_margin":
+        assert max(totals) < 1.1 * min(totals)
+    else:
+        assert totals == sorted(totals)
+        assert totals[-1] > 4 * totals[0]
