@@ -289,6 +289,15 @@ def test_dp_rnn_trains_what_it_uses(recurrent, epochs, words):
     assert len(text.splitlines()) == bool(words)
 
 
+@pytest.mark.parametrize(("matching", "refused"), [("multi_attention", True), ("scan", False)])
+def test_log_sum_exp_has_no_weights_of_words(matching, refused):
+    values = changed(("dp_rnn", "matching"), lambda node, key: node.__setitem__(key, matching))
+    values["dp_rnn"]["pooling"] = "lse"
+    text = problems(values)
+    assert ("dp_rnn.pooling = 'lse': dp_rnn.matching = 'multi_attention'" in text) == refused
+    assert len(text.splitlines()) == refused
+
+
 def test_bad_combination_is_found_beside_a_bad_value():
     values = changed(("raw",), lambda node, key: node.__setitem__(key, "nowhere"))
     values["loss"] = "bogus"

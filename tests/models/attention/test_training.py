@@ -101,6 +101,7 @@ def test_scan_begins_with_sum_margin(folder):
         ("scan", "training__reduction", "mean"),
         ("scan", "training__clip", 0.01),
         ("dp_rnn", "matching", "scan"),
+        ("dp_rnn", "vectors", "unit"),
         ("dp_rnn", "order", "random"),
         ("dp_rnn", "temperature_objects", 2.0),
         ("dp_rnn", "temperature_words", 2.0),
@@ -167,3 +168,44 @@ def test_image_features_are_no_regions(folder, model):
     RUNS[model].set_params(folder)
     message = RUNS[model].refused(folder, features="image.h5")
     assert "image.h5: not a file of regions: it has no boxes, sizes, counts" in message
+
+
+def test_both_networks_end_as_each_alone(folder):
+    """Own clipping (which bites at 0.5), own best epoch, own optimiser: the bytes of their weights,
+    their losses and their validation."""
+    changes = {
+        "training__epochs": {"matching": 1, "recurrent": 1, "all": 4},
+        "training__clip": 0.5,
+        "training__lr": 0.03,
+        "training__lr_step": 2,
+        "loss": "infonce",  # whose temperature is learnt, by each network its own
+    }
+    both = DP_RNN.weights(folder, **changes)
+    curve, kept = DP_RNN.curve(folder), set()
+    for name in ("word", "object"):
+        alone = DP_RNN.weights(folder, orientation=name, **changes)
+        own = {key: value for key, value in both.items() if not key.startswith("towers.")}
+        own |= {key: value for key, value in both.items() if key.startswith(f"towers.{name}.")}
+        assert same(own, alone)
+        for column in (f"loss_{name}", f"val_{name}_rsum", f"val_{name}_entropy"):
+            assert curve[column].equals(DP_RNN.curve(folder)[column])
+        kept.add(DP_RNN.checkpoint(folder).description.epoch)
+    assert len(kept) == 2  # each has a best epoch of its own
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns"),
+    [
+        ({}, {"val_word_entropy", "val_object_entropy"}),
+        ({"beta_objects": 0.0}, {"val_word_entropy"}),
+        ({"orientation": "object"}, {"val_object_entropy"}),
+        ({"matching": "scan", "pooling": "lse"}, set()),
+    ],
+)
+def test_the_curve_says_how_even_the_weights_are(folder, changes, columns):
+    DP_RNN.train(folder, training__epochs=SHORT["dp_rnn"], **changes)
+    curve = DP_RNN.curve(folder)
+    assert {name for name in curve if name.endswith("_entropy")} == columns
+    for name in columns:
+        assert curve[name].between(0, 1).all()
+        assert curve[name].nunique() > 1 or name == "val_word_entropy"

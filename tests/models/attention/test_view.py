@@ -28,7 +28,7 @@ def pair(regions, words):
 
 
 def drawn(kind, **options):
-    torch.manual_seed(1)
+    torch.manual_seed(4)
     model = kind(**SIZES, **options).eval()
     for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, std=0.1 if "bias" in name else 1.5)
@@ -62,9 +62,11 @@ def test_scan(direction, regions, words):
 
 @pytest.mark.parametrize("orientation", ["word", "object"])
 @pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("vectors", ["raw", "unit"])
 @pytest.mark.parametrize(("regions", "words"), [(5, 4), (3, 2)])
-def test_dp_rnn(orientation, recurrent, regions, words):
-    model, sides = drawn(DPRNN, orientation=orientation), pair(regions, words)
+def test_dp_rnn(orientation, recurrent, vectors, regions, words):
+    model = drawn(DPRNN, orientation=orientation, vectors=vectors)
+    sides = pair(regions, words)
     model.enter_phase("all" if recurrent else "matching")
     (tower,) = model.towers.values()
     with torch.no_grad():
@@ -76,16 +78,20 @@ def test_dp_rnn(orientation, recurrent, regions, words):
             order = view.order
             assert sorted(order.tolist()) == list(range(regions))
             both, _ = tower.recurrent.gru(objects[order][None])
-            read = normalize(both.unflatten(-1, (2, -1)).mean(2)[0], dim=1)
+            read = both.unflatten(-1, (2, -1)).mean(2)[0]
+            read = read if vectors == "raw" else normalize(read, dim=1)
             objects = torch.empty_like(read).index_copy(0, order, read)
         else:
             assert view.order is None
         if orientation == "word":
             cosines = from_weights(said, objects, view.weights)
             shares = view.word_weights
+            assert view.region_weights is None
         else:
             cosines = from_weights(objects, said, view.weights.T)
-            shares = tower.match.attention(objects[None], torch.tensor([regions]))[0]
+            shares = view.region_weights
+            expected = tower.match.attention(objects[None], torch.tensor([regions]))[0]
+            torch.testing.assert_close(shares, expected, rtol=0, atol=1e-6)
             assert view.word_weights is None
     assert view.weights.shape == (words, regions)
     assert regions < 3 or view.weights.std() > 0.02  # even weights would hide mistakes
@@ -103,5 +109,9 @@ def test_dp_rnn_of_both_shows_its_words_and_scores_as_a_whole():
     assert view.score == pytest.approx(score.item(), abs=1e-6)
     assert torch.allclose(view.weights.sum(1), torch.ones(3), atol=1e-6)
     assert view.word_weights.std() > 0.01
+    assert view.region_weights.shape == (4,)
+    assert view.region_weights.sum().item() == pytest.approx(1, abs=1e-6)
+    assert view.region_weights.std() > 0.01
     even = drawn(DPRNN, orientation="both", matching="scan")
     assert dp_rnn_view(even, *sides).word_weights is None
+    assert dp_rnn_view(even, *sides).region_weights is None

@@ -218,7 +218,7 @@ def test_unknown_names(setting):
 @pytest.mark.parametrize("pooling", ["mean", "lse"])
 @pytest.mark.parametrize(("orientation", "direction"), [("word", "t2i"), ("object", "i2t")])
 def test_without_gate_weights_and_recurrence_it_is_scan(orientation, direction, pooling):
-    """ "SCAN-based" (table 1), of unit vectors as in SCAN's code; both are held to their weights."""
+    """SCAN-based (table 1), of unit vectors as in SCAN's code; both with the same weights."""
     ours = build(
         orientation=orientation,
         matching="scan",

@@ -1,49 +1,11 @@
 """Evaluation with early selection against the model on single pairs."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
+from dp_rnn_cases import CPU, network, toy_split
 
 import models.dp_rnn.scoring as scoring
-from models.dp_rnn.network import DPRNN
-from pipeline.inputs.batches import Split
-
-CPU = torch.device("cpu")
-
-
-class Regions(SimpleNamespace):
-    """What a split of regions yields (pipeline.inputs.regions.Regions)."""
-
-    def to(self, device):
-        return self
-
-
-def toy_split(images=7, captions=11):
-    generator = torch.Generator().manual_seed(0)
-    features, positions = (torch.rand(images, 4, n, generator=generator) for n in (5, 4))
-    counts = torch.randint(1, 5, (images,), generator=generator)
-    tokens = torch.randint(1, 9, (captions, 3), generator=generator)
-    lengths = torch.randint(1, 4, (captions,), generator=generator)
-    ids = [f"i{n}" for n in range(images)]
-    return Split(
-        image_ids=ids,
-        image_groups=ids,
-        caption_ids=[f"c{n}" for n in range(captions)],
-        described=np.arange(captions) % images,
-        images=lambda rows: Regions(
-            features=features[rows], positions=positions[rows], counts=counts[rows]
-        ),
-        captions=lambda rows: (tokens[rows], lengths[rows]),
-    )
-
-
-def network():
-    torch.manual_seed(0)
-    network = DPRNN(5, 9, 4, 6)
-    network.enter_phase("all")
-    return network
 
 
 @pytest.fixture
@@ -82,6 +44,22 @@ def test_equals_single_pairs_in_any_blocks(model, pairs, monkeypatch, shortlist,
     np.testing.assert_allclose(result.scores, expected, rtol=0, atol=1e-5)
     assert ((result.scores >= -1).sum(0) == min(shortlist, 7)).all()
     np.testing.assert_allclose(np.linalg.norm(result.image_embeddings, axis=1), 1, atol=1e-5)
+
+
+def test_scores_by_log_sum_exp_are_moved_below_all_others(monkeypatch):
+    """They may lie beyond 1: a move by 2 would leave some above those that were looked at."""
+    settings = {"matching": "scan", "pooling": "lse", "lse": 0.3}
+    model = network(**settings)
+    result = scoring.score_selecting(model, toy_split(), CPU, 2).scores
+    every = scoring.score_selecting(model, toy_split(), CPU, 7).scores
+    selected = np.isclose(result, every, atol=1e-5)
+    assert (selected.sum(0) == 2).all()
+    assert np.ptp(every) > 2
+    assert result[~selected].max() <= result[selected].min()
+    model.enter_phase("matching")
+    plain = scoring.score_selecting(model, toy_split(), CPU, 2).scores
+    moves = (plain - result)[~selected]
+    np.testing.assert_allclose(moves, moves[0], atol=1e-5)
 
 
 def test_nothing_is_selected_without_recurrence(model, pairs):

@@ -57,7 +57,11 @@ def seen(features, positions, counts, tokens, lengths):
     assert features.shape[0] == positions.shape[0] == tokens.shape[0] == 1
     weights = tokens[0, :words, None] * features[0, :regions, 0]
     return SimpleNamespace(
-        score=float(positions.sum()), weights=weights, word_weights=None, order=None
+        score=float(positions.sum()),
+        weights=weights,
+        word_weights=None,
+        region_weights=None,
+        order=None,
     )
 
 
@@ -143,6 +147,7 @@ def made_pair(ordered=True, words=("red", "cat", "red"), regions=2, **changes):
         "boxes": np.tile(np.array([4, 2, 20, 10], np.float32), (regions, 1)),
         "size": (40, 20),
         "word_weights": np.full(len(words), 0.25, np.float32) if ordered else None,
+        "region_weights": np.full(regions, 0.5, np.float32) if ordered else None,
         "order": np.arange(regions)[::-1].copy() if ordered else None,
     }
     return PairAttention(**(values | changes))
@@ -189,6 +194,7 @@ def test_a_model_without_attention_has_a_file_without_pairs(tmp_path):
         ({"weights": np.full((3, 2), np.nan, np.float32)}, "weights are not finite"),
         ({"boxes": np.zeros((2, 3), np.float32)}, "boxes of shape"),
         ({"word_weights": np.zeros(2, np.float32)}, "word_weights of shape"),
+        ({"region_weights": np.zeros(5, np.float32)}, "region_weights of shape"),
         ({"order": np.array([0, 0])}, "does not name every region once"),
         ({"order": np.array([1, 2])}, "does not name every region once"),
         ({"size": (0, 20)}, "an image of"),

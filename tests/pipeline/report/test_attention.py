@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pipeline.attention.pairs import PairAttention, RankedPair
-from pipeline.report.attention import DARKEST, attention_figure, draw_attention, heat, lit, numbered
+from pipeline.report.attention import (
+    DARKEST,
+    attention_figure,
+    draw_attention,
+    heat,
+    lit,
+    numbered,
+    weighed,
+)
 from pipeline.report.attention_section import shown_pairs
 
 
@@ -89,6 +97,24 @@ def test_numbers_are_drawn_only_where_there_is_an_order():
         assert (drawn[32:48, 72:88] == left).all(-1).any()
 
 
+def test_weights_of_regions_are_told_in_percent_and_by_colour(tmp_path):
+    image = Image.new("RGB", (80, 40), "grey")
+    image.save(tmp_path / "a.png")
+    yellow, blue = np.array([255, 224, 70]), np.array([70, 60, 200])
+    for shares, left, right in (([0.9, 0.0], yellow, blue), ([0.0, 0.9], blue, yellow)):
+        pair = made_pair(region_weights=np.array(shares, np.float32))
+        drawn = np.asarray(weighed(image, pair, 320)).astype(int)
+        assert (drawn[112:128, 232:248] == right).all(-1).any()
+        assert (drawn[32:48, 72:88] == left).all(-1).any()
+        figure = attention_figure(RankedPair(pair, 1, True), tmp_path / "a.png", "x")
+        assert figure.weighed.startswith("data:image/jpeg;base64")
+        plain = draw_attention(made_pair(), tmp_path / "a.png", "x").height
+        assert draw_attention(pair, tmp_path / "a.png", "x").height > plain + 200
+    assert (
+        attention_figure(RankedPair(made_pair(), 1, True), tmp_path / "a.png", "x").weighed is None
+    )
+
+
 def test_a_figure_has_a_picture_for_every_word(tmp_path):
     Image.new("RGB", (80, 40), "red").save(tmp_path / "a.png")
     shares = np.array([0.5, 0.25, 0.25], np.float32)
@@ -133,6 +159,7 @@ def test_regions_that_are_none(tmp_path):
         "weights": np.zeros((3, 0), np.float32),
         "boxes": np.zeros((0, 4), np.float32),
         "order": np.zeros(0, np.int64),
+        "region_weights": np.zeros(0, np.float32),
     }
     pair = made_pair(**nothing)
     assert draw_attention(pair, tmp_path / "a.png", "x").height > 400

@@ -96,6 +96,37 @@ def test_equals_a_plain_loop(toy, tmp_path):
         assert torch.equal(fitted.weights[name], value), name
 
 
+def test_parts_have_a_clip_and_a_best_epoch_of_their_own(toy, tmp_path):
+    """The judge prefers epoch 1 of one part and epoch 3 of the other; gradients as written out."""
+    parts = {"a": ("image",), "b": ("text",)}
+    wanted = {"a": [3.0, 1.0, 2.0, 0.0], "b": [0.0, 1.0, 3.0, 2.0]}
+    names = [name for name, _ in toy.model.named_parameters()]
+    assert all(sum(name.startswith(own) for own in parts.values()) == 1 for name in names)
+    kept = []
+
+    def judge(found, history):
+        kept.append({name: w.clone() for name, w in toy.model.state_dict().items()})
+        own = {part: scores[len(history)] for part, scores in wanted.items()}
+        return Judgement({"val_rsum": 1.0}, "", scores=own)
+
+    toy.schedule = Schedule(lr_step=9, lr_factor=0.5, clip=0.1, precision="fp32")
+    fitted = toy.fit(parts=parts, judge=judge)
+    assert fitted.epoch == 3
+    for name, value in fitted.weights.items():
+        assert torch.equal(value, kept[0 if name.startswith("image") else 2][name])
+    plain = Toy(tmp_path / "plain")
+    plain.model.train()
+    for batch in plain.batches.epoch(0):
+        plain.optimiser.zero_grad()
+        plain.objective(plain.model, batch).backward()
+        for part in ("image", "text"):
+            own = [w for name, w in plain.model.named_parameters() if name.startswith(part)]
+            torch.nn.utils.clip_grad_norm_(own, 0.1)
+        plain.optimiser.step()
+    for name, value in plain.model.state_dict().items():
+        assert torch.equal(value, kept[0][name])
+
+
 def test_learns(toy):
     toy.phases = [Phase("only", 30, toy.objective)]
     toy.schedule = Schedule(lr_step=30, lr_factor=1.0, clip=0.0, precision="fp32")
