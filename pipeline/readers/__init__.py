@@ -17,6 +17,9 @@ class DatasetReader(NamedTuple):
 READERS = {
     "shapes": DatasetReader("pipeline.readers.shapes", boxes=True),
     "karpathy_json": DatasetReader("pipeline.readers.karpathy_json"),
+    "coco_captions": DatasetReader("pipeline.readers.coco_captions"),
     "captions_csv": DatasetReader("pipeline.readers.captions_csv"),
     "cuhk_pedes": DatasetReader("pipeline.readers.cuhk_pedes"),
+    "parquet_shards": DatasetReader("pipeline.readers.parquet_shards"),
+    "webdataset": DatasetReader("pipeline.readers.webdataset"),
 }

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import SPLITS
 from pipeline.readers.source import Options, Source, find_annotations, find_image_folder
+from pipeline.readers.splits import seeded_splits
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, is_inside, read_text
 
@@ -45,7 +45,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     captions = pd.DataFrame(read_captions(path), columns=["caption_id", "image_id", "text"])
     names = list(dict.fromkeys(captions["image_id"]))
     if options.corpus.split_files is None:
-        splits = _seeded_splits(names, options)
+        splits = seeded_splits(names, options)
     else:
         splits = _listed_splits(raw, options.corpus.split_files, names)
     kept = [(name, splits[name]) for name in names if name in splits]
@@ -93,21 +93,6 @@ def _unquote(text: str) -> str:
     """Text without CSV quotes; a caption that only begins with a quotation keeps it."""
     match = _QUOTED.fullmatch(text)
     return match[1].replace('""', '"') if match else text
-
-
-def _seeded_splits(names: list[str], options: Options) -> dict[str, str]:
-    """A split for each image, drawn over the sorted names so that the file's order is no matter."""
-    val, test = options.corpus.val_images, options.corpus.test_images
-    if len(names) <= val + test:
-        raise WorkbenchError(
-            f"corpus.val_images = {val} and corpus.test_images = {test} leave nothing to train on: "
-            f"the corpus has {len(names):,} images",
-            "make them smaller in params.yaml",
-        )
-    order = np.random.default_rng([options.seed, 0x5B117]).permutation(len(names))
-    kinds = ["val"] * val + ["test"] * test + ["train"] * (len(names) - val - test)
-    drawn = {sorted(names)[n]: kind for n, kind in zip(order, kinds, strict=True)}
-    return {name: drawn[name] for name in names}
 
 
 def _listed_splits(raw: Path, name: str, names: list[str]) -> dict[str, str]:

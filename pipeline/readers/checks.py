@@ -12,7 +12,7 @@ from pipeline.corpus.tokens import tokenise
 from pipeline.readers.processes import ordered_map
 from pipeline.readers.source import Options, Source
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.text import Problems, is_inside, is_plain
+from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 
 SKIP = (
     "mend the files, or set corpus.skip_bad_images: true to leave them out with their captions "
@@ -30,8 +30,7 @@ def checked_corpus(source: Source, options: Options) -> Corpus:
     check_ids(source)
     captions = with_tokens(source.captions)
     files = [str(source.root / image_id) for image_id in source.images["image_id"]]
-    check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
-    checked = ordered_map(check, files, options.workers, "checking images")
+    checked = _decoded(source, files, options)
     rejects = find_rejects(source.images, captions, checked)
     if len(rejects) and not options.corpus.skip_bad_images:
         raise _refusal(source.root, rejects)
@@ -53,6 +52,8 @@ def check_ids(source: Source) -> None:
     orphans = caption_ids[~described.isin(set(ids))]
     problems.add("captions of images that are not in the corpus", orphans)
     problems.add("images of unknown split", ids[~images["split"].isin(SPLITS)])
+    halves = [name for name in [*ids, *caption_ids] if not is_text(name)]
+    problems.add("ids that are not UTF-8", map(ascii, halves))
     problems.add("names that lead out of the image folder", map(ascii, _escapes(source)))
     unprintable = (ascii(name) for name in caption_ids if not is_plain(name))
     problems.add("caption ids with control codes", unprintable)
@@ -92,6 +93,15 @@ def find_rejects(
         if not result.reason and total.get(image_id, 0) == len(lost):
             rows.append((image_id, "", "no caption"))
     return pd.DataFrame(rows, columns=["image_id", "caption_id", "reason"], dtype=object)
+
+
+def _decoded(source: Source, files: list[str], options: Options) -> list[CheckedImage]:
+    """What decoding told of every image, or why its reader could not bring it."""
+    faults = source.images["fault"].tolist() if "fault" in source.images else [""] * len(files)
+    there = [file for file, fault in zip(files, faults, strict=True) if not fault]
+    check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
+    checked = iter(ordered_map(check, there, options.workers, "checking images"))
+    return [CheckedImage(reason=fault) if fault else next(checked) for fault in faults]
 
 
 def _escapes(source: Source) -> list[str]:

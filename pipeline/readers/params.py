@@ -29,6 +29,9 @@ class CorpusConfig(Section):
     split_files: Name | None
     val_images: Count
     test_images: Count
+    image_field: Name | None
+    caption_field: Name | None
+    max_captions: Count | None
     skip_bad_images: bool
     max_megapixels: Positive
 

@@ -1,11 +1,13 @@
 """From the files of a dataset to a corpus that is checked, whichever reader reads them."""
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.corpus.tables import Corpus
 from pipeline.readers import READERS
 from pipeline.readers.checks import checked_corpus
+from pipeline.readers.extracted import removed_on_error
 from pipeline.readers.source import Options, Source
 from pipeline.runtime.process import say
 
@@ -16,13 +18,24 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
     Args:
         dataset: name of its reader, a key of READERS.
         raw: folder to read.
-        out: folder that rendered files go to.
+        out: folder that rendered files and those out of shards go to.
         options: all that a reader may depend on.
 
     Raises:
         WorkbenchError: anything in `raw` cannot be used.
     """
-    source: Source = importlib.import_module(READERS[dataset].module).read(raw, out, options)
-    for remark in source.remarks:
-        say(remark)
-    return checked_corpus(source, options)
+    with removed_on_error(out):
+        source: Source = importlib.import_module(READERS[dataset].module).read(raw, out, options)
+        for remark in source.remarks:
+            say(remark)
+        return checked_corpus(first_captions(source, options.corpus.max_captions), options)
+
+
+def first_captions(source: Source, number: int | None) -> Source:
+    """The source with at most `number` captions of an image, the first ones; None for all."""
+    if number is None:
+        return source
+    kept = source.captions.groupby("image_id", sort=False).cumcount() < number
+    if dropped := int((~kept).sum()):
+        say(f"left out: {dropped:,} captions after the first {number:,} of an image")
+    return replace(source, captions=source.captions[kept].reset_index(drop=True))

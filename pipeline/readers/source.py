@@ -37,7 +37,8 @@ class Source:
 
     Attributes:
         root: folder of the images.
-        images: image_id (the file's path inside root, with slashes), split, and optionally group.
+        images: image_id (the file's path inside root, with slashes), split, and optionally group
+            and fault (why a reader could not bring the image, "" where it did).
         captions: caption_id, image_id, text, and optionally tokens.
         boxes: image_id, x1, y1, x2, y2 in pixels, object, attributes; None when there are none.
         remarks: lines for the user about what was left out by option.
@@ -48,6 +49,25 @@ class Source:
     captions: pd.DataFrame
     boxes: pd.DataFrame | None = None
     remarks: tuple[str, ...] = ()
+
+
+def find_in_raw(raw: Path, name: str, key: str) -> Path:
+    """The file or folder that a key of params.yaml names inside `raw`.
+
+    Args:
+        raw: folder to look in.
+        name: path inside it.
+        key: of params.yaml, for the message.
+
+    Raises:
+        WorkbenchError: nothing is there, or the name leads out of raw.
+    """
+    if not is_inside(name.rstrip("/")):
+        raise WorkbenchError(f"{key} = {name!r}: must be a path inside raw = {str(raw)!r}")
+    path = raw / name
+    if not path.exists():
+        raise WorkbenchError(f"{key} = {name!r}: no such file or folder in raw = {str(raw)!r}")
+    return path
 
 
 def find_annotations(raw: Path, name: str | None, patterns: Sequence[str]) -> Path:
@@ -64,7 +84,7 @@ def find_annotations(raw: Path, name: str | None, patterns: Sequence[str]) -> Pa
     if not raw.is_dir():
         raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
     if name is not None:
-        path = _named(raw, name, "corpus.annotations")
+        path = find_in_raw(raw, name, "corpus.annotations")
         if not path.is_file():
             raise WorkbenchError(f"corpus.annotations = {name!r}: not a file", "name a file in raw")
         return path
@@ -94,7 +114,7 @@ def find_image_folder(raw: Path, name: str | None, files: Sequence[str]) -> Path
         WorkbenchError: no such folder, or several of the usual ones.
     """
     if name is not None:
-        folder = _named(raw, name, "corpus.images")
+        folder = find_in_raw(raw, name, "corpus.images")
         if not folder.is_dir():
             raise WorkbenchError(f"corpus.images = {name!r}: not a folder", "name a folder in raw")
         return folder
@@ -113,12 +133,3 @@ def find_image_folder(raw: Path, name: str | None, files: Sequence[str]) -> Path
         "themselves",
         "name the folder with corpus.images in params.yaml",
     )
-
-
-def _named(raw: Path, name: str, key: str) -> Path:
-    if not is_inside(name.rstrip("/")):
-        raise WorkbenchError(f"{key} = {name!r}: must be a path inside raw = {str(raw)!r}")
-    path = raw / name
-    if not path.exists():
-        raise WorkbenchError(f"{key} = {name!r}: no such file or folder in raw = {str(raw)!r}")
-    return path

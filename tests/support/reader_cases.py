@@ -1,7 +1,11 @@
 """What the tests of readers share: options, small images, and reading a folder to the end."""
 
+import tarfile
+from io import BytesIO
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image
 
 from pipeline.readers.params import CorpusConfig, ShapesConfig
@@ -15,6 +19,9 @@ CORPUS = {
     "split_files": None,
     "val_images": 1,
     "test_images": 1,
+    "image_field": None,
+    "caption_field": None,
+    "max_captions": None,
     "skip_bad_images": False,
     "max_megapixels": 1.0,
 }
@@ -51,5 +58,42 @@ def save_images(folder: Path, *names: str) -> None:
 
 
 def read_all(dataset, raw, seed=0, **changed):
-    """The checked corpus of a folder; rendered files go beside it."""
+    """The checked corpus of a folder; rendered files and those out of shards go beside it."""
     return read_corpus(dataset, raw, raw.parent / "out", options(seed, **changed))
+
+
+def image_bytes(number, kind="JPEG"):
+    """A small image file whose bytes differ from those of every other number."""
+    stream = BytesIO()
+    Image.new("RGB", (8 + number, 6), (number * 5 % 256, 100, 200)).save(stream, kind)
+    return stream.getvalue()
+
+
+def write_tar(path, members, **how):
+    """An uncompressed tar file of (name, content) or of finished TarInfo."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w", **how) as archive:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                archive.addfile(member)
+                continue
+            header = tarfile.TarInfo(member[0])
+            header.size = len(member[1])
+            archive.addfile(header, BytesIO(member[1]))
+
+
+def write_parquet(path, rows, schema=None, **how):
+    """Rows as Hugging Face's datasets writes them, of images {bytes, path}."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, **how)
+
+
+def files_of(corpus):
+    """The bytes of every image by its id."""
+    table = zip(corpus.images["image_id"], corpus.images["path"], strict=True)
+    return {image: Path(path).read_bytes() for image, path in table}
+
+
+def texts_of(corpus):
+    """The captions of every image."""
+    return corpus.captions.groupby("image_id", sort=False)["text"].agg(list).to_dict()

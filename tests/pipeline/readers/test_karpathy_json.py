@@ -245,3 +245,12 @@ def test_real_subset_of_flickr8k():
         "val": 150,
         "test": 150,
     }
+
+
+def test_captions_are_capped_by_option_in_the_files_order(raw, capsys):
+    captions = read_all("karpathy_json", raw, max_captions=2).captions
+    assert captions["caption_id"].tolist() == ["0", "1", "5", "20", "21", "10"]
+    assert "left out: 1 captions after the first 2 of an image" in capsys.readouterr().err
+    whole = read_all("karpathy_json", raw).captions
+    assert read_all("karpathy_json", raw, max_captions=3).captions.equals(whole)
+    assert "left out" not in capsys.readouterr().err

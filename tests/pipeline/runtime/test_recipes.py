@@ -197,6 +197,8 @@ def is_read(key, values):
         "corpus.split_files": values["dataset"] != "captions_csv",
         "corpus.val_images": values["dataset"] != "captions_csv",
         "corpus.test_images": values["dataset"] != "captions_csv",
+        "corpus.image_field": values["dataset"] not in ("parquet_shards", "webdataset"),
+        "corpus.caption_field": values["dataset"] not in ("parquet_shards", "webdataset"),
         "vocabulary.dim": vocabulary["source"] != "train",
         "vocabulary.window": vocabulary["source"] != "train",
         "vocabulary.epochs": vocabulary["source"] != "train",

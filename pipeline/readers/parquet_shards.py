@@ -1,0 +1,175 @@
+"""Parquet files as Hugging Face writes them: a column of images {bytes, path}, one of captions."""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.readers.extracted import ExtractedImages
+from pipeline.readers.params import CorpusConfig
+from pipeline.readers.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
+from pipeline.readers.source import Options, Source
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import Problems
+
+
+class Columns(NamedTuple):
+    """The columns that are read: one of images, one or more of captions."""
+
+    image: str
+    captions: list[str]
+
+
+class Row(NamedTuple):
+    """A row: the image's bytes and name, each None where it has none, and captions without gaps."""
+
+    data: bytes | None
+    name: str | None
+    texts: list[str]
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read the parquet files below raw, row after row.
+
+    image_id is `<split>/<path of the image>` (without the split where no file names one); an image
+    without a path is named by its content. Rows of the same image give it all their captions, as in
+    datasets with a row per caption. caption_id is `<image_id>#<number>`.
+
+    Args:
+        raw: folder of the shards.
+        out: folder that gets the images.
+        options: which shards and columns to take, and the numbers of held-out images.
+
+    Raises:
+        WorkbenchError: shards that are damaged or have no such columns, one name for two images.
+    """
+    digests: dict[str, bytes | None] = {}
+    counts: dict[str, int] = {}
+
+    def read_shard(
+        shard: Shard, folder: ExtractedImages, gathered: Gathered, config: CorpusConfig
+    ) -> None:
+        clashes: dict[str, None] = {}
+        for number, row in enumerate(read_rows(shard.path, config)):
+            image_id, digest = _identify(shard, number, row)
+            if image_id not in digests:
+                digests[image_id] = digest
+                gathered.images[image_id] = shard.split
+                gathered.faults[image_id] = _write(folder, image_id, row.data)
+            elif digests[image_id] != digest:
+                clashes[image_id] = None
+            for text in row.texts:
+                place = counts[image_id] = counts.get(image_id, -1) + 1
+                gathered.captions.append((f"{image_id}#{place}", image_id, text))
+        problems = Problems("its rows")
+        problems.add("paths of more than one image", map(ascii, clashes))
+        problems.raise_if_any()
+
+    return read_shards(raw, out, options, ".parquet", read_shard)
+
+
+def read_rows(path: Path, config: CorpusConfig) -> Iterator[Row]:
+    """The rows of a file, one in memory at a time; WorkbenchError where it is damaged.
+
+    One row at a time, because a repeated value is stored once: a small file could ask for any
+    amount of memory for a batch of rows.
+    """
+    try:
+        with pq.ParquetFile(
+            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+        ) as file:
+            columns = find_columns(file.schema_arrow, config)
+            names, count = [columns.image, *columns.captions], 0
+            for batch in file.iter_batches(1, columns=names, use_threads=False):
+                batch.validate(full=True)
+                for values in batch.to_pylist():
+                    yield _row(values, columns)
+                    count += 1
+            if count != file.metadata.num_rows:
+                raise ValueError(f"{file.metadata.num_rows:,} rows announced, {count:,} found")
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        first = " ".join(str(error).split())[:200]
+        raise WorkbenchError(f"cut short, damaged or not parquet: {first}") from None
+
+
+def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
+    """The named columns, else the only one of images and the first usual one of captions.
+
+    A name of captions also stands for its numbered columns (`caption_0`, `caption_1`, ...). Raises
+    WorkbenchError when there is none or, of images, more than one.
+    """
+    images = [field.name for field in schema if _is_image(field.type)]
+    if config.image_field is not None:
+        images = [name for name in images if name == config.image_field]
+    texts = [field.name for field in schema if _is_text(field.type)]
+    names = CAPTION_FIELDS if config.caption_field is None else (config.caption_field,)
+    found = next((chosen for name in names if (chosen := _numbered(name, texts))), [])
+    columns = listing(f"{field.name} ({field.type})" for field in schema)
+    if len(images) != 1:
+        kind = "several columns" if images else "no column"
+        name = "" if config.image_field is None else f" {config.image_field!r}"
+        raise WorkbenchError(f"{kind}{name} of image bytes: {columns}; set corpus.image_field")
+    if not found:
+        raise WorkbenchError(
+            f"no column {' or '.join(names)} of text or lists of text: {columns}; "
+            "set corpus.caption_field"
+        )
+    return Columns(images[0], found)
+
+
+def _numbered(name: str, texts: list[str]) -> list[str]:
+    if name in texts:
+        return [name]
+    numbered = re.compile(re.escape(name) + r"_\d+")
+    return [text for text in texts if numbered.fullmatch(text)]
+
+
+def _is_image(kind: pa.DataType) -> bool:
+    if not pa.types.is_struct(kind):
+        return _is_binary(kind)
+    fields = {field.name: field.type for field in kind}
+    path = fields.get("path", pa.string())
+    return "bytes" in fields and _is_binary(fields["bytes"]) and _is_string(path)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return _is_string(kind.value_type if is_list else kind)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _row(values: dict[str, Any], columns: Columns) -> Row:
+    image = values[columns.image]
+    fields = image if isinstance(image, dict) else {"bytes": image}
+    cells = [values[name] for name in columns.captions]
+    texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell])]
+    kept = [text for text in texts if text is not None]
+    return Row(fields.get("bytes"), fields.get("path"), kept)
+
+
+def _identify(shard: Shard, number: int, row: Row) -> tuple[str, bytes | None]:
+    """image_id of a row and the digest of its image's bytes."""
+    digest = None if row.data is None else hashlib.sha256(row.data).digest()
+    if row.name:
+        name = row.name.removeprefix("./")
+    else:
+        name = f"{shard.name}-row-{number}" if digest is None else digest.hex()
+    return name if shard.split is None else f"{shard.split}/{name}", digest
+
+
+def _write(folder: ExtractedImages, image_id: str, data: bytes | None) -> str:
+    if data is None:
+        return "no image in the shard"
+    return folder.write(image_id, len(data), io.BytesIO(data))

@@ -1,0 +1,301 @@
+import hashlib
+import json
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_parquet
+
+from pipeline.readers.parquet_shards import read, read_rows
+from pipeline.runtime.errors import WorkbenchError
+
+JPG = [image_bytes(n) for n in range(8)]
+IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+FEATURES = {"info": {"features": {"image": {"_type": "Image"}, "caption": {"_type": "Value"}}}}
+
+
+def schema(caption=None, **more):
+    """As Hugging Face's datasets writes it: the features stand in the metadata too."""
+    fields = {"image": IMAGE, "caption": caption or pa.list_(pa.string()), **more}
+    return pa.schema(fields, metadata={"huggingface": json.dumps(FEATURES)})
+
+
+def row(number, *captions, path=True, **more):
+    image = {"bytes": JPG[number], "path": f"{number}.jpg" if path else None}
+    return {"image": image, "caption": list(captions), **more}
+
+
+SHARDS = {
+    "train-00000-of-00002": [row(0, "A dog.", "A brown dog."), row(1, "Two cats.")],
+    "train-00001-of-00002": [row(2, "A horse.")],
+    "validation-00000-of-00001": [row(3, "A bird.")],
+    "test-00000-of-00001": [row(4, "A bee.", "A wasp.")],
+}
+
+
+@pytest.fixture
+def raw(tmp_path):
+    for name, rows in SHARDS.items():
+        write_parquet(tmp_path / "raw" / "data" / f"{name}.parquet", rows, schema())
+    return tmp_path / "raw"
+
+
+def refusal(raw, **changed):
+    with pytest.raises(WorkbenchError) as caught:
+        read_all("parquet_shards", raw, **changed)
+    assert not (raw.parent / "out" / "images").exists()  # nothing half read stays
+    return caught.value.message
+
+
+def test_images_and_captions_of_all_shards(raw):
+    corpus = read_all("parquet_shards", raw)
+    ids = ["train/0.jpg", "train/1.jpg", "train/2.jpg", "val/3.jpg", "test/4.jpg"]
+    assert corpus.images["image_id"].tolist() == ids
+    assert corpus.images["split"].tolist() == ["train", "train", "train", "val", "test"]
+    assert files_of(corpus) == dict(zip(ids, JPG, strict=False))
+    assert texts_of(corpus)["train/0.jpg"] == ["A dog.", "A brown dog."]
+    assert corpus.captions["caption_id"].tolist()[:2] == ["train/0.jpg#0", "train/0.jpg#1"]
+    assert corpus.images["sha256"][1] == hashlib.sha256(JPG[1]).hexdigest()
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_row_groups_compression_and_dictionaries_are_no_matter(raw, size):
+    for name, rows in SHARDS.items():
+        path = raw / "data" / f"{name}.parquet"
+        write_parquet(path, rows, schema(), row_group_size=size, compression="zstd")
+    assert len(read_all("parquet_shards", raw).captions) == 7
+
+
+def test_a_row_per_caption_gives_one_image_even_across_shards(tmp_path):
+    raw = tmp_path / "raw"
+    rows = [row(n, caption) for n in range(3) for caption in ("one", "two")]
+    rows = [values | {"caption": values["caption"][0]} for values in rows]
+    write_parquet(raw / "0.parquet", rows[:3], schema(pa.string()))
+    write_parquet(raw / "1.parquet", rows[3:], schema(pa.string()))
+    corpus = read_all("parquet_shards", raw)
+    assert texts_of(corpus) == {
+        f"{n}.jpg": ["one", "two"] for n in corpus.images["image_id"].str[0]
+    }
+    assert sorted(corpus.images["split"]) == ["test", "train", "val"]
+
+
+def test_images_without_a_path_are_named_by_their_content(tmp_path):
+    raw = tmp_path / "raw"
+    rows = [row(n, f"caption {m}", path=False) for n in range(3) for m in range(2)]
+    write_parquet(raw / "0.parquet", rows, schema())
+    names = {hashlib.sha256(JPG[n]).hexdigest() for n in range(3)}
+    assert set(read_all("parquet_shards", raw).images["image_id"]) == names
+
+
+@pytest.mark.parametrize("kind", ["binary", "large", "numbered", "named"])
+def test_columns_are_found_or_chosen(tmp_path, kind):
+    raw = tmp_path / "raw"
+    chosen = {}
+    if kind in ("binary", "large"):
+        image = pa.binary() if kind == "binary" else pa.large_binary()
+        text = pa.string() if kind == "binary" else pa.large_list(pa.large_string())
+        rows = [
+            {"picture": JPG[n], "n": n, "text": "x" if kind == "binary" else ["x"]}
+            for n in range(3)
+        ]
+        table = pa.schema({"picture": image, "n": pa.int64(), "text": text})
+    elif kind == "numbered":
+        rows = [{"image": row(n)["image"], "caption_0": "x", "caption_1": None} for n in range(3)]
+        table = pa.schema({"image": IMAGE, "caption_0": pa.string(), "caption_1": pa.string()})
+    else:
+        chosen = {"image_field": "right", "caption_field": "alt"}
+        rows = [
+            {"left": JPG[n + 3], "right": JPG[n], "caption": "wrong", "alt": "x"} for n in range(3)
+        ]
+        names = {"left": pa.binary(), "right": pa.binary(), "caption": pa.string()}
+        table = pa.schema(names | {"alt": pa.string()})
+        write_parquet(raw / "0.parquet", rows, table)
+        message = "several columns of image bytes: left (binary), right (binary), caption (string)"
+        assert message in refusal(raw)
+    write_parquet(raw / "0.parquet", rows, table)
+    corpus = read_all("parquet_shards", raw, **chosen)
+    assert sorted(files_of(corpus).values()) == sorted(JPG[:3])
+    assert corpus.captions["text"].tolist() == ["x"] * 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "changed", "message"),
+    [
+        (
+            [{"a": "x"}],
+            {"a": pa.string()},
+            {},
+            "no column of image bytes: a (string); set corpus.im",
+        ),
+        (
+            [row(0) | {"caption": 3}],
+            {"image": IMAGE, "caption": pa.int64()},
+            {},
+            "no column caption or captions or text or texts or sentences of text or lists of text",
+        ),
+        (
+            [row(0)],
+            dict.fromkeys(["image"], IMAGE),
+            {"image_field": "img"},
+            "no column 'img' of im",
+        ),
+        ([row(0)], {"image": IMAGE}, {"caption_field": "alt"}, "no column alt of text"),
+        (
+            [{"image": b"x", "caption": b"\x80\x04."}],
+            {"image": pa.binary(), "caption": pa.binary()},
+            {"image_field": "image"},
+            "no column caption or",
+        ),
+    ],
+)
+def test_missing_columns_are_said_with_those_that_are_there(
+    tmp_path, rows, columns, changed, message
+):
+    write_parquet(tmp_path / "raw" / "0.parquet", rows, pa.schema(columns))
+    assert message in refusal(tmp_path / "raw", **changed)
+
+
+def third(raw, *rows):
+    """The folder with a third training shard of these rows."""
+    write_parquet(raw / "data" / "train-00002-of-00003.parquet", list(rows), schema())
+    return raw
+
+
+def image(data, path="7.jpg"):
+    return {"image": {"bytes": data, "path": path}, "caption": ["A dog."]}
+
+
+def test_captions_without_image_bytes_are_named_and_may_be_left_out(raw):
+    third(raw, image(None), image(b"", "8.jpg"), image(b"GIF", "9.jpg"), image(None, None))
+    message = refusal(raw)
+    for case in [
+        "cannot be used (4): train/7.jpg (no image in the shard)",
+        "train/8.jpg (empty file)",
+        "train/9.jpg (not an image",
+        "train/data/train-00002-of-00003-row-3 (no image in the shard)",
+    ]:
+        assert case in message
+    corpus = read_all("parquet_shards", raw, skip_bad_images=True)
+    assert len(corpus.images) == 5
+    assert len(corpus.rejects) == 4
+
+
+@pytest.mark.parametrize("path", ["../../out.jpg", "/tmp/out.jpg", "a\\b.jpg", "a\nb.jpg", "a//b"])
+def test_paths_that_lead_out_are_refused(raw, path):
+    assert "names that lead out of the image folder (1): " in refusal(
+        third(raw, image(JPG[7], path))
+    )
+    assert not (raw.parent / "out.jpg").exists()
+
+
+def test_one_path_for_two_images_and_files_that_are_folders(raw):
+    assert "paths of more than one image (1): 'train/0.jpg'" in refusal(
+        third(raw, image(JPG[7], "0.jpg"))
+    )
+    message = refusal(third(raw, image(JPG[7], "0.jpg/x.jpg")))
+    assert "train/0.jpg/x.jpg (its file would lie where another image's does)" in message
+
+
+def test_an_image_of_too_many_bytes_is_not_written(raw):
+    message = refusal(third(raw, image(bytes(9_048_577))))
+    assert (
+        "train/7.jpg (9,048,577 bytes, allowed are 9,048,576 for corpus.max_megapixels)" in message
+    )
+
+
+def test_captions_that_are_missing_or_empty(raw):
+    rows = [row(5, None, "A dog."), row(6) | {"caption": None}, row(7, " ")]
+    message = refusal(third(raw, *rows))
+    assert "train/6.jpg (no caption)" in message
+    assert "train/7.jpg (caption train/7.jpg#0 without a word)" in message
+    corpus = read_all("parquet_shards", raw, skip_bad_images=True)
+    assert texts_of(corpus)["train/5.jpg"] == ["A dog."]
+
+
+def test_a_small_file_of_one_large_value_takes_the_memory_of_that_value(tmp_path):
+    """A dictionary stores it once; a batch of its rows would be 200 times as large."""
+    path = tmp_path / "bomb.parquet"
+    rows = pa.array([bytes(1_000_000)] * 200).dictionary_encode()
+    table = pa.table({"image": rows.cast(pa.binary()), "caption": ["x"] * 200})
+    pq.write_table(table, path, compression="zstd")
+    del table, rows
+    assert path.stat().st_size < 20_000
+    before = pa.total_allocated_bytes()
+    most = 0
+    for values in read_rows(path, options().corpus):
+        assert len(values.data) == 1_000_000
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 10_000_000
+
+
+def test_memory_does_not_grow_with_the_shards(tmp_path):
+    """Images of 100 kB in shards of 20; what python keeps of them must not be their bytes."""
+    raw = tmp_path / "raw"
+    rng = np.random.default_rng(0)
+    for shard in range(3):
+        images = [JPG[0] + rng.bytes(100_000) for _ in range(20)]
+        rows = [{"image": {"bytes": i, "path": None}, "caption": ["x"]} for i in images]
+        write_parquet(raw / f"{shard}.parquet", rows, schema())
+    tracemalloc.start()
+    source = read(raw, tmp_path / "out", options())
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(source.images) == 60
+    assert most < 3_000_000
+
+
+@pytest.mark.parametrize("announced", [1, 3])
+def test_a_number_of_rows_that_lies_is_noticed(raw, announced):
+    """The footer's count is one byte of thrift's compact protocol: field type 0x16, then 2 n."""
+    path = raw / "data" / "train-00000-of-00002.parquet"
+    data = path.read_bytes()
+    place = data.index(b"\x16\x04", len(data) - 8 - int.from_bytes(data[-8:-4], "little"))
+    path.write_bytes(data[: place + 1] + bytes([2 * announced]) + data[place + 2 :])
+    assert pq.read_metadata(path).num_rows == announced
+    assert f"{announced} rows announced, 2 found" in refusal(raw)
+
+
+def test_every_cut_of_a_shard_is_noticed(raw):
+    path = raw / "data" / "train-00000-of-00002.parquet"
+    whole = path.read_bytes()
+    for length in [0, 4, 8, 100, len(whole) // 2, len(whole) - 8, len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        message = refusal(raw, skip_bad_images=True)
+        assert (
+            "shards that cannot be read (1): data/train-00000-of-00002.parquet (cut sho" in message
+        )
+
+
+def test_a_pickle_is_no_parquet(raw):
+    pd.DataFrame({"image": JPG}).to_pickle(raw / "data" / "train-00002-of-00003.parquet")
+    assert "(1): data/train-00002-of-00003.parquet (cut short, damaged or not" in refusal(raw)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 7), st.none() | st.lists(st.none() | st.text(max_size=5)))),
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), max_size=3),
+)
+def test_any_rows_are_read_and_any_damage_is_refused_or_harmless(tmp_path_factory, rows, damage):
+    path = tmp_path_factory.getbasetemp() / "any.parquet"
+    values = [row(number) | {"caption": captions} for number, captions in rows]
+    write_parquet(path, values, schema(), write_page_checksum=True)
+    data = bytearray(path.read_bytes())
+    for place, change in damage:
+        data[place % len(data)] ^= change
+    path.write_bytes(data)
+    try:
+        found = list(read_rows(path, options().corpus))
+    except WorkbenchError:
+        assert damage
+        return
+    if not damage:
+        assert [(values.data, values.name, values.texts) for values in found] == [
+            (JPG[number], f"{number}.jpg", [text for text in captions or [] if text is not None])
+            for number, captions in rows
+        ]
