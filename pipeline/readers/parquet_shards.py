@@ -74,10 +74,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
 
 def read_rows(path: Path, config: CorpusConfig) -> Iterator[Row]:
-    """The rows of a file, one in memory at a time; WorkbenchError where it is damaged.
+    """The rows of a file, one after the other; WorkbenchError where it is damaged.
 
     One row at a time, because a repeated value is stored once: a small file could ask for any
-    amount of memory for a batch of rows.
+    amount of memory for a batch of rows. In memory is a page of the file, 2 GiB at most; Hugging
+    Face's have some hundred images.
     """
     try:
         with pq.ParquetFile(
@@ -133,8 +134,9 @@ def _is_image(kind: pa.DataType) -> bool:
     if not pa.types.is_struct(kind):
         return _is_binary(kind)
     fields = {field.name: field.type for field in kind}
-    path = fields.get("path", pa.string())
-    return "bytes" in fields and _is_binary(fields["bytes"]) and _is_string(path)
+    path = fields.get("path", pa.null())  # null also where every path is
+    named = _is_string(path) or pa.types.is_null(path)
+    return "bytes" in fields and _is_binary(fields["bytes"]) and named
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -84,10 +84,11 @@ def test_a_row_per_caption_gives_one_image_even_across_shards(tmp_path):
     assert sorted(corpus.images["split"]) == ["test", "train", "val"]
 
 
-def test_images_without_a_path_are_named_by_their_content(tmp_path):
+@pytest.mark.parametrize("types", [schema(), None], ids=["string", "null"])
+def test_images_without_a_path_are_named_by_their_content(tmp_path, types):
     raw = tmp_path / "raw"
     rows = [row(n, f"caption {m}", path=False) for n in range(3) for m in range(2)]
-    write_parquet(raw / "0.parquet", rows, schema())
+    write_parquet(raw / "0.parquet", rows, types)
     names = {hashlib.sha256(JPG[n]).hexdigest() for n in range(3)}
     assert set(read_all("parquet_shards", raw).images["image_id"]) == names
 
