@@ -1,9 +1,11 @@
-"""Regions of every image, detected or from another tool's files: data/features/regions.h5."""
+"""Regions of every image, detected, cells of a grid or from another tool's files:
+data/features/regions.h5."""
 
 from pathlib import Path
 
 import click
 
+from models.backbone.regions import grid_job
 from models.detector.extraction import detector_job
 from pipeline.corpus.tables import load_images
 from pipeline.regions.file import region_datasets
@@ -18,7 +20,7 @@ from stages.params import load_params
 @command
 @click.option("--images", type=existing, required=True, help="Images table of the corpus.")
 @click.option("--captions", type=existing, help="Captions table; for SCAN's files without ids.")
-@click.option("--detector", type=target, help="Detector file; for regions.source = detector.")
+@click.option("--detector", type=target, help="Detector file; for detector and grid.")
 @click.option("--output", type=target, required=True, help="Feature file to write.")
 def main(images: Path, captions: Path | None, detector: Path | None, output: Path) -> None:
     """Extract or import region features; a killed run continues where it stopped."""
@@ -27,8 +29,10 @@ def main(images: Path, captions: Path | None, detector: Path | None, output: Pat
     set_threads(params.runtime.threads)
     seed_everything(params.seed)
     table = load_images(images)
-    if settings.source == "detector":
-        max_pixels = int(params.corpus.max_megapixels * 1e6)
+    max_pixels = int(params.corpus.max_megapixels * 1e6)
+    if settings.source == "grid":
+        job = grid_job(settings, params.runtime, table, detector, max_pixels, params.seed)
+    elif settings.source == "detector":
         job = detector_job(settings, params.runtime, table, detector, max_pixels)
     else:
         job = import_job(settings, table, captions)

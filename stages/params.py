@@ -105,14 +105,19 @@ class CommonParams(Section):
                 f"the dataset {self.dataset!r} has no boxes to learn from; "
                 "set it to random or to the path of a detector's weights",
             )
-        model, architecture = self.image_features.model, self.detector.architecture
-        if self.image_features.weights == "detector" and f"fpn_{model}" != architecture:
-            yield wrong_value(
-                "image_features.weights",
-                "detector",
-                f"a {architecture!r} does not hold a {model!r}; "
-                "give both the same ResNet, as fpn_resnet18 and resnet18, or choose other weights",
-            )
+        served: dict[str, Any] = {"image_features": self.image_features}
+        if self.regions.source == "grid":
+            served["regions.network"] = self.regions.network
+        architecture = self.detector.architecture
+        for key, network in served.items():
+            if network.weights == "detector" and f"fpn_{network.model}" != architecture:
+                yield wrong_value(
+                    f"{key}.weights",
+                    "detector",
+                    f"a {architecture!r} does not hold a {network.model!r}; "
+                    "give both the same ResNet, as fpn_resnet18 and resnet18, or choose other "
+                    "weights",
+                )
 
     def _averages_and_models(self) -> Iterator[InitErrorDetails]:
         for name, average in self.average_scores.items():

@@ -1,6 +1,7 @@
 """What a stage loads before it works: libraries that take a second are left to those that use them.
 
-Measured on one core: torch 1.4 s, torchvision 1.5 s more, sklearn 1.0, gensim 0.9, matplotlib 0.4.
+Measured on one core: torch 1.4 s, torchvision 1.5 s more, timm 2.0 more, sklearn 1.0, gensim 0.9,
+matplotlib 0.4.
 Rankings and criteria count in torch, so that stages of evaluation need it.
 """
 
@@ -16,7 +17,7 @@ from models.base.registry import model_names
 
 ROOT = Path(__file__).resolve().parents[1]
 LIGHT = "click,h5py,pandas,pydantic,ruamel.yaml,scipy.linalg"  # no business of this test
-HEAVY = {"torch", "torchvision", "sklearn", "gensim", "matplotlib"}
+HEAVY = {"torch", "torchvision", "timm", "sklearn", "gensim", "matplotlib"}
 TORCH, IMAGES = "torch", "torch,torchvision"
 
 # What importing a stage may load of these; more where an option asks for it, inside functions.

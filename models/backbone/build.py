@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.backbone.extraction import provenance
 from models.backbone.file import ImageNetwork, cut_network
@@ -26,27 +26,51 @@ def build_network(settings: ImageFeaturesConfig, seed: int, detector: Path) -> I
         WorkbenchError: networks, layers and weights that cannot be used.
     """
     try:
-        network = classifier(settings.model, seed)
-        if settings.weights != "detector":
-            state = published_state(settings.model, settings.weights)
-            if state is not None:
-                load_strict(network, state)
+        network = weighted(settings.model, settings.weights, seed)
         made = cut_network(network, settings)
         if settings.weights == "detector":
-            _load_body(made.backbone, settings.model, detector)
+            load_body(made.backbone, settings.model, detector, "image_features")
     except BackboneError as error:
         raise WorkbenchError(f"image_features: {error}", "change it in params.yaml") from error
     kept = provenance(settings.model_dump(mode="json"), seed)
     return ImageNetwork(kept, made.backbone, made.width, made.preprocessing)
 
 
-def _load_body(backbone: Backbone, model: str, detector: Path) -> None:
-    """The detector's ResNet, as far as the cut network reaches."""
+def weighted(model: str, weights: str, seed: int) -> nn.Module:
+    """A whole network with its weights; those of the detector come when it is cut.
+
+    Args:
+        model: as in params.yaml.
+        weights: likewise.
+        seed: of random weights.
+
+    Raises:
+        BackboneError, WorkbenchError: there is no such network, or these are not its weights.
+    """
+    network = classifier(model, seed)
+    state = None if weights == "detector" else published_state(model, weights)
+    if state is not None:
+        load_strict(network, state)
+    return network
+
+
+def load_body(backbone: Backbone, model: str, detector: Path, section: str) -> None:
+    """Load the detector's ResNet, as far as the cut network reaches.
+
+    Args:
+        backbone: changed in place.
+        model: of which it is a cut.
+        detector: the file of the detector.
+        section: of params.yaml, for messages.
+
+    Raises:
+        BackboneError, WorkbenchError: the detector does not hold the network.
+    """
     description, state = read_detector(detector)
     if description.architecture != f"fpn_{model}":
         raise WorkbenchError(
-            f"image_features.weights = detector: the detector is a {description.architecture}, "
-            f"image_features.model a {model}",
+            f"{section}.weights = detector: the detector is a {description.architecture}, "
+            f"{section}.model a {model}",
             "give both the same ResNet, as fpn_resnet18 and resnet18",
         )
     body: dict[str, Tensor] = {f"graph.{name}": value for name, value in body_state(state).items()}

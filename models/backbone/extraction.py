@@ -22,6 +22,7 @@ from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batche
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
 from pipeline.storage.features import FeatureWriter
+from pipeline.storage.layout import Array
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,19 @@ class Decoded:
     problems: tuple[str, ...]
 
 
+Arrays = Callable[[Rows, npt.NDArray[np.float32]], dict[str, Array]]
+
+
+def features_alone(rows: Rows, features: npt.NDArray[np.float32]) -> dict[str, Array]:
+    """The one dataset of a file of image features.
+
+    Args:
+        rows: (B,) numbers of images.
+        features: (B, D) of them.
+    """
+    return {"features": features}
+
+
 def extract(
     images: pd.DataFrame,
     forward: Callable[[Tensor], Tensor],
@@ -49,20 +63,24 @@ def extract(
     workers: int,
     device: torch.device,
     max_pixels: int | None = None,
+    arrays: Arrays = features_alone,
+    section: str = "image_features",
 ) -> None:
-    """Compute the missing rows of `features` (N, D), the mean over views, and write them.
+    """Compute the missing rows of `features`, the mean over views, and write them.
 
     Neither workers nor interruptions change the result.
 
     Args:
         images: N rows with path, width, height and sha256.
-        forward: (batch_size, 3, S, S) float32 to (batch_size, D).
+        forward: (batch_size, 3, S, S) float32 to (batch_size, ...), a row per image.
         preprocessing: from a picture to its views.
         writer: its ids in the order of `images`.
         batch_size: images at a time.
         workers: decoding processes, 0 for none.
         device: where `forward` runs.
         max_pixels: larger images are refused before decoding, None for no limit.
+        arrays: from the numbers of some images and their features to the datasets' rows.
+        section: of params.yaml, for messages.
 
     Raises:
         WorkbenchError: images that cannot be read, or differ from the corpus.
@@ -73,14 +91,14 @@ def extract(
     done = len(images) - sum(len(rows) for rows in todo)
     with (
         ThreadPoolExecutor(1) as pool,
-        Progress("image features", len(images), "images", done=done) as progress,
+        Progress(section.replace("_", " "), len(images), "images", done=done) as progress,
     ):
         written: Future[None] | None = None
-        for batch in decode_ahead(source, workers, "image_features"):
+        for batch in decode_ahead(source, workers, section):
             features = _features(batch, forward, preprocessing, batch_size, device)
             if written is not None:
                 written.result()
-            written = pool.submit(_store, writer, batch.rows, features)
+            written = pool.submit(_store, writer, batch.rows, features, arrays)
             progress.update(len(batch.rows))
         if written is not None:
             written.result()
@@ -140,7 +158,7 @@ def _features(
     batch_size: int,
     device: torch.device,
 ) -> Tensor:
-    """(B, D) float32 mean over the views; a short batch is filled up, as compiled code expects."""
+    """(B, ...) float32 mean over the views; a short batch is filled up for compiled code."""
     crops = torch.from_numpy(batch.crops).to(device)
     if len(crops) < batch_size:
         crops = torch.cat([crops, crops[:1].expand(batch_size - len(crops), -1, -1, -1, -1)])
@@ -152,5 +170,5 @@ def _features(
         return total[: len(batch.rows)] / preprocessing.views_per_image
 
 
-def _store(writer: FeatureWriter, rows: Rows, features: Tensor) -> None:
-    writer.write(rows, features=features.cpu().numpy())
+def _store(writer: FeatureWriter, rows: Rows, features: Tensor, arrays: Arrays) -> None:
+    writer.write(rows, **arrays(rows, features.cpu().numpy()))

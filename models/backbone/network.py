@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor, fx, nn
 from torchvision import models as zoo
 from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
 
-from models.backbone import NETWORKS
+from models.backbone import NETWORKS, timm_networks
 
 POOLS = ("mean", "max", "mean_max")
 
@@ -26,23 +27,35 @@ class BackboneError(ValueError):
 
 
 def classifier(name: str, seed: int) -> nn.Module:
-    """A network of models.backbone.NETWORKS or torchvision, in evaluation mode, seeded weights.
+    """A network of models.backbone.NETWORKS, torchvision or timm in evaluation mode, seeded.
 
     The same seed gives the same weights in every process; the global random state is untouched.
     Raises BackboneError naming similar networks when there is none of this name.
     """
-    known = [*NETWORKS, *zoo.list_models(module=zoo)]
-    if name not in known:
-        near = _join(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known)
-        raise BackboneError(f"model {name!r} is not a torchvision classifier; similar: {near}")
+    _check_model(name)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # GoogLeNet and Inception warn of their slow initialisation
         torch.manual_seed(seed)
+        if name.startswith(timm_networks.PREFIX):
+            return timm_networks.build(name).eval()
         if name in NETWORKS:
             module, build = NETWORKS[name].split(":")
             made: nn.Module = getattr(importlib.import_module(module), build)()
             return made.eval()
         return zoo.get_model(name, weights=None).eval()
+
+
+def _check_model(name: str) -> None:
+    if name.startswith(timm_networks.PREFIX):
+        if timm_networks.is_known(name):
+            return
+        known, whose = timm_networks.known_names(), "a network of timm, or not with such weights"
+    else:
+        known, whose = [*NETWORKS, *zoo.list_models(module=zoo)], "a torchvision classifier"
+        if name in known:
+            return
+    near = _join(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known)
+    raise BackboneError(f"model {name!r} is not {whose}; similar: {near}")
 
 
 def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
@@ -105,14 +118,34 @@ def pooled(output: Tensor, pool: str) -> Tensor:
     return torch.cat([flat.mean(2) if part == "mean" else flat.amax(2) for part in parts], dim=1)
 
 
+@dataclass(frozen=True)
+class Traced:
+    """A network that torch.fx can follow.
+
+    Attributes:
+        network: it, or what stands around it.
+        paths: of all that it computes, in order.
+        ends: layers of fixed names beside the network's modules.
+        prefix: before the names of the network's modules.
+        tracing: arguments of torch.fx.
+    """
+
+    network: nn.Module
+    paths: Sequence[str]
+    ends: Sequence[str] = ()
+    prefix: str = ""
+    tracing: Mapping[str, Any] = field(default_factory=dict)
+
+
 def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tuple[Backbone, int]:
     """Cut a network at some layers.
 
     Args:
-        network: a torchvision classifier.
+        network: of torchvision or timm, changed in place.
         layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
             activations behind the fully connected layers of VGG and AlexNet, their last
-            max-pooling, and the average-pooling of ResNet.
+            max-pooling, and the average-pooling of ResNet; of timm's networks `features`, `map` and
+            `token` too (models.backbone.timm_networks).
         pool: mean, max or mean_max over a map's positions.
         size: side of the images, pixels.
 
@@ -125,14 +158,18 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
     """
     if pool not in POOLS or not layers:
         raise BackboneError(f"pool {pool!r} of layers {list(layers)}: allowed are {_join(POOLS)}")
-    nodes = [_alias(network, layer) for layer in layers]
-    _check_names(network, layers, nodes)
+    traced = _traced(network, size)
+    nodes = [layer if layer in traced.ends else _alias(network, layer) for layer in layers]
+    _check_names(network, traced, layers, nodes)
+    nodes = [node if node in traced.ends else traced.prefix + node for node in nodes]
     for module in network.modules():
         if getattr(module, "inplace", False):  # would overwrite a layer that was asked for
             module.inplace = False  # type: ignore[assignment]
     wanted = {node: node for node in nodes}
-    traced = create_feature_extractor(network, wanted, suppress_diff_warning=True).eval()
-    graph = fx.GraphModule(traced, traced.eval_graph)
+    found = create_feature_extractor(
+        traced.network, wanted, suppress_diff_warning=True, tracer_kwargs=dict(traced.tracing)
+    ).eval()
+    graph = fx.GraphModule(found, found.eval_graph)
     for node in graph.graph.nodes:
         if node.kwargs.get("inplace"):
             node.update_kwarg("inplace", False)
@@ -140,6 +177,35 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
     backbone = Backbone(graph, nodes, pool).eval().requires_grad_(False)
     _check_outputs(network, backbone, layers, size)
     return backbone, _probe(backbone, size).shape[1]
+
+
+def _traced(network: nn.Module, size: int) -> Traced:
+    """The network as torch.fx sees it; one of timm's that it cannot follow in one piece."""
+    if not timm_networks.is_timm(network):
+        return Traced(network, _paths(network, {}))
+    tracing = timm_networks.tracing()
+    named = _named(network, size, whole=False)
+    try:
+        paths = _paths(named, tracing)
+    except (fx.proxy.TraceError, RuntimeError, TypeError, ValueError, AttributeError):
+        # what a network does with a stand-in for a tensor: decide by its size, count with it, ...
+        named = _named(network, size, whole=True)
+        return Traced(named, named.ends, named.ends, "", tracing)
+    return Traced(named, paths, named.ends, "network.", tracing)
+
+
+def _named(network: nn.Module, size: int, whole: bool) -> timm_networks.Named:
+    try:
+        return timm_networks.Named(network, size, whole).eval()
+    except (RuntimeError, ValueError, AssertionError) as error:
+        raise misfit(size, error) from None
+
+
+def _paths(network: nn.Module, tracing: Mapping[str, Any]) -> list[str]:
+    found: list[str] = get_graph_node_names(
+        network, tracer_kwargs=dict(tracing), suppress_diff_warning=True
+    )[1]
+    return found
 
 
 def _alias(network: nn.Module, layer: str) -> str:
@@ -158,13 +224,21 @@ def _places(modules: Iterable[nn.Module], kind: type[nn.Module]) -> list[int]:
     return [place for place, module in enumerate(modules) if isinstance(module, kind)]
 
 
-def _check_names(network: nn.Module, layers: Sequence[str], nodes: Sequence[str]) -> None:
+def _check_names(
+    network: nn.Module, traced: Traced, layers: Sequence[str], nodes: Sequence[str]
+) -> None:
     if len(set(nodes)) != len(nodes):
         raise BackboneError(f"layers {_join(layers)}: the same layer is named twice")
-    paths = get_graph_node_names(network, suppress_diff_warning=True)[1]
+    prefix = traced.prefix
+    paths = [path.removeprefix(prefix) for path in traced.paths if path.startswith(prefix)]
     known = {".".join(path.split(".")[: depth + 1]) for path in paths for depth in range(9)}
+    known |= set(traced.ends)
     aliases = [name for name in ("fc6", "fc7", "pool5") if _alias(network, name) != name]
-    top = [*dict.fromkeys(path.split(".")[0] for path in paths[1:]), *aliases]
+    first = 0 if traced.ends else 1  # the images themselves
+    top = [
+        *dict.fromkeys([*traced.ends, *(path.split(".")[0] for path in paths[first:])]),
+        *aliases,
+    ]
     for layer, node in zip(layers, nodes, strict=True):
         if node not in known:
             near = difflib.get_close_matches(layer, sorted(known), n=5)
@@ -183,9 +257,11 @@ def _check_outputs(
         output = outputs[node]
         if not isinstance(output, Tensor) or output.ndim not in (2, 4):
             shape = tuple(output.shape[1:]) if isinstance(output, Tensor) else type(output).__name__
+            behind = "behind the choice of the class token, such as getitem_5"
+            where = "at token, map or features" if timm_networks.is_timm(network) else behind
             raise BackboneError(
                 f"layer {layer!r} gives {shape} per image, neither a vector nor a feature map; "
-                "cut vision transformers behind the choice of the class token, such as getitem_5"
+                f"cut vision transformers {where}"
             )
         channels_last = isinstance(network, zoo.SwinTransformer)
         if channels_last and output.ndim == 4 and node.split(".")[0] in ("features", "norm"):
@@ -200,8 +276,18 @@ def _probe(module: nn.Module, size: int) -> Any:
         with torch.inference_mode():
             return module(torch.zeros(1, 3, size, size))
     except (RuntimeError, ValueError, AssertionError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BackboneError(f"images of {size} x {size} pixels do not fit: {reason}") from None
+        raise misfit(size, error) from None
+
+
+def misfit(size: int, error: Exception) -> BackboneError:
+    """The error for images that a network does not take.
+
+    Args:
+        size: their side, pixels.
+        error: what it said.
+    """
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return BackboneError(f"images of {size} x {size} pixels do not fit: {reason}")
 
 
 def _join(names: Iterable[str], limit: int = 8) -> str:

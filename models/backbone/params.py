@@ -1,13 +1,19 @@
 """The section of params.yaml of the network that sees the images."""
 
-import os
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, Name, Natural, Section, contradictions, wrong_value
+from pipeline.runtime.section import (
+    Count,
+    Name,
+    Natural,
+    Section,
+    contradictions,
+    network_problems,
+)
 
 # What every network's images went through before these keys were there. Files name them where they
 # differ from it, so that features made alike have the same bytes as ever.
@@ -31,21 +37,5 @@ class ImageFeaturesConfig(Section):
     workers: Natural
 
     @contradictions
-    def _weights_are_there(self) -> Iterator[InitErrorDetails]:
-        named = self.weights in ("detector", "random", "imagenet")
-        if not named and not os.path.isfile(self.weights):
-            yield wrong_value(
-                "weights",
-                self.weights,
-                "no such file; allowed are detector, random, imagenet or the path of a state dict",
-            )
-
-    @contradictions
-    def _normalisation_is_the_weights(self) -> Iterator[InitErrorDetails]:
-        if self.normalisation == "caffe" and self.weights in ("detector", "imagenet"):
-            yield wrong_value(
-                "normalisation",
-                "caffe",
-                f"image_features.weights = {self.weights!r} learnt from torchvision's; "
-                "caffe is for weights that were converted from Caffe",
-            )
+    def _network_is_one(self) -> Iterator[InitErrorDetails]:
+        yield from network_problems(self, "image_features")

@@ -4,8 +4,9 @@ Crops leave the decode workers as bytes, a quarter of their size as floats; mirr
 normalisation are made where the network runs. Nothing here is random.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 from torchvision.models import get_model_weights
 
-from models.backbone import NETWORKS
+from models.backbone import NETWORKS, timm_networks
 from pipeline.runtime.errors import WorkbenchError, listing
 
 # A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
@@ -62,12 +63,28 @@ class Preprocessing:
 
     def resized(self, image: Image.Image) -> Image.Image:
         """The image with its shorter side resized, or both."""
-        width, height = image.size
+        size = self.resized_size(*image.size)
+        return image if size == image.size else image.resize(size, self.resampling)
+
+    def resized_size(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height that `resized` gives an image of a width and height, pixels."""
         shorter = min(width, height)
         # Integer division as in torchvision, so that published features are met to the pixel.
         size = (self.resize * width // shorter, self.resize * height // shorter)
-        size = (self.resize, self.resize) if self.squash else size
-        return image if size == image.size else image.resize(size, self.resampling)
+        return (self.resize, self.resize) if self.squash else size
+
+    def seen(self, width: int, height: int) -> tuple[float, float, float, float]:
+        """What of an image its centre crop shows: x1, y1, x2, y2 in pixels of the image.
+
+        Args:
+            width: of the image, pixels.
+            height: of the image, pixels.
+        """
+        resized = self.resized_size(width, height)
+        left, top = (round((side - self.crop) / 2.0) for side in resized)
+        across, down = width / resized[0], height / resized[1]
+        corner = left * across, top * down
+        return *corner, (left + self.crop) * across, (top + self.crop) * down
 
     def crops(self, image: Image.Image) -> npt.NDArray[np.uint8]:
         """(C, 3, S, S) bytes, C crops of an RGB image: the centre, or corners and centre."""
@@ -114,34 +131,58 @@ def preprocessing_of(
     resize: str = "short_side",
     normalisation: str = "torchvision",
 ) -> Preprocessing:
-    """The preprocessing that a torchvision classifier was published with, and the views wanted.
+    """The preprocessing that a classifier was published with, and the views wanted.
 
     `center` and `flip` see the whole shorter side of a given size (nothing is cut off an image of
     exactly that size); `ten_crop` keeps the model's ratio of resize to crop, as its crops need room
     to differ.
 
     Args:
-        model: torchvision's name.
+        model: torchvision's or timm's name, as in params.yaml.
         size: side of the crop, pixels; None for the model's own, such as 256 -> 224.
         views: of Preprocessing.
         resize: short_side | squash, as in Preprocessing.
         normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
     """
-    preset: Any = published_weights(model).transforms()
-    length, crop = preset.resize_size[0], preset.crop_size[0]
+    preset = _preset(model)
+    length, crop = preset.resize, preset.crop
     if size is not None:
         length = round(size * length / crop) if views == "ten_crop" else size
         crop = size
     caffe = normalisation == "caffe"
-    return Preprocessing(
+    return replace(
+        preset,
         resize=length,
         crop=crop,
-        mean=tuple(mean / 255 for mean in CAFFE_MEANS) if caffe else tuple(preset.mean),
-        std=(1 / 255,) * 3 if caffe else tuple(preset.std),
-        resampling=Image.Resampling[preset.interpolation.name],
+        mean=tuple(mean / 255 for mean in CAFFE_MEANS) if caffe else preset.mean,
+        std=(1 / 255,) * 3 if caffe else preset.std,
         views=views,
         squash=resize == "squash",
         bgr=caffe,
+    )
+
+
+def _preset(model: str) -> Preprocessing:
+    """The centre crop that a network was published with."""
+    if model.startswith(timm_networks.PREFIX):
+        config = timm_networks.data_config(model)
+        crop = config["input_size"][-1]
+        return Preprocessing(
+            resize=math.floor(crop / config["crop_pct"]),  # as timm's transforms_imagenet_eval
+            crop=crop,
+            mean=tuple(config["mean"]),
+            std=tuple(config["std"]),
+            resampling=Image.Resampling[config["interpolation"].upper()],
+            views="center",
+        )
+    preset: Any = published_weights(model).transforms()
+    return Preprocessing(
+        resize=preset.resize_size[0],
+        crop=preset.crop_size[0],
+        mean=tuple(preset.mean),
+        std=tuple(preset.std),
+        resampling=Image.Resampling[preset.interpolation.name],
+        views="center",
     )
 
 

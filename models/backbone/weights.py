@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.backbone import NETWORKS
+from models.backbone import NETWORKS, timm_networks
 from models.backbone.preprocessing import published_weights
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
@@ -35,12 +35,19 @@ def published_state(model: str, weights: str) -> dict[str, Tensor] | None:
     """The state dict for `weights`: imagenet or a file's path; None for random."""
     if weights == "random":
         return None
-    if weights == "imagenet" and model in NETWORKS:
-        raise WorkbenchError(
-            f"image_features.weights = imagenet: none are published for {model!r}",
-            "set it to random, or to the path of a state dict",
-        )
-    return imagenet_state(model) if weights == "imagenet" else read_state_dict(weights)
+    if weights != "imagenet":
+        return read_state_dict(weights)
+    if model in NETWORKS:
+        raise _unpublished(model)
+    is_timm = model.startswith(timm_networks.PREFIX)
+    return timm_state(model) if is_timm else imagenet_state(model)
+
+
+def _unpublished(model: str) -> WorkbenchError:
+    return WorkbenchError(
+        f"weights = imagenet: none are published for {model!r}",
+        "set it to random, or to the path of a state dict",
+    )
 
 
 def read_state_dict(path: Path | str) -> dict[str, Tensor]:
@@ -107,6 +114,33 @@ def imagenet_state(model: str) -> dict[str, Tensor]:
     return read_state_dict(path)
 
 
+def timm_state(model: str) -> dict[str, Tensor]:
+    """The published weights of one of timm's networks, from torch's cache or the Hugging Face hub.
+
+    They lie beside torchvision's, under the names of timm; files of safetensors alone are fetched.
+    timm reads them, as some are kept in the names of other programs.
+
+    Raises WorkbenchError saying which file to put where when it can be had from neither, or when it
+    is damaged.
+    """
+    published = timm_networks.published_file(model)
+    if published is None:
+        raise _unpublished(model)
+    url, name = published
+    path = Path(torch.hub.get_dir()) / "checkpoints" / name
+    if not path.is_file():
+        _download(url, path, None)
+    read_state_dict(path)  # a damaged file is told from one that does not fit
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return timm_networks.build(model, str(path)).state_dict()
+    except (RuntimeError, KeyError, ValueError) as error:
+        raise WorkbenchError(
+            f"{path}: not the weights of {model}: {_brief(error)}",
+            f"delete it and fetch it again from {url}",
+        ) from None
+
+
 def _download(url: str, path: Path, hash_prefix: str | None) -> None:
     say(f"fetching {url}")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +150,7 @@ def _download(url: str, path: Path, hash_prefix: str | None) -> None:
     except (URLError, OSError, RuntimeError) as error:
         raise WorkbenchError(
             f"{path.name} is not on this machine and cannot be fetched: {_brief(error)}",
-            f"download {url} and put it into {path.parent}, or set image_features.weights to "
+            f"download {url} and put it into {path.parent} as {path.name}, or set weights to "
             "random or to the path of a state dict",
         ) from None
 

@@ -21,6 +21,23 @@ from pipeline.search.index import REMEDY
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
 
+# Keys of the section regions that a file of detected regions leaves out.
+UNREAD = {
+    "path": None,
+    "workers": 0,
+    "grid": (1, 1),
+    "network": {
+        "model": "resnet18",
+        "weights": "random",
+        "layers": None,
+        "size": None,
+        "resize": "squash",
+        "normalisation": "torchvision",
+        "precision": "fp32",
+        "compile": False,
+    },
+}
+
 
 def detected(image: Image.Image, stored: FeatureFile, device: torch.device) -> Regions:
     """The regions of an RGB image, alone.
@@ -55,11 +72,11 @@ def _settings(stored: FeatureFile) -> RegionsConfig:
         given = dict(json.loads(str(stored.attributes.get("params"))))
         source = given["source"]
         if source == "detector":
-            return RegionsConfig.model_validate({**given, "path": None, "workers": 0})
+            return RegionsConfig.model_validate({**given, **UNREAD})
     except (ValueError, TypeError, KeyError, ValidationError):
         raise WorkbenchError(f"{stored.path}: does not say how regions were selected") from None
+    whence = "are cells of a grid" if source == "grid" else f"come from another tool ({source})"
     raise WorkbenchError(
-        f"{stored.path}: its regions come from another tool ({source}), which cannot "
-        "be asked for those of an image",
+        f"{stored.path}: its regions {whence}; there is no detector to find those of an image",
         "search with a text, or set regions.source = detector and run: dvc repro",
     )

@@ -13,6 +13,11 @@ from pipeline.corpus.tables import images_digest
 from pipeline.storage.features import FeatureWriter
 from pipeline.storage.layout import Array
 
+# Keys of the section regions that say nothing of the values: where a run takes place, and what a
+# source does not read.
+PLACES = ("workers", "path")
+DETECTED, GRID = ("other_images", "boxes", "min", "max", "threshold"), ("grid", "network")
+
 
 def described(
     images: pd.DataFrame,
@@ -37,7 +42,8 @@ def described(
         attributes: names of the attribute classes, by number.
         has_boxes: whether the boxes are more than zeros.
     """
-    used = {name: value for name, value in settings.items() if name not in ("workers", "path")}
+    unread = PLACES + (DETECTED if settings["source"] == "grid" else GRID)
+    used = {name: value for name, value in settings.items() if name not in unread}
     return {
         "model": model,
         "layer": layer,
@@ -50,7 +56,6 @@ def described(
     }
 
 
-MAX_REGIONS = 1000  # per image; more is taken for damage
 MAX_DIM = 1 << 16  # width of a region's feature
 
 
@@ -135,4 +140,26 @@ def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, 
             values = getattr(image, name)
             if values is not None:
                 arrays[name][row, :count] = values
+    return arrays
+
+
+def packed_alike(
+    sizes: npt.NDArray[np.int64],
+    boxes: npt.NDArray[np.float32],
+    features: npt.NDArray[np.float32],
+) -> dict[str, Array]:
+    """The datasets' rows of images that all have R regions, of no class.
+
+    Args:
+        sizes: (B, 2) widths and heights, pixels.
+        boxes: (B, R, 4) x1, y1, x2, y2 in pixels.
+        features: (B, R, D).
+    """
+    shapes = region_datasets(*features.shape[1:])
+    arrays: dict[str, Array] = {
+        name: np.zeros((len(sizes), *row), dtype) for name, (row, dtype) in shapes.items()
+    }
+    arrays |= {"features": features, "boxes": boxes}
+    arrays["sizes"][:], arrays["counts"][:] = sizes, features.shape[1]
+    arrays["objects"][:] = arrays["attributes"][:] = -1
     return arrays

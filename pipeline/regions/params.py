@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from pipeline.runtime.section import (
@@ -14,31 +15,67 @@ from pipeline.runtime.section import (
     Section,
     Share,
     contradictions,
+    network_problems,
     wrong_value,
 )
+
+MAX_REGIONS = 1000  # per image; more is taken for damage
+
+
+class GridNetworkConfig(Section):
+    """The network whose feature map is the grid: keys as in image_features.
+
+    A section of its own, so that other image features leave regions as they are, and those of the
+    detector too.
+    """
+
+    model: Name
+    weights: Name
+    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] | None
+    size: Annotated[int, Field(ge=32, le=1024)] | None
+    resize: Literal["short_side", "squash"]
+    normalisation: Literal["torchvision", "caffe"]
+    precision: Literal["fp32", "bf16"]
+    compile: bool
+
+    @contradictions
+    def _network_is_one(self) -> Iterator[InitErrorDetails]:
+        yield from network_problems(self, "regions.network")
 
 
 class RegionsConfig(Section):
     """Which regions of an image are kept, or whose file they come from."""
 
-    source: Literal["detector", "tsv", "scan_npy", "butd_h5"]
+    source: Literal["detector", "grid", "tsv", "scan_npy", "butd_h5"]
     path: Name | None
     other_images: Literal["error", "skip"]
     boxes: CountOrAdaptive
     min: Count
     max: Count
     threshold: Share
+    grid: Annotated[tuple[Count, Count], Field(strict=False)]
+    network: GridNetworkConfig
     batch_size: Count
     workers: Natural
 
     @contradictions
     def _path_fits_the_source(self) -> Iterator[InitErrorDetails]:
-        if self.source == "detector":
+        if self.source in ("detector", "grid"):
             if self.path is not None:
-                yield wrong_value("path", self.path, "must be null when source is 'detector'")
+                yield wrong_value("path", self.path, f"must be null when source is {self.source!r}")
         elif self.path is None:
             yield wrong_value("path", None, f"source {self.source!r} needs the path of its files")
         elif not os.path.exists(self.path):
             yield wrong_value("path", self.path, "no such file or folder")
         if self.min > self.max:
             yield wrong_value("min", self.min, f"must not exceed regions.max = {self.max}")
+
+    @contradictions
+    def _cells_are_few(self) -> Iterator[InitErrorDetails]:
+        rows, columns = self.grid
+        if rows * columns > MAX_REGIONS:
+            yield wrong_value(
+                "grid",
+                list(self.grid),
+                f"{rows * columns:,} cells; allowed are at most {MAX_REGIONS:,}",
+            )

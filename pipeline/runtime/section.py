@@ -143,6 +143,30 @@ class WeightsSection(Section):
             yield wrong_whole("", "all are 0; at least one term must have another weight")
 
 
+def network_problems(section: Any, name: str) -> Iterator[InitErrorDetails]:
+    """Problems of the keys `weights` and `normalisation` of a section that names an image network.
+
+    Args:
+        section: has both keys.
+        name: of the section, as in messages.
+    """
+    named = section.weights in ("detector", "random", "imagenet")
+    if not named and not os.path.isfile(section.weights):
+        yield wrong_value(
+            "weights",
+            section.weights,
+            "no such file; allowed are detector, random, imagenet or the path of a state dict",
+        )
+    if section.normalisation == "caffe" and section.weights in ("detector", "imagenet"):
+        whose = "its own" if section.model.startswith("timm/") else "torchvision's"
+        yield wrong_value(
+            "normalisation",
+            "caffe",
+            f"{name}.weights = {section.weights!r} learnt from {whose}; "
+            "caffe is for weights that were converted from Caffe",
+        )
+
+
 def _location(key: str) -> tuple[int | str, ...]:
     return tuple(key.split(".")) if key else ()
 

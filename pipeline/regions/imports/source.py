@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pipeline.regions.file import MAX_DIM, MAX_REGIONS, ImageRegions, packed
+from pipeline.regions.file import MAX_DIM, ImageRegions, packed
+from pipeline.regions.params import MAX_REGIONS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
 from pipeline.storage.features import FeatureWriter
