@@ -1,7 +1,6 @@
 """The loss of DP-RNN: a ranking loss on the pairs that each network computed."""
 
-import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
@@ -16,14 +15,14 @@ class NetworksLoss(nn.Module):
     Of a query's computed pairs max_margin reads the hardest (eq. 13), whatever their number d;
     losses that add up over negatives grow with d.
 
-    ranking: of models.losses, a copy for each network, which may have parameters; names: of the
-    networks; reduction: as in models.losses.pairs.PairLoss.
+    rankings: of models.losses, by the name of the network; reduction: as in
+    models.losses.pairs.PairLoss.
     """
 
-    def __init__(self, ranking: RankingLoss, names: Iterable[str], reduction: str = "sum") -> None:
+    def __init__(self, rankings: Mapping[str, RankingLoss], reduction: str = "sum") -> None:
         super().__init__()
-        copies = {name: PairLoss(copy.deepcopy(ranking), reduction) for name in names}
-        self.pairs = nn.ModuleDict(copies)
+        each = {name: PairLoss(ranking, reduction) for name, ranking in rankings.items()}
+        self.pairs = nn.ModuleDict(each)
 
     def forward(
         self, networks: Sequence[tuple[torch.Tensor, torch.Tensor]], groups: torch.Tensor

@@ -14,6 +14,7 @@ from models.dp_rnn.loss import NetworksLoss
 from models.dp_rnn.network import DPRNN, TOWERS
 from models.dp_rnn.scoring import score_selecting
 from models.dp_rnn.validation import Validation, judge_networks, validate
+from models.losses.ranking import RankingLoss
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.words import identity
@@ -52,7 +53,8 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     model = DPRNN(**architecture)
     train, val = map(splits(inputs, vocabulary, regions), ("train", "val"))
     prepare_weights(model, config, "dp_rnn", inputs, train)
-    loss = NetworksLoss(chosen_loss(settings), model.towers, training.reduction)
+    rankings = {name: chosen_loss(settings) for name in model.towers}
+    loss = NetworksLoss(rankings, training.reduction)
     trained = Trained(model, loss).to(device)
     validation = partial(validate, model, val, device, config.validation_shortlist)
     fitting = partial(
@@ -138,7 +140,10 @@ def phases_of(settings: Settings) -> list[Phase]:
         counts = {"matching": epochs.matching + epochs.all}
     warm_up = min(warm_up_epochs(settings), counts["matching"])
     names, reduction = TOWERS[config.orientation], config.training.reduction
-    wrap = partial(NetworksLoss, names=names, reduction=reduction)
+
+    def wrap(ranking: RankingLoss) -> NetworksLoss:
+        return NetworksLoss(dict.fromkeys(names, ranking), reduction)
+
     planned = [("matching", warm_up, by_warm_up(settings, wrap, scores_and_groups))]
     planned += [
         (name, count - (warm_up if name == "matching" else 0), by_own_loss(scores_and_groups))

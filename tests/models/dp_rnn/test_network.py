@@ -175,7 +175,7 @@ def test_gradients_reach_what_the_phase_trains(phase):
     model = build()
     model.enter_phase("all")
     model.enter_phase(phase)
-    loss = NetworksLoss(make_loss("sum_margin", margin=0.5), model.towers)
+    loss = NetworksLoss({name: make_loss("sum_margin", margin=0.5) for name in model.towers})
     losses = loss(model(*inputs(), torch.arange(6)), torch.arange(6))
     assert losses.keys() == {"word", "object"}
     sum(losses.values()).backward()
@@ -264,7 +264,7 @@ def test_only_the_hardest_negative_is_indifferent_to_the_number_of_candidates(lo
     for d in (5, 10, 20, size - 1):
         _, selected = (scores - 9 * torch.eye(size)).topk(d, dim=0)
         computed = torch.eye(size, dtype=torch.bool).scatter(0, selected, True)
-        ranked = NetworksLoss(make_loss(loss, margin=0.2), ["word"])
+        ranked = NetworksLoss({"word": make_loss(loss, margin=0.2)})
         totals.append(ranked([(scores * computed, computed)], groups)["word"].item())
     if loss == "max_margin":
         assert max(totals) < 1.1 * min(totals)
