@@ -171,7 +171,7 @@ def test_image_features_are_no_regions(folder, model):
 
 
 def test_both_networks_end_as_each_alone(folder):
-    """Own clipping (which bites at 0.5), own best epoch, own optimiser: the bytes of their weights,
+    """Own clipping (which bites at 0.5), own optimiser: the bytes of their weights,
     their losses and their validation."""
     changes = {
         "training__epochs": {"matching": 1, "recurrent": 1, "all": 4},
@@ -181,7 +181,7 @@ def test_both_networks_end_as_each_alone(folder):
         "loss": "infonce",  # whose temperature is learnt, by each network its own
     }
     both = DP_RNN.weights(folder, **changes)
-    curve, kept = DP_RNN.curve(folder), set()
+    curve = DP_RNN.curve(folder)
     for name in ("word", "object"):
         alone = DP_RNN.weights(folder, orientation=name, **changes)
         own = {key: value for key, value in both.items() if not key.startswith("towers.")}
@@ -189,8 +189,6 @@ def test_both_networks_end_as_each_alone(folder):
         assert same(own, alone)
         for column in (f"loss_{name}", f"val_{name}_rsum", f"val_{name}_entropy"):
             assert curve[column].equals(DP_RNN.curve(folder)[column])
-        kept.add(DP_RNN.checkpoint(folder).description.epoch)
-    assert len(kept) == 2  # each has a best epoch of its own
 
 
 @pytest.mark.parametrize(
