@@ -52,7 +52,16 @@ class OneNetwork:
     def score_selected(
         self, images: Sides, captions: Sides, selected: torch.Tensor
     ) -> torch.Tensor:
-        """Similarity with recurrence (M, S) of captions and a selection (M, S) of images."""
+        """Similarity with recurrence of captions and a selection of images.
+
+        Args:
+            images: N.
+            captions: M.
+            selected: (M, S) numbers of the images to compare each caption with.
+
+        Returns:
+            (M, S).
+        """
         return self.tower.score_selected(images[0], captions[0], selected)
 
 
