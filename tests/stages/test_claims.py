@@ -38,7 +38,7 @@ def test_every_setting_is_compared_by_a_claim():
 def test_settings_of_different_names_differ():
     made = set()
     for name in LEDGER.settings:
-        params = setting_params(LEDGER, name, "shapes", ROOT / "recipes")
+        params = setting_params(LEDGER, name, "shapes_hard", ROOT / "recipes")
         setting = resolved(LEDGER, name)
         made.add((setting.model, setting.criterion, json.dumps(params)))
     assert len(made) == len(LEDGER.settings)
