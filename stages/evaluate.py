@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.corpus.tables import load_relevance
 from pipeline.evaluation.criteria import make_criteria
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
@@ -11,6 +12,7 @@ from pipeline.evaluation.subset import first_images
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say, set_threads
 from pipeline.scores.file import read_scores
+from pipeline.scores.positives import relevance_of
 from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, target
 from stages.params import load_params
@@ -18,9 +20,10 @@ from stages.params import load_params
 
 @command
 @click.option("--scores", type=existing, required=True, help="Score file (HDF5).")
+@click.option("--relevance", type=existing, required=True, help="Extended positives (parquet).")
 @click.option("--metrics", type=target, required=True, help="Metrics file to write (JSON).")
 @click.option("--ranks", type=target, required=True, help="Rank file to write (HDF5).")
-def main(scores: Path, metrics: Path, ranks: Path) -> None:
+def main(scores: Path, relevance: Path, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
     params = load_params()
     set_threads(params.runtime.threads)
@@ -28,6 +31,11 @@ def main(scores: Path, metrics: Path, ranks: Path) -> None:
     criteria = make_criteria(inference.pop("criteria"), **inference)
     whole = read_scores(scores, "test")
     split = first_images(whole, settings.subset)
+    positives = params.corpus.positives
+    pairs = None
+    if positives != "none":
+        table = load_relevance(relevance)
+        pairs = relevance_of(positives, table, split.image_ids, split.caption_ids)
     evaluation = evaluate(
         split,
         settings.folds,
@@ -36,6 +44,7 @@ def main(scores: Path, metrics: Path, ranks: Path) -> None:
         params.seed,
         criteria,
         len(whole.image_ids),
+        pairs,
     )
     write_ranks(ranks, split, evaluation, settings.confidence)
     shortlist = GroupFile(scores).attributes.get("shortlist")
@@ -47,6 +56,13 @@ def main(scores: Path, metrics: Path, ranks: Path) -> None:
             f"i2t R@1 {figures['i2t']['r1']:.1f}, t2i R@1 {figures['t2i']['r1']:.1f}, "
             f"rsum {figures['rsum']:.1f} (chance {evaluation.chance['rsum']:.1f})"
         )
+    if evaluation.extended is not None:
+        for name, figures in evaluation.extended.metrics.items():
+            say(
+                f"{scores.stem}, {name}, {positives}: "
+                f"i2t R@1 {figures['i2t']['r1']:.1f}, mAP@R {figures['i2t']['mapr']:.1f}, "
+                f"t2i R@1 {figures['t2i']['r1']:.1f}, mAP@R {figures['t2i']['mapr']:.1f}"
+            )
 
 
 if __name__ == "__main__":

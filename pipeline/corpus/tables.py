@@ -46,6 +46,15 @@ BOXES = pa.schema(
         ("attributes", pa.list_(pa.string())),
     ]
 )
+RELEVANCE = pa.schema(
+    [
+        ("image_id", pa.string()),
+        ("caption_id", pa.string()),
+        ("grade", pa.float32()),
+        ("i2t", pa.bool_()),
+        ("t2i", pa.bool_()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -57,15 +66,19 @@ class Corpus:
         captions: columns as in CAPTIONS.
         boxes: columns as in BOXES.
         rejects: file and reason of each.
+        relevance: columns as in RELEVANCE; None for no extended positives.
     """
 
     images: pd.DataFrame
     captions: pd.DataFrame
     boxes: pd.DataFrame
     rejects: pd.DataFrame
+    relevance: pd.DataFrame | None = None
 
     def write(self, folder: Path) -> None:
-        """Write images.parquet, captions.parquet, boxes.parquet and rejects.tsv into `folder`."""
+        """Write the tables, images.parquet last, and rejects.tsv into `folder`."""
+        pairs = pd.DataFrame(columns=RELEVANCE.names) if self.relevance is None else self.relevance
+        _write_table(folder / "relevance.parquet", pairs, RELEVANCE)
         _write_table(folder / "captions.parquet", self.captions, CAPTIONS)
         _write_table(folder / "boxes.parquet", self.boxes, BOXES)
         lines = ["file\treason", *("\t".join(row) for row in self.rejects.itertuples(index=False))]
@@ -90,6 +103,15 @@ def load_captions(path: Path) -> pd.DataFrame:
 def load_boxes(path: Path) -> pd.DataFrame:
     """Read boxes.parquet, attributes as lists; empty for a corpus without boxes."""
     return _read_table(path, BOXES)
+
+
+def load_relevance(path: Path) -> pd.DataFrame:
+    """Read relevance.parquet; WorkbenchError when it is damaged or holds impossible grades."""
+    pairs = _read_table(path, RELEVANCE)
+    wrong = pairs["grade"][~((pairs["grade"] > 0) & (pairs["grade"] < float("inf")))]
+    if len(wrong):
+        raise WorkbenchError(f"{path}: grades that are not above 0: {listing(wrong)}", REBUILD)
+    return pairs
 
 
 def in_split(table: pd.DataFrame, split: str) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.evaluation.metrics import METRICS, RECALLS, Measured, summary_of
+from pipeline.evaluation.row import Metric
 from pipeline.scores.ranking import Direction
 
 CELLS = 1 << 22  # weights held at once: 32 MB of float64
@@ -32,7 +33,11 @@ class MeasuredFold:
 
 
 def bootstrap_intervals(
-    folds: Sequence[MeasuredFold], resamples: int, confidence: float, seed: int
+    folds: Sequence[MeasuredFold],
+    resamples: int,
+    confidence: float,
+    seed: int,
+    metrics: Sequence[Metric] = METRICS,
 ) -> dict[str, Any]:
     """[low, high] of every figure of `metrics.average`, in the same nested dict.
 
@@ -45,13 +50,19 @@ def bootstrap_intervals(
         resamples: number of draws.
         confidence: share of the draws that an interval holds, the middle ones.
         seed: of the draws.
+        metrics: that were measured.
     """
-    low, high = limits(resampled(folds, resamples, seed), confidence)
-    return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)])
+    low, high = limits(resampled(folds, resamples, seed, metrics), confidence)
+    return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)], metrics)
 
 
-def resampled(folds: Sequence[MeasuredFold], resamples: int, seed: int) -> np.ndarray:
-    """Every draw's figures, means over the folds: (columns, resamples), as `metrics.COLUMNS`.
+def resampled(
+    folds: Sequence[MeasuredFold],
+    resamples: int,
+    seed: int,
+    metrics: Sequence[Metric] = METRICS,
+) -> np.ndarray:
+    """Every draw's figures, means over the folds: (columns, resamples), as `metrics.columns_of`.
 
     What is drawn depends on the groups of the folds and the seed alone, never on the values: two
     runs with the same queries are resampled alike, draw by draw.
@@ -60,9 +71,11 @@ def resampled(folds: Sequence[MeasuredFold], resamples: int, seed: int) -> np.nd
         folds: evaluated apart.
         resamples: number of draws.
         seed: of the draws.
+        metrics: that were measured.
     """
     random = np.random.default_rng(seed)
-    return np.asarray(np.mean([_draws(fold, resamples, random) for fold in folds], axis=0))
+    drawn = [_draws(fold, resamples, random, metrics) for fold in folds]
+    return np.asarray(np.mean(drawn, axis=0))
 
 
 def limits(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -72,22 +85,43 @@ def limits(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray
     return low, high
 
 
-def _draws(fold: MeasuredFold, resamples: int, random: np.random.Generator) -> np.ndarray:
+def _draws(
+    fold: MeasuredFold, resamples: int, random: np.random.Generator, metrics: Sequence[Metric]
+) -> np.ndarray:
     """(columns, resamples): figures of resampled groups."""
-    groups = int(fold.images.max()) + 1
+    groups = int(max(fold.images.max(), fold.captions.max())) + 1
+    asking = [np.bincount(codes, minlength=groups) > 0 for codes in (fold.images, fold.captions)]
     step = max(1, CELLS // max(groups, len(fold.images), len(fold.captions)))
-    recalls = [[metric.name for metric in METRICS].index(name) for name in RECALLS]
+    recalls = [[metric.name for metric in metrics].index(name) for name in RECALLS]
     ways = ((fold.measured["i2t"], fold.images), (fold.measured["t2i"], fold.captions))
     parts = []
     for start in range(0, resamples, step):
-        weights = _weights(groups, min(step, resamples - start), random)
-        figures = [_figures(measured.values, codes, weights) for measured, codes in ways]
+        weights = _weights(asking, min(step, resamples - start), random)
+        figures = [_figures(m.values, codes, weights, metrics) for m, codes in ways]
         rsum = sum(figure[recalls].sum(axis=0) for figure in figures)
         parts.append(np.vstack([*figures, rsum]))
     return np.concatenate(parts, axis=1)
 
 
-def _weights(groups: int, resamples: int, random: np.random.Generator) -> np.ndarray:
+def _weights(
+    asking: Sequence[np.ndarray], resamples: int, random: np.random.Generator
+) -> np.ndarray:
+    """(resamples, G) float64: how often each group is drawn.
+
+    asking: (G,) for each direction, whether a group has queries; groups of an image and its
+    captions have both. A draw without any query of a direction has no figure: it is drawn anew.
+    """
+    groups = len(asking[0])
+    weights = _drawn(groups, resamples, random)
+    while not all(own.all() for own in asking):
+        lacks = np.any([~weights[:, own].any(axis=1) for own in asking], axis=0)
+        if not lacks.any():
+            break
+        weights[lacks] = _drawn(groups, int(lacks.sum()), random)
+    return weights
+
+
+def _drawn(groups: int, resamples: int, random: np.random.Generator) -> np.ndarray:
     """(resamples, G) float64: how often each group is drawn."""
     drawn = random.integers(groups, size=(resamples, groups))
     cells = drawn + groups * np.arange(resamples)[:, None]
@@ -96,7 +130,10 @@ def _weights(groups: int, resamples: int, random: np.random.Generator) -> np.nda
 
 
 def _figures(
-    values: Mapping[str, np.ndarray], codes: np.ndarray, weights: np.ndarray
+    values: Mapping[str, np.ndarray],
+    codes: np.ndarray,
+    weights: np.ndarray,
+    metrics: Sequence[Metric],
 ) -> np.ndarray:
     """(metrics, resamples) for queries of the groups `codes`, counted as often as drawn.
 
@@ -113,7 +150,7 @@ def _figures(
             _weighted_median(values[metric.name], codes, weights, queries)
             if metric.summary == "median"
             else total(values[metric.name]) / queries
-            for metric in METRICS
+            for metric in metrics
         ]
     )
 

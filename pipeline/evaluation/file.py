@@ -1,8 +1,8 @@
 """Rank files: what every query reaches, intervals and chance level, too much for a metrics file."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.evaluation.metrics import METRICS, Measured
 from pipeline.evaluation.row import Metric
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.scores.ranking import DIRECTIONS
+from pipeline.scores.ranking import DIRECTIONS, Direction
 from pipeline.storage.groups import GroupFile, write_groups
 
 if TYPE_CHECKING:  # a table of models needs no torch
@@ -33,6 +33,7 @@ class RankRecord:
         chance: figures of a random ranking.
         image_ids: the image queries.
         caption_ids: the caption queries.
+        extended: the name of extended positives, and their intervals and chance; empty without.
     """
 
     protocol: str
@@ -41,6 +42,7 @@ class RankRecord:
     chance: dict[str, Any]
     image_ids: list[str]
     caption_ids: list[str]
+    extended: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,8 @@ def write_ranks(
     """Write a rank file: groups i2t and t2i, each with the queries and what they reach.
 
     Datasets of a direction: `ids` and `groups` of its queries, then by criterion the rank of the
-    best true item, such as `naive`, and every metric, such as `naive.mapr`.
+    best true item, such as `naive`, and every metric, such as `naive.mapr`. With extended positives
+    also the groups `extended_i2t` and `extended_t2i`, of the queries that these judge.
 
     Args:
         path: of the file, data/ranks/<model>.h5.
@@ -93,21 +96,38 @@ def write_ranks(
     }
     groups: dict[str, dict[str, np.ndarray | Sequence[str]]] = {}
     for way in DIRECTIONS:
-        groups[way] = {name: [str(text) for text in texts] for name, texts in queries[way].items()}
-        for criterion, measured in evaluation.measured.items():
-            groups[way][criterion] = measured[way].ranks
-            for metric, values in measured[way].values.items():
-                groups[way][_dataset(criterion, metric)] = values
-    write_groups(
-        path,
-        groups,
-        {
-            "protocol": evaluation.protocol,
-            "intervals": json.dumps(evaluation.intervals),
-            "confidence": confidence,
-            "chance": json.dumps(evaluation.chance),
-        },
-    )
+        texts = {name: [str(text) for text in own] for name, own in queries[way].items()}
+        groups[way] = {**texts, **_numbers(evaluation.measured, way)}
+    attributes: dict[str, str | int | float] = {
+        "protocol": evaluation.protocol,
+        "intervals": json.dumps(evaluation.intervals),
+        "confidence": confidence,
+        "chance": json.dumps(evaluation.chance),
+    }
+    if (extended := evaluation.extended) is not None:
+        for way in DIRECTIONS:
+            ids = [str(queries[way]["ids"][number]) for number in extended.queries[way]]
+            groups[f"extended_{way}"] = {"ids": ids, **_numbers(extended.measured, way)}
+        attributes["extended"] = json.dumps(
+            {
+                "positives": extended.positives,
+                "intervals": extended.intervals,
+                "chance": extended.chance,
+            }
+        )
+    write_groups(path, groups, attributes)
+
+
+def _numbers(
+    measured: Mapping[str, Mapping[Direction, Measured]], way: Direction
+) -> dict[str, np.ndarray]:
+    """Datasets of the queries of one direction: by criterion their ranks and every metric."""
+    datasets = {}
+    for criterion, reached in measured.items():
+        datasets[criterion] = reached[way].ranks
+        for metric, values in reached[way].values.items():
+            datasets[_dataset(criterion, metric)] = values
+    return datasets
 
 
 def read_ranks(path: Path | str) -> RankRecord:
@@ -122,6 +142,7 @@ def read_ranks(path: Path | str) -> RankRecord:
             chance=json.loads(str(values["chance"])),
             image_ids=file.texts("i2t", "ids"),
             caption_ids=file.texts("t2i", "ids"),
+            extended=json.loads(str(values.get("extended", "{}"))),
         )
     except (KeyError, ValueError, RecursionError) as error:
         raise WorkbenchError(f"{path}: not a rank file: attribute {error}", REMEDY) from None

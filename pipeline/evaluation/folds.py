@@ -8,14 +8,21 @@ import numpy as np
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.extended import Extended, JudgedFold, extended_of, judged_fold
 from pipeline.evaluation.measure import measure_direction
-from pipeline.evaluation.metrics import Measured, average, chance_level, joined, summarise
+from pipeline.evaluation.metrics import (
+    Measured,
+    average,
+    chance_level,
+    joined,
+    rounded,
+    summarise,
+)
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
+from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
-
-DECIMALS = 4
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Evaluation:
         measured: criterion -> what all queries reach within their folds, by direction.
         chance: figures of random scores.
         test_images: of which the evaluated images are the first; None where they are all.
+        extended: the same over extended positives; None without.
     """
 
     protocol: str
@@ -46,11 +54,13 @@ class Evaluation:
     measured: dict[str, dict[Direction, Measured]]
     chance: dict[str, Any]
     test_images: int | None = None
+    extended: Extended | None = None
 
     def summary(self) -> dict[str, Any]:
         """The content of metrics/<model>.json."""
         of = {} if self.test_images is None else {"test_images": self.test_images}
-        return {**self.metrics, "protocol": self.protocol} | of
+        more = {} if self.extended is None else {"extended": self.extended.summary()}
+        return {**self.metrics, "protocol": self.protocol} | of | more
 
 
 def evaluate(
@@ -61,6 +71,7 @@ def evaluate(
     seed: int,
     criteria: Sequence[Criterion] = (Criterion("naive"),),
     test_images: int | None = None,
+    relevance: Relevance | None = None,
 ) -> Evaluation:
     """Evaluate criteria by folds, figures averaged over them.
 
@@ -72,16 +83,25 @@ def evaluate(
         seed: of the draws.
         criteria: each rescores a fold by itself.
         test_images: of which the split's are the first; None: they are all.
+        relevance: extended positives of the split, measured beside its groups; None for none.
 
     Raises:
-        WorkbenchError: when the folds do not divide the images or would cut a group.
+        WorkbenchError: when the folds do not divide the images or would cut a group, or when a
+            fold has no query with extended positives.
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     parts = cut_folds(images, captions, folds)
+    judged = _judged(relevance, parts, images, captions)
     metrics, intervals, measured = {}, {}, {}
+    beside: dict[str, list[MeasuredFold]] = {}
     for criterion in criteria:
         name = criterion.name
-        found = [_measured(split.scores, criterion, fold, images, captions) for fold in parts]
+        both = [
+            _measured(split.scores, criterion, fold, images, captions, own)
+            for fold, own in zip(parts, judged, strict=True)
+        ]
+        found = [fold for fold, _ in both]
+        beside[name] = [fold for _, fold in both if fold is not None]
         label = {"transductive": True} if criterion.transductive else {}
         metrics[name] = label | rounded(average([summarise(fold.measured) for fold in found]))
         measured[name] = _joined(found, parts)
@@ -91,7 +111,9 @@ def evaluate(
     cut = test_images is not None and len(images) < test_images
     protocol = protocol_name(len(images), folds, cut)
     of = test_images if cut else None
-    return Evaluation(protocol, metrics, intervals, measured, rounded(chance), of)
+    own_folds = [fold for fold in judged if fold is not None]
+    extended = extended_of(own_folds, beside, resamples, confidence, seed) if own_folds else None
+    return Evaluation(protocol, metrics, intervals, measured, rounded(chance), of, extended)
 
 
 def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold]:
@@ -144,28 +166,38 @@ def protocol_name(images: int, folds: int, cut: bool = False) -> str:
     return f"first_{size}" if cut else f"{size}_x{folds}"
 
 
-def rounded(figures: Any) -> Any:
-    """Figures in nested dicts and lists with the decimals that are written to files."""
-    if isinstance(figures, dict):
-        return {name: rounded(value) for name, value in figures.items()}
-    if isinstance(figures, list):
-        return [rounded(value) for value in figures]
-    return round(figures, DECIMALS)
+def _judged(
+    relevance: Relevance | None, parts: list[Fold], images: np.ndarray, captions: np.ndarray
+) -> list[JudgedFold] | list[None]:
+    """For every fold its queries with extended positives; None where there are no such pairs."""
+    if relevance is None:
+        return [None for _ in parts]
+    codes: dict[Direction, np.ndarray] = {"i2t": images, "t2i": captions}
+    return [
+        judged_fold(relevance, {"i2t": fold.images, "t2i": fold.captions}, codes) for fold in parts
+    ]
 
 
 def _measured(
-    scores: np.ndarray, criterion: Criterion, fold: Fold, images: np.ndarray, captions: np.ndarray
-) -> MeasuredFold:
+    scores: np.ndarray,
+    criterion: Criterion,
+    fold: Fold,
+    images: np.ndarray,
+    captions: np.ndarray,
+    judged: JudgedFold | None,
+) -> tuple[MeasuredFold, MeasuredFold | None]:
+    """What the queries of a fold reach, and those that are judged by extended positives."""
     whole = scores.shape == (len(fold.images), len(fold.captions))
     inside = scores if whole else scores[np.ix_(fold.images, fold.captions)]
     codes = group_codes(images[fold.images], captions[fold.captions])
-    measured = {
-        way: measure_direction(
-            criterion.rescored(inside, way) if criterion.transductive else inside, *codes, way
-        )
-        for way in DIRECTIONS
-    }
-    return MeasuredFold(measured, *codes)
+    measured, beside = {}, {}
+    for way in DIRECTIONS:
+        ranked = criterion.rescored(inside, way) if criterion.transductive else inside
+        measured[way] = measure_direction(ranked, *codes, way)
+        if judged is not None:
+            beside[way] = judged.measured(ranked, way)
+    found = MeasuredFold(measured, *codes)
+    return found, None if judged is None else judged.fold(beside)
 
 
 def _joined(found: list[MeasuredFold], parts: list[Fold]) -> dict[Direction, Measured]:

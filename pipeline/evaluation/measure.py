@@ -1,11 +1,15 @@
 """Every metric of every query, from scores."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from pipeline.evaluation.metrics import METRICS, Measured, joined
+from pipeline.evaluation.metrics import EXTENDED, METRICS, Measured, joined
+from pipeline.evaluation.row import Metric
 from pipeline.scores.groups import Groups, group_codes
+from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
-from pipeline.scores.ranks import BLOCK, rankings
+from pipeline.scores.ranks import BLOCK, judged_rankings, rankings
 
 
 def measure(
@@ -48,9 +52,27 @@ def measure_direction(
         WorkbenchError: as `measure`.
     """
     parts = rankings(scores, images, captions, way, block=block)
-    return joined([_measured(part) for part in parts])
+    return joined([_measured(part, METRICS) for part in parts])
 
 
-def _measured(ranking: Ranking) -> Measured:
-    values = {metric.name: metric.measured(ranking) for metric in METRICS}
+def measure_judged(
+    scores: np.ndarray, positives: Positives, way: Direction, block: int = BLOCK
+) -> Measured:
+    """All extended metrics of the queries of one direction that have positives, in their order.
+
+    Args:
+        scores: (N images, M captions) floats, larger is better.
+        positives: true items, at least one of one query.
+        way: whether images or captions are the queries.
+        block: number of scores looked at at once, which bounds the memory beside `scores`.
+
+    Raises:
+        WorkbenchError: as `measure`.
+    """
+    parts = judged_rankings(scores, positives, way, block)
+    return joined([_measured(part, EXTENDED) for part in parts])
+
+
+def _measured(ranking: Ranking, metrics: Sequence[Metric]) -> Measured:
+    values = {metric.name: metric.measured(ranking) for metric in metrics}
     return Measured(ranking.ranks[:, 0].astype(np.int64), values)

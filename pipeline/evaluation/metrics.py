@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.evaluation.row import Better, Metric
 from pipeline.scores.groups import Groups, group_codes
+from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
 
 # Modules beside this one with the rows of metrics, in the order of their columns.
@@ -20,7 +21,15 @@ MODULES = (
 METRICS: tuple[Metric, ...] = tuple(
     row for name in MODULES for row in import_module(f"pipeline.evaluation.{name}").ROWS
 )
+# What extended positives are measured with, beside these: metrics of many true items and of grades.
+EXTENDED: tuple[Metric, ...] = (
+    *METRICS,
+    *import_module("pipeline.evaluation.precision_at_r").ROWS,
+    *import_module("pipeline.evaluation.discounted_gain").ROWS,
+)
 RECALLS = ("r1", "r5", "r10")  # rsum is their sum, whatever other metrics there are
+
+DECIMALS = 4
 
 T = TypeVar("T")
 
@@ -47,7 +56,7 @@ def joined(parts: Sequence[Measured]) -> Measured:
     """What the queries of all parts reach, one part after the other."""
     return Measured(
         np.concatenate([part.ranks for part in parts]),
-        {m.name: np.concatenate([part.values[m.name] for part in parts]) for m in METRICS},
+        {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
     )
 
 
@@ -79,10 +88,13 @@ class Column:
         return summary
 
 
-COLUMNS: tuple[Column, ...] = (
-    *(Column((way, m.name), m.title, m.better, m.span) for way in DIRECTIONS for m in METRICS),
-    Column(("rsum",), "rsum", "larger", (0, 600)),
-)
+def columns_of(metrics: Sequence[Metric]) -> tuple[Column, ...]:
+    """The figures that metrics give: of i2t, of t2i, and rsum."""
+    ways = (Column((way, m.name), m.title, m.better, m.span) for way in DIRECTIONS for m in metrics)
+    return (*ways, Column(("rsum",), "rsum", "larger", (0, 600)))
+
+
+COLUMNS = columns_of(METRICS)
 
 
 def headings() -> list[str]:
@@ -91,14 +103,14 @@ def headings() -> list[str]:
     return [column.label if first in column.keys else column.title for column in COLUMNS]
 
 
-def values_of(summary: Mapping[str, Any]) -> list[Any]:
+def values_of(summary: Mapping[str, Any], metrics: Sequence[Metric] = METRICS) -> list[Any]:
     """The figures of a summary in the order of the columns: i2t, t2i, rsum."""
-    return [column.of(summary) for column in COLUMNS]
+    return [column.of(summary) for column in columns_of(metrics)]
 
 
-def summary_of(values: Sequence[T]) -> dict[str, Any]:
+def summary_of(values: Sequence[T], metrics: Sequence[Metric] = METRICS) -> dict[str, Any]:
     """A summary of figures in the order of the columns: {"i2t": {"r1", ...}, "t2i", "rsum"}."""
-    names, count = [metric.name for metric in METRICS], len(METRICS)
+    names, count = [metric.name for metric in metrics], len(metrics)
     ways: dict[str, Any] = {
         way: dict(zip(names, values[n * count : (n + 1) * count], strict=True))
         for n, way in enumerate(DIRECTIONS)
@@ -106,13 +118,19 @@ def summary_of(values: Sequence[T]) -> dict[str, Any]:
     return {**ways, "rsum": values[-1]}
 
 
-def summarise(measured: Mapping[Direction, Measured]) -> dict[str, Any]:
+def summarise(
+    measured: Mapping[Direction, Measured], metrics: Sequence[Metric] = METRICS
+) -> dict[str, Any]:
     """{"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}: a figure of every metric.
 
-    measured: of both directions. rsum is the sum of the six recalls.
+    rsum is the sum of the six recalls.
+
+    Args:
+        measured: of both directions.
+        metrics: that were measured.
     """
     summary: dict[str, Any] = {
-        way: {metric.name: metric.figure(measured[way].values[metric.name]) for metric in METRICS}
+        way: {metric.name: metric.figure(measured[way].values[metric.name]) for metric in metrics}
         for way in DIRECTIONS
     }
     return summary | {"rsum": recall_sum(summary)}
@@ -123,10 +141,21 @@ def recall_sum(summary: Mapping[str, Any]) -> float:
     return sum(summary[way][name] for way in DIRECTIONS for name in RECALLS)
 
 
-def average(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def average(
+    summaries: Sequence[Mapping[str, Any]], metrics: Sequence[Metric] = METRICS
+) -> dict[str, Any]:
     """Mean of every figure over the folds' summaries."""
-    folds = [values_of(summary) for summary in summaries]
-    return summary_of([float(np.mean(figures)) for figures in zip(*folds, strict=True)])
+    folds = [values_of(summary, metrics) for summary in summaries]
+    return summary_of([float(np.mean(figures)) for figures in zip(*folds, strict=True)], metrics)
+
+
+def rounded(figures: Any) -> Any:
+    """Figures in nested dicts and lists with the decimals that are written to files."""
+    if isinstance(figures, dict):
+        return {name: rounded(value) for name, value in figures.items()}
+    if isinstance(figures, list):
+        return [rounded(value) for value in figures]
+    return round(figures, DECIMALS)
 
 
 def chance_level(image_groups: Groups, caption_groups: Groups) -> dict[str, Any]:
@@ -140,4 +169,18 @@ def chance_level(image_groups: Groups, caption_groups: Groups) -> dict[str, Any]
     for way, queries, items in (("i2t", images, captions), ("t2i", captions, images)):
         true = np.bincount(items, None, size)[queries]
         summary[way] = {metric.name: metric.chance(true, len(items)) for metric in METRICS}
+    return summary | {"rsum": recall_sum(summary)}
+
+
+def extended_chance(relevance: Relevance) -> dict[str, Any]:
+    """The same over pairs, for the queries that have any in their direction."""
+    summary: dict[str, Any] = {}
+    for way in DIRECTIONS:
+        positives = relevance.positives(way)
+        grades = positives.sorted_grades()
+        counts = np.count_nonzero(grades, axis=1)
+        summary[way] = {
+            metric.name: metric.chance(grades if metric.graded else counts, positives.num_items)
+            for metric in EXTENDED
+        }
     return summary | {"rsum": recall_sum(summary)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,26 +31,30 @@ class Metric:
         summary: how the queries' numbers make a figure.
         span: the smallest and the largest number there can be, both finite.
         curve: whether training records it for the validation split after every epoch.
+        graded: whether `reference` and `chance` take grades instead: of each item, first to last,
+            0 for false ones; and of the true items of every query, falling (Q, R), 0 where there
+            are fewer.
     """
 
     name: str
     title: str
     note: str
     per_query: Callable[[Ranking], np.ndarray]
-    reference: Callable[[Sequence[bool]], float]
+    reference: Callable[[Sequence[Any]], float]
     chance: Callable[[np.ndarray, int], float]
     better: Better = "larger"
     summary: Literal["mean", "median"] = "mean"
     span: tuple[float, float] = PERCENT
     curve: bool = False
+    graded: bool = False
 
     def measured(self, ranking: Ranking) -> np.ndarray:
         """The number of every query: (Q,) float64; WorkbenchError unless all are in the span."""
         values = np.asarray(self.per_query(ranking), np.float64)
-        if values.shape != ranking.query_groups.shape:
+        if values.shape != ranking.ranks.shape[:1]:
             raise WorkbenchError(
                 f"metric {self.name}: numbers of shape {values.shape} for "
-                f"{len(ranking.query_groups)} queries: expected one each"
+                f"{len(ranking.ranks)} queries: expected one each"
             )
         self.check(values, f"metric {self.name}")
         return values

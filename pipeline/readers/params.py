@@ -34,6 +34,18 @@ class CorpusConfig(Section):
     max_captions: Count | None
     skip_bad_images: bool
     max_megapixels: Positive
+    positives: Literal["none", "eccv", "cxc", "file"]
+    positives_path: Name | None
+    positives_threshold: Positive
+
+    @contradictions
+    def _a_list_to_read(self) -> Iterator[InitErrorDetails]:
+        if self.positives in ("cxc", "file") and self.positives_path is None:
+            yield wrong_value(
+                "positives_path",
+                None,
+                f"must name a file inside raw when corpus.positives is {self.positives!r}",
+            )
 
 
 class ShapesConfig(Section):

@@ -8,6 +8,7 @@ from pipeline.corpus.tables import Corpus
 from pipeline.readers import READERS
 from pipeline.readers.checks import checked_corpus
 from pipeline.readers.extracted import removed_on_error
+from pipeline.readers.positives import positives_of, read_list
 from pipeline.readers.source import Options, Source
 from pipeline.runtime.process import say
 
@@ -24,11 +25,15 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
     Raises:
         WorkbenchError: anything in `raw` cannot be used.
     """
+    listed = read_list(raw, options.corpus)  # a bad list is named before images are decoded
     with removed_on_error(out):
         source: Source = importlib.import_module(READERS[dataset].module).read(raw, out, options)
         for remark in source.remarks:
             say(remark)
-        return checked_corpus(first_captions(source, options.corpus.max_captions), options)
+        corpus = checked_corpus(first_captions(source, options.corpus.max_captions), options)
+        if listed is None:
+            return corpus
+        return replace(corpus, relevance=positives_of(corpus, listed, options.corpus.positives))
 
 
 def first_captions(source: Source, number: int | None) -> Source:

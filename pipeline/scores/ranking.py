@@ -18,21 +18,24 @@ class Ranking:
 
     Attributes:
         scores: (Q, J) floats, larger is better.
-        query_groups: (Q,) int64; an item is true for a query when their groups are equal.
-        item_groups: (J,) int64.
+        pairs: numbers (P,) of the query and (P,) of the item of every true pair.
         ranks: (Q, R) float64, rising: ranks from 1 of a query's true items when items of equal
             score stand with the true ones last; infinity where it has fewer than R of them.
+        gains: (Q, R) float64, the grades of these items, of equal scores the smaller first; 0 where
+            there are fewer.
     """
 
     scores: np.ndarray
-    query_groups: np.ndarray
-    item_groups: np.ndarray
+    pairs: tuple[np.ndarray, np.ndarray]
     ranks: np.ndarray
+    gains: np.ndarray
 
     @property
     def true(self) -> np.ndarray:
         """Which items are true: (Q, J) booleans, at least one of every query."""
-        return np.equal.outer(self.query_groups, self.item_groups)
+        flags = np.zeros(self.scores.shape, bool)
+        flags[self.pairs] = True
+        return flags
 
     @property
     def true_counts(self) -> np.ndarray:

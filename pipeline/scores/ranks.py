@@ -15,6 +15,7 @@ import torch
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import Groups, TruePairs, group_codes
+from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
 
 BLOCK = 1 << 20  # scores held at once: 4 MB of float32 stay in the cache while they are counted
@@ -80,25 +81,80 @@ def rankings(
     Raises:
         WorkbenchError: ill-shaped input, NaN or infinity.
     """
-    if scores.shape != (len(images), len(captions)) or scores.dtype not in FLOATS:
+    _check_matrix(scores, len(images), len(captions))
+    pairs = TruePairs(*((images, captions) if way == "i2t" else (captions, images)))
+    for rows, part, buffer in _tiles(scores, way, block):
+        query, item = pairs.of(rows)
+        yield _ranking(part, buffer, query - rows.start, item, None, way, depth)
+
+
+def judged_rankings(
+    scores: np.ndarray, positives: Positives, way: Direction, block: int = BLOCK
+) -> Iterator[Ranking]:
+    """The queries of one direction that have positives, some at a time, in their order.
+
+    Args:
+        scores: (N images, M captions) floats, larger is better.
+        positives: true items of the queries: of N images or of M captions.
+        way: whether images or captions are the queries.
+        block: number of scores looked at at once, which bounds the memory beside `scores`.
+
+    Raises:
+        WorkbenchError: ill-shaped input, NaN or infinity.
+    """
+    queries, items = len(positives.starts) - 1, positives.num_items
+    _check_matrix(scores, *((queries, items) if way == "i2t" else (items, queries)))
+    for rows, part, buffer in _tiles(scores, way, block):
+        query, item, grade = positives.of(rows)
+        judged, numbers = np.unique(query, return_inverse=True)
+        if len(judged):
+            chosen = judged - rows.start
+            lines = part[chosen] if way == "i2t" else part[:, chosen]
+            yield _ranking(lines, buffer, numbers, item, grade, way, None)
+
+
+def _check_matrix(scores: np.ndarray, images: int, captions: int) -> None:
+    if scores.shape != (images, captions) or scores.dtype not in FLOATS:
         raise WorkbenchError(
-            f"scores of shape {scores.shape} and type {scores.dtype} for {len(images)} images "
-            f"and {len(captions)} captions: expected a float matrix (images, captions)"
+            f"scores of shape {scores.shape} and type {scores.dtype} for {images} images "
+            f"and {captions} captions: expected a float matrix (images, captions)"
         )
-    queries, items = (images, captions) if way == "i2t" else (captions, images)
-    pairs = TruePairs(queries, items)
-    height = max(1, block // len(items))
-    buffer = torch.empty(min(height, len(queries)) * len(items))
-    for start in range(0, len(queries), height):
-        rows = slice(start, min(start + height, len(queries)))
+
+
+def _tiles(
+    scores: np.ndarray, way: Direction, block: int
+) -> Iterator[tuple[slice, np.ndarray, torch.Tensor]]:
+    """Numbers of consecutive queries, their scores (rows for i2t, columns for t2i), and a float32
+    buffer as large as these, the same every time."""
+    queries, items = scores.shape if way == "i2t" else scores.shape[::-1]
+    height = max(1, block // items)
+    buffer = torch.empty(min(height, queries) * items)
+    for start in range(0, queries, height):
+        rows = slice(start, min(start + height, queries))
         part = scores[rows] if way == "i2t" else scores[:, rows]
         check_finite(part, *((start, 0) if way == "i2t" else (0, start)))
-        tile, flags = _tensor(part), buffer[: part.size].view(part.shape)
-        if way == "t2i":
-            part, tile, flags = part.T, tile.T, flags.T
-        query, item = pairs.of(rows)
-        ranks = _true_ranks(tile, flags, query - start, item, depth)
-        yield Ranking(part, queries[rows], items, ranks)
+        yield rows, part, buffer
+
+
+def _ranking(
+    part: np.ndarray,
+    buffer: torch.Tensor,
+    query: np.ndarray,
+    item: np.ndarray,
+    grade: np.ndarray | None,
+    way: Direction,
+    depth: int | None,
+) -> Ranking:
+    """The ranking of a tile (Q, J), for t2i (J, Q), from its true pairs, grouped by query."""
+    tile, flags = _tensor(part), buffer[: part.size].view(part.shape)
+    if way == "t2i":
+        part, tile, flags = part.T, tile.T, flags.T
+    ranks = _true_ranks(tile, flags, query, item, depth)
+    gains = np.isfinite(ranks).astype(np.float64)
+    if grade is not None:
+        own = part[query, item]
+        gains[gains > 0] = grade[np.lexsort((grade, -own, query))]
+    return Ranking(part, (query, item), ranks, gains)
 
 
 def check_finite(scores: np.ndarray, top: int, left: int) -> None:

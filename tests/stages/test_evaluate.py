@@ -5,8 +5,11 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from corpora import write_corpus
 
+from pipeline.corpus.tables import RELEVANCE
 from pipeline.evaluation.file import read_query_ranks, read_ranks
 from pipeline.evaluation.metrics import METRICS
 from pipeline.scores.file import SplitScores, write_scores
@@ -29,10 +32,12 @@ def project(tmp_path):
         scores.astype(np.float32), ids, [str(n) for n in range(40)], [ids[n] for n in owner], ids
     )
     write_scores(tmp_path / "vse.h5", {"test": split, "val": split}, {"model": "vse"})
+    write_corpus(tmp_path / "corpus", [])
     return tmp_path
 
 
 ARGUMENTS = ("--scores", "vse.h5", "--metrics", "m/vse.json", "--ranks", "r/vse.h5")
+ARGUMENTS += ("--relevance", "corpus/relevance.parquet")
 
 
 def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
@@ -93,6 +98,33 @@ def test_a_subset_is_said_and_its_size_checked(project, run_stage):
     process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
     assert process.returncode == 1
     assert "evaluation.subset = 21: the test split has 20 images" in process.stderr
+
+
+def test_extended_positives_stand_beside_and_change_nothing_else(project, run_stage):
+    run_stage("evaluate", *ARGUMENTS, cwd=project)
+    before = json.loads((project / "m/vse.json").read_text())
+    own = [(f"{n // 2}.jpg", str(n), 1.0, n > 3, True) for n in range(40)]
+    more = [("3.jpg", "12", 2.0, True, True), ("elsewhere.jpg", "7", 1.0, True, True)]
+    pairs = pd.DataFrame([*own, *more], columns=RELEVANCE.names)
+    write_corpus(project / "corpus", [], relevance=pairs)
+    params = project / "params.yaml"
+    text = params.read_text().replace("positives: none", "positives: file")
+    params.write_text(text.replace("positives_path: null", "positives_path: pairs.csv"))
+    process = run_stage("evaluate", *ARGUMENTS, cwd=project)
+    after = json.loads((project / "m/vse.json").read_text())
+    extended = after.pop("extended")
+    assert after == before
+    assert list(extended) == ["positives", "pairs", "queries", *before][:-1]
+    assert (extended["positives"], extended["pairs"]) == ("file", 41)
+    assert extended["queries"] == {"i2t": 18, "t2i": 40}
+    found = extended["naive"]
+    assert list(found["i2t"]) == [*before["naive"]["i2t"], "rprecision", "ndcg"]
+    assert found["t2i"]["r1"] >= before["naive"]["t2i"]["r1"]
+    assert f"vse, naive, file: i2t R@1 {found['i2t']['r1']:.1f}" in process.stderr
+    assert set(read_ranks(project / "r/vse.h5").extended["intervals"]) == {
+        "naive",
+        "inverted_softmax",
+    }
 
 
 def test_errors_are_plain_lines_and_leave_nothing(project, run_stage):

@@ -21,13 +21,20 @@ def images_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=IMAGES)
 
 
-def write_corpus(target: Path, images: Rows, captions: Rows = (), boxes: Rows = ()) -> None:
-    """Write the four tables into a folder; each from rows, or as it is."""
+def write_corpus(
+    target: Path,
+    images: Rows,
+    captions: Rows = (),
+    boxes: Rows = (),
+    relevance: pd.DataFrame | None = None,
+) -> None:
+    """Write the tables into a folder; each from rows, or as it is."""
     Corpus(
         images=pd.DataFrame(images, columns=IMAGES),
         captions=pd.DataFrame(captions, columns=CAPTIONS),
         boxes=pd.DataFrame(boxes, columns=BOXES, dtype=object),
         rejects=pd.DataFrame(columns=["file", "reason"]),
+        relevance=relevance,
     ).write(target)
 
 

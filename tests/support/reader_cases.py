@@ -24,6 +24,9 @@ CORPUS = {
     "max_captions": None,
     "skip_bad_images": False,
     "max_megapixels": 1.0,
+    "positives": "none",
+    "positives_path": None,
+    "positives_threshold": 3.0,
 }
 SHAPES = {
     "seed": 0,

@@ -13,6 +13,7 @@ from pipeline.corpus.tables import (
     load_boxes,
     load_captions,
     load_images,
+    load_relevance,
 )
 from pipeline.runtime.errors import WorkbenchError
 
@@ -83,7 +84,8 @@ def test_same_tables_same_bytes(corpus, tmp_path):
     corpus.write(tmp_path / "a")
     corpus.write(tmp_path / "b")
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert names == ["boxes.parquet", "captions.parquet", "images.parquet", "rejects.tsv"]
+    tables = [f"{name}.parquet" for name in ("boxes", "captions", "images", "relevance")]
+    assert names == sorted([*tables, "rejects.tsv"])
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -158,3 +160,20 @@ def test_digest_depends_on_ids_contents_and_order(corpus):
         images.assign(sha256=images["sha256"][::-1].tolist()),
     ]
     assert len({digest, *map(images_digest, others)}) == 5
+
+
+def test_pairs_come_back_and_a_corpus_without_any_has_an_empty_table(corpus, tmp_path):
+    corpus.write(tmp_path)
+    path = tmp_path / "relevance.parquet"
+    assert load_relevance(path).empty
+    pairs = pd.DataFrame(
+        [("0.jpg", "1.jpg#0", 2.5, True, False), ("3.jpg", "3.jpg#0", 1.0, True, True)],
+        columns=["image_id", "caption_id", "grade", "i2t", "t2i"],
+    )
+    dataclasses.replace(corpus, relevance=pairs).write(tmp_path)
+    found = load_relevance(path)
+    assert found.to_numpy().tolist() == pairs.to_numpy().tolist()
+    for grade in (0.0, -1.0, np.nan, np.inf):
+        dataclasses.replace(corpus, relevance=pairs.assign(grade=grade)).write(tmp_path)
+        with pytest.raises(WorkbenchError, match=r"not above 0|missing values in grade"):
+            load_relevance(path)

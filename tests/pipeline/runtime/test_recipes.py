@@ -199,6 +199,8 @@ def is_read(key, values):
         "corpus.test_images": values["dataset"] != "captions_csv",
         "corpus.image_field": values["dataset"] not in ("parquet_shards", "webdataset"),
         "corpus.caption_field": values["dataset"] not in ("parquet_shards", "webdataset"),
+        "corpus.positives_path": values["corpus"].get("positives") not in ("eccv", "cxc", "file"),
+        "corpus.positives_threshold": values["corpus"].get("positives") != "cxc",
         "vocabulary.dim": vocabulary["source"] != "train",
         "vocabulary.window": vocabulary["source"] != "train",
         "vocabulary.epochs": vocabulary["source"] != "train",

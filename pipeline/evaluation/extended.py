@@ -1,0 +1,158 @@
+"""The same scores measured by extended positives: pairs beside those that were collected together.
+
+Captions also fit other images. ECCV Caption (Chun et al. 2022) and CxC (Parekh et al. 2021) list
+such pairs of MS-COCO's test images; groups of an image and its captions call them errors. Only
+queries that a list judges are measured, each against all items.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
+from pipeline.evaluation.measure import measure_judged
+from pipeline.evaluation.metrics import (
+    EXTENDED,
+    Measured,
+    average,
+    extended_chance,
+    joined,
+    rounded,
+    summarise,
+)
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.positives import Relevance
+from pipeline.scores.ranking import DIRECTIONS, Direction
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedFold:
+    """Queries of one fold that have positives in it.
+
+    Attributes:
+        pairs: among the images and captions of the fold.
+        queries: (Q,) their row numbers in the split, by direction, rising.
+        groups: (Q,) their group numbers 0 ... G - 1, likewise.
+    """
+
+    pairs: Relevance
+    queries: dict[Direction, np.ndarray]
+    groups: dict[Direction, np.ndarray]
+
+    def measured(self, scores: np.ndarray, way: Direction) -> Measured:
+        """What the queries of one direction reach by the scores (N, M) of the fold."""
+        return measure_judged(scores, self.pairs.positives(way), way)
+
+    def fold(self, measured: Mapping[Direction, Measured]) -> MeasuredFold:
+        """Both directions' numbers with the groups of their queries."""
+        return MeasuredFold(measured, self.groups["i2t"], self.groups["t2i"])
+
+
+@dataclass(frozen=True)
+class Extended:
+    """What one model reaches on one split by extended positives.
+
+    Attributes:
+        positives: name of their list.
+        pairs: how many there are in the folds.
+        metrics: criterion -> figures as `metrics.average` gives, of the metrics EXTENDED.
+        intervals: the same with [low, high], empty without resamples.
+        measured: criterion -> what the judged queries reach, by direction.
+        queries: (Q,) their row numbers in the split, by direction, rising.
+        chance: figures of random scores.
+    """
+
+    positives: str
+    pairs: int
+    metrics: dict[str, dict[str, Any]]
+    intervals: dict[str, dict[str, Any]]
+    measured: dict[str, dict[Direction, Measured]]
+    queries: dict[Direction, np.ndarray]
+    chance: dict[str, Any]
+
+    def summary(self) -> dict[str, Any]:
+        """What metrics/<model>.json has under `extended`."""
+        queries = {way: len(numbers) for way, numbers in self.queries.items()}
+        return {
+            "positives": self.positives,
+            "pairs": self.pairs,
+            "queries": queries,
+            **self.metrics,
+        }
+
+
+def judged_fold(
+    relevance: Relevance,
+    rows: Mapping[Direction, np.ndarray],
+    codes: Mapping[Direction, np.ndarray],
+) -> JudgedFold:
+    """The queries of one fold that have positives in it.
+
+    Args:
+        relevance: of the split.
+        rows: numbers of the fold's images (i2t) and captions (t2i).
+        codes: group number of every image (i2t) and caption (t2i) of the split.
+
+    Raises:
+        WorkbenchError: when there is none in a direction.
+    """
+    pairs = relevance.inside(rows["i2t"], rows["t2i"])
+    queries = {way: rows[way][pairs.positives(way).queries] for way in DIRECTIONS}
+    for way, what in zip(DIRECTIONS, ("image", "caption"), strict=True):
+        if not len(queries[way]):
+            raise WorkbenchError(
+                f"corpus.positives = {relevance.name}: no pair for any {what} query among "
+                f"{len(rows['i2t']):,} images and {len(rows['t2i']):,} captions of the test split",
+                "evaluate more images at once (evaluation.folds, evaluation.subset), or set "
+                "corpus.positives: none",
+            )
+    own = [codes[way][queries[way]] for way in DIRECTIONS]
+    _, numbers = np.unique(np.concatenate(own), return_inverse=True)
+    groups = dict(zip(DIRECTIONS, np.split(numbers, [len(own[0])]), strict=True))
+    return JudgedFold(pairs, queries, groups)
+
+
+def extended_of(
+    folds: Sequence[JudgedFold],
+    found: Mapping[str, Sequence[MeasuredFold]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> Extended:
+    """Figures averaged over folds, with their intervals and chance level.
+
+    Args:
+        folds: of one split.
+        found: criterion -> what the judged queries of each fold reach.
+        resamples: bootstrap draws, 0 for no intervals.
+        confidence: share of the draws inside an interval.
+        seed: of the draws.
+    """
+    rows = {way: np.concatenate([fold.queries[way] for fold in folds]) for way in DIRECTIONS}
+    figures = {
+        name: rounded(average([summarise(fold.measured, EXTENDED) for fold in parts], EXTENDED))
+        for name, parts in found.items()
+    }
+    intervals = {
+        name: rounded(bootstrap_intervals(parts, resamples, confidence, seed, EXTENDED))
+        for name, parts in found.items()
+        if resamples
+    }
+    measured = {
+        name: {
+            way: joined([part.measured[way] for part in parts]).of(np.argsort(rows[way]))
+            for way in DIRECTIONS
+        }
+        for name, parts in found.items()
+    }
+    return Extended(
+        positives=folds[0].pairs.name,
+        pairs=sum(len(fold.pairs.grades) for fold in folds),
+        metrics=figures,
+        intervals=intervals,
+        measured=measured,
+        queries={way: np.sort(numbers) for way, numbers in rows.items()},
+        chance=rounded(average([extended_chance(fold.pairs) for fold in folds], EXTENDED)),
+    )

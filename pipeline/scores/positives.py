@@ -1,0 +1,133 @@
+"""True pairs of images and captions one by one, where groups cannot say it: extended positives.
+
+A caption may fit images that it was not written for. Lists of such pairs (ECCV Caption, CxC) judge
+some queries and not others, and a pair may count for its image's query alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from pipeline.scores.ranking import DIRECTIONS, Direction
+
+
+@dataclass(frozen=True, eq=False)
+class Positives:
+    """True items of Q queries, as sparse rows: `items[starts[q]:starts[q + 1]]` are those of q.
+
+    Attributes:
+        starts: (Q + 1,) int64, rising from 0 to P.
+        items: (P,) int64 numbers.
+        grades: (P,) float64 above 0, how true they are.
+        num_items: how many there are to rank.
+    """
+
+    starts: np.ndarray
+    items: np.ndarray
+    grades: np.ndarray
+    num_items: int
+
+    @property
+    def queries(self) -> np.ndarray:
+        """The numbers of the queries that have true items, rising."""
+        return np.flatnonzero(np.diff(self.starts))
+
+    def of(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Query number, item number and grade of every pair of the queries in `rows`."""
+        counts = np.diff(self.starts[rows.start : rows.stop + 1])
+        query = np.repeat(np.arange(rows.start, rows.stop), counts)
+        own = slice(self.starts[rows.start], self.starts[rows.stop])
+        return query, self.items[own], self.grades[own]
+
+    def sorted_grades(self) -> np.ndarray:
+        """(queries with true items, R): their grades, falling, 0 where there are fewer than R."""
+        counts = np.diff(self.starts)
+        query = np.repeat(np.arange(len(counts)), counts)
+        grades = np.zeros((len(counts), int(counts.max(initial=0))))
+        grades[query, np.arange(len(query)) - self.starts[query]] = self.grades[
+            np.lexsort((-self.grades, query))
+        ]
+        return grades[counts > 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Relevance:
+    """P pairs of N images and M captions that belong together.
+
+    Attributes:
+        images: (P,) int64 numbers.
+        captions: (P,) int64 numbers.
+        grades: (P,) float64 above 0.
+        counts: for each direction (P,) booleans, whether the pair counts for its query there.
+        size: N and M.
+        name: of the list they are from.
+    """
+
+    images: np.ndarray
+    captions: np.ndarray
+    grades: np.ndarray
+    counts: dict[Direction, np.ndarray]
+    size: tuple[int, int]
+    name: str
+
+    def positives(self, way: Direction) -> Positives:
+        """The true items of all queries of one direction."""
+        own = self.counts[way]
+        ends = (self.images, self.captions) if way == "i2t" else (self.captions, self.images)
+        query, item = (numbers[own] for numbers in ends)
+        order = np.lexsort((item, query))
+        queries, items = self.size if way == "i2t" else self.size[::-1]
+        totals = np.bincount(query, minlength=queries)
+        starts = np.concatenate([[0], np.cumsum(totals)])
+        return Positives(starts, item[order], self.grades[own][order], items)
+
+    def inside(self, images: np.ndarray, captions: np.ndarray) -> "Relevance":
+        """The pairs among some images and captions, numbered anew in their order.
+
+        Args:
+            images: numbers of those that are kept.
+            captions: likewise.
+        """
+        image, caption = (
+            _places(kept, size)[numbers]
+            for kept, size, numbers in zip(
+                (images, captions), self.size, (self.images, self.captions), strict=True
+            )
+        )
+        own = (image >= 0) & (caption >= 0)
+        counts = {way: flags[own] for way, flags in self.counts.items()}
+        size = len(images), len(captions)
+        return Relevance(image[own], caption[own], self.grades[own], counts, size, self.name)
+
+
+def relevance_of(
+    name: str, table: pd.DataFrame, image_ids: Sequence[str], caption_ids: Sequence[str]
+) -> Relevance:
+    """The pairs of a table among some images and captions; all others are left out.
+
+    Args:
+        name: of the list, corpus.positives.
+        table: image_id, caption_id, grade, and by direction whether a pair counts, i2t and t2i.
+        image_ids: (N,).
+        caption_ids: (M,).
+    """
+    image = pd.Index(image_ids).get_indexer(pd.Index(table["image_id"]))
+    caption = pd.Index(caption_ids).get_indexer(pd.Index(table["caption_id"]))
+    own = (image >= 0) & (caption >= 0)
+    return Relevance(
+        image[own].astype(np.int64),
+        caption[own].astype(np.int64),
+        table["grade"].to_numpy(np.float64)[own],
+        {way: table[way].to_numpy(bool)[own] for way in DIRECTIONS},
+        (len(image_ids), len(caption_ids)),
+        name,
+    )
+
+
+def _places(kept: np.ndarray, size: int) -> np.ndarray:
+    """(size,) the place of each number among those kept, -1 for all others."""
+    places = np.full(size, -1, np.int64)
+    places[kept] = np.arange(len(kept))
+    return places
