@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from pipeline.comparison.extended import extended_report
 from pipeline.comparison.files import metrics_files, of_models
 from pipeline.comparison.table import brief, read_results, report
 from pipeline.evaluation.criteria import make_criteria
@@ -50,7 +51,8 @@ def main(
     ranks, scores = of_models(ranks, models, ".h5"), of_models(scores, models, ".h5")
     curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
     results = read_results(metrics, ranks)
-    texts = {output: report(results, params.dataset, params.loss)}
+    table = report(results, params.dataset, params.loss) + extended_report(results)
+    texts = {output: table}
     if page is not None:
         if images is None or captions is None:
             raise WorkbenchError("--page shows images and captions: give --images and --captions")

@@ -9,10 +9,11 @@ from pipeline.evaluation.criteria import make_criteria
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.subset import first_images
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say, set_threads
-from pipeline.scores.file import read_scores
-from pipeline.scores.positives import relevance_of
+from pipeline.scores.file import SplitScores, read_scores
+from pipeline.scores.positives import Relevance, relevance_of
 from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, target
 from stages.params import load_params
@@ -20,10 +21,10 @@ from stages.params import load_params
 
 @command
 @click.option("--scores", type=existing, required=True, help="Score file (HDF5).")
-@click.option("--relevance", type=existing, required=True, help="Extended positives (parquet).")
+@click.option("--relevance", type=existing, help="Extended positives, where there are any.")
 @click.option("--metrics", type=target, required=True, help="Metrics file to write (JSON).")
 @click.option("--ranks", type=target, required=True, help="Rank file to write (HDF5).")
-def main(scores: Path, relevance: Path, metrics: Path, ranks: Path) -> None:
+def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
     params = load_params()
     set_threads(params.runtime.threads)
@@ -32,10 +33,7 @@ def main(scores: Path, relevance: Path, metrics: Path, ranks: Path) -> None:
     whole = read_scores(scores, "test")
     split = first_images(whole, settings.subset)
     positives = params.corpus.positives
-    pairs = None
-    if positives != "none":
-        table = load_relevance(relevance)
-        pairs = relevance_of(positives, table, split.image_ids, split.caption_ids)
+    pairs = None if positives == "none" else _read_pairs(positives, relevance, split)
     evaluation = evaluate(
         split,
         settings.folds,
@@ -63,6 +61,15 @@ def main(scores: Path, relevance: Path, metrics: Path, ranks: Path) -> None:
                 f"i2t R@1 {figures['i2t']['r1']:.1f}, mAP@R {figures['i2t']['mapr']:.1f}, "
                 f"t2i R@1 {figures['t2i']['r1']:.1f}, mAP@R {figures['t2i']['mapr']:.1f}"
             )
+
+
+def _read_pairs(positives: str, path: Path | None, split: SplitScores) -> Relevance:
+    if path is None:
+        raise WorkbenchError(
+            f"corpus.positives = {positives}: give --relevance data/corpus/relevance.parquet, or set "
+            "corpus.positives: none"
+        )
+    return relevance_of(positives, load_relevance(path), split.image_ids, split.caption_ids)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.evaluation.file import RankRecord, read_ranks
-from pipeline.evaluation.metrics import COLUMNS, headings, values_of
+from pipeline.evaluation.metrics import COLUMNS, EXTENDED, Column, columns_of, headings, values_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranking import DIRECTIONS
 
@@ -17,7 +17,8 @@ LARGEST = 10**12
 NAIVE = "naive"
 SHORTLIST = "shortlist"
 TEST_IMAGES = "test_images"
-SAID = ("protocol", SHORTLIST, TEST_IMAGES)  # keys of a metrics file that are not criteria
+BESIDE = "extended"
+SAID = ("protocol", SHORTLIST, TEST_IMAGES, BESIDE)  # keys of a metrics file that are not criteria
 CRITERION = re.compile(r"[a-z][a-z0-9_]*")
 REMEDY = "write it again with: dvc repro evaluate"
 
@@ -32,6 +33,7 @@ class Result:
         record: of its rank file.
         shortlist: images per caption that had a full score, None where all had.
         test_images: of which the evaluated images are the first, None where they are all.
+        extended: what the metrics file has of extended positives, None without.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Result:
     record: RankRecord
     shortlist: int | None = None
     test_images: int | None = None
+    extended: dict[str, Any] | None = None
 
     @property
     def images(self) -> int:
@@ -92,9 +95,10 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
                 f"{path}: protocol {content['protocol']}, but its rank file says {record.protocol}",
                 REMEDY,
             )
-        said = content.get(SHORTLIST), content.get(TEST_IMAGES)
+        said = content.get(SHORTLIST), content.get(TEST_IMAGES), content.get(BESIDE)
         results.append(Result(path.stem, _criteria(content), record, *said))
         _check_intervals(path, results[-1])
+        _check_record(partner, results[-1])
     if partners:
         raise WorkbenchError(f"rank files without a metrics file: {', '.join(sorted(partners))}")
     _check_comparable(results)
@@ -119,11 +123,9 @@ def read_metrics(path: Path) -> dict[str, Any]:
     if not isinstance(content.get("protocol"), str):
         raise WorkbenchError(f"{path}: no protocol", REMEDY)
     for key in (SHORTLIST, TEST_IMAGES):
-        number = content.get(key, 1)
-        if type(number) is not int or not 1 <= number <= LARGEST:
-            raise WorkbenchError(
-                f"{path}: {key} = {number!r}; allowed are whole numbers from 1", REMEDY
-            )
+        _check_count(path, key, content.get(key, 1))
+    if BESIDE in content:
+        _check_extended(path, content)
     return dict(content)
 
 
@@ -296,6 +298,11 @@ def _check_comparable(results: Sequence[Result]) -> None:
                 f"{other.record.protocol}",
                 "evaluate both with the same evaluation.folds and evaluation.subset",
             )
+        if _list_of(other) != _list_of(first):
+            raise WorkbenchError(
+                f"{first.name} and {other.name} differ in extended positives",
+                "evaluate both with the same corpus.positives: dvc repro",
+            )
         if (other.record.image_ids, other.record.caption_ids) != (
             first.record.image_ids,
             first.record.caption_ids,
@@ -306,10 +313,57 @@ def _check_comparable(results: Sequence[Result]) -> None:
             )
 
 
-def _check_figures(path: Path, content: Any, key: str, kind: str = "metrics") -> None:
+def _list_of(result: Result) -> tuple[Any, ...]:
+    """What tells one list of extended positives on one test split from another."""
+    return tuple((result.extended or {}).get(key) for key in ("positives", "pairs", "queries"))
+
+
+def _check_figures(
+    path: Path,
+    content: Any,
+    key: str,
+    kind: str = "metrics",
+    columns: Sequence[Column] = COLUMNS,
+) -> None:
     """Raise WorkbenchError unless the content of a file has every figure at `key`, in its span."""
-    for column in COLUMNS:
+    for column in columns:
         _check_number(path, content, ".".join((key, *column.keys)), column.span, kind)
+
+
+def _check_count(path: Path, key: str, number: Any) -> None:
+    if type(number) is not int or not 1 <= number <= LARGEST:
+        raise WorkbenchError(
+            f"{path}: {key} = {number!r}; allowed are whole numbers from 1", REMEDY
+        )
+
+
+def _check_extended(path: Path, content: Mapping[str, Any]) -> None:
+    """Raise WorkbenchError unless extended positives are named, counted, and of every criterion."""
+    if not isinstance(_member(path, content, f"{BESIDE}.positives"), str):
+        raise WorkbenchError(f"{path}: {BESIDE}.positives is no name", REMEDY)
+    for key in ("pairs", *(f"queries.{way}" for way in DIRECTIONS)):
+        _check_count(path, f"{BESIDE}.{key}", _member(path, content, f"{BESIDE}.{key}"))
+    for criterion in _criteria(content):
+        _check_figures(path, content, f"{BESIDE}.{criterion}", columns=columns_of(EXTENDED))
+
+
+def _check_record(path: Path, result: Result) -> None:
+    """Raise WorkbenchError unless a rank file has the extended positives of its metrics file."""
+    told, found = result.extended or {}, result.record.extended
+    if told.get("positives") != found.get("positives"):
+        raise WorkbenchError(
+            f"{path}: extended positives {found.get('positives', 'none')}, its metrics file has "
+            f"{told.get('positives', 'none')}",
+            REMEDY,
+        )
+    if told:
+        _check_figures(path, found, "chance", "rank", columns_of(EXTENDED))
+        intervals = _member(path, found, "intervals", "rank")
+        missing = set(result.criteria) - set(intervals)
+        if intervals and missing:
+            raise WorkbenchError(
+                f"{path}: no extended interval of {', '.join(sorted(missing))}", REMEDY
+            )
 
 
 def _member(path: Path, content: Any, key: str, kind: str = "metrics") -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from pipeline.comparison import extended
 from pipeline.comparison.table import (
     Result,
     best_of,
@@ -141,6 +142,7 @@ def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
         .render(
             **_frame(run, results),
             **_table(results),
+            **_extended(results),
             **_curves(curves, [result.name for result in results]),
             models=models,
             best=max(results, key=lambda result: result.criteria["naive"]["rsum"]).name,
@@ -216,6 +218,17 @@ def _table(results: Sequence[Result]) -> dict[str, Any]:
         "chance": [shown(value) for value in values_of(results[0].record.chance)],
         "notes": notes(results),
         "leader": max(rows, key=lambda row: row.figures["rsum"]),
+    }
+
+
+def _extended(results: Sequence[Result]) -> dict[str, Any]:
+    """The table by own pairs and by extended positives, without rows where there are none."""
+    rows = extended.beside_rows(results)
+    lines = [(row, [shown(value) for value in row.figures]) for row in rows]
+    return {
+        "beside": [(row, texts, interval_text(row.interval)) for row, texts in lines],
+        "beside_titles": extended.headings(),
+        "beside_said": extended.said(results) if rows else "",
     }
 
 

@@ -37,7 +37,7 @@ def project(tmp_path):
 
 
 ARGUMENTS = ("--scores", "vse.h5", "--metrics", "m/vse.json", "--ranks", "r/vse.h5")
-ARGUMENTS += ("--relevance", "corpus/relevance.parquet")
+RELEVANT = ("--relevance", "corpus/relevance.parquet")
 
 
 def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
@@ -101,7 +101,7 @@ def test_a_subset_is_said_and_its_size_checked(project, run_stage):
 
 
 def test_extended_positives_stand_beside_and_change_nothing_else(project, run_stage):
-    run_stage("evaluate", *ARGUMENTS, cwd=project)
+    run_stage("evaluate", *ARGUMENTS, *RELEVANT, cwd=project)
     before = json.loads((project / "m/vse.json").read_text())
     own = [(f"{n // 2}.jpg", str(n), 1.0, n > 3, True) for n in range(40)]
     more = [("3.jpg", "12", 2.0, True, True), ("elsewhere.jpg", "7", 1.0, True, True)]
@@ -110,7 +110,7 @@ def test_extended_positives_stand_beside_and_change_nothing_else(project, run_st
     params = project / "params.yaml"
     text = params.read_text().replace("positives: none", "positives: file")
     params.write_text(text.replace("positives_path: null", "positives_path: pairs.csv"))
-    process = run_stage("evaluate", *ARGUMENTS, cwd=project)
+    process = run_stage("evaluate", *ARGUMENTS, *RELEVANT, cwd=project)
     after = json.loads((project / "m/vse.json").read_text())
     extended = after.pop("extended")
     assert after == before
@@ -121,10 +121,13 @@ def test_extended_positives_stand_beside_and_change_nothing_else(project, run_st
     assert list(found["i2t"]) == [*before["naive"]["i2t"], "rprecision", "ndcg"]
     assert found["t2i"]["r1"] >= before["naive"]["t2i"]["r1"]
     assert f"vse, naive, file: i2t R@1 {found['i2t']['r1']:.1f}" in process.stderr
-    assert set(read_ranks(project / "r/vse.h5").extended["intervals"]) == {
-        "naive",
-        "inverted_softmax",
-    }
+    intervals = read_ranks(project / "r/vse.h5").extended["intervals"]
+    assert set(intervals) == {"naive", "inverted_softmax"}
+    process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
+    assert "corpus.positives = file: give --relevance" in process.stderr
+    write_corpus(project / "corpus", [])
+    process = run_stage("evaluate", *ARGUMENTS, *RELEVANT, cwd=project, check=False)
+    assert "corpus.positives = file: no pair for any image query among 20 images" in process.stderr
 
 
 def test_errors_are_plain_lines_and_leave_nothing(project, run_stage):

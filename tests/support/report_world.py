@@ -67,17 +67,18 @@ def made_scores(signal, seed=0, groups=None):
     )
 
 
-def put_model(folder, name, split, csls=False, subset=0):
+def put_model(folder, name, split, csls=False, subset=0, relevance=None):
     """Score, metrics, rank and curve file of one model.
 
-    csls: as a second criterion, too; subset: so many of the images are evaluated, the first.
+    csls: as a second criterion, too; subset: so many of the images are evaluated, the first;
+    relevance: extended positives of all of them.
     """
     write_scores(
         folder / f"scores/{name}.h5", {"test": split}, {"model": name, "checkpoint_sha256": "ab12"}
     )
     criteria = [Criterion("naive"), *([CSLS] if csls else [])]
     cut = first_images(split, subset)
-    evaluation = evaluate(cut, 1, 20, 0.95, seed=0, criteria=criteria, test_images=IMAGES)
+    evaluation = evaluate(cut, 1, 20, 0.95, 0, criteria, IMAGES, relevance)
     write_json(folder / f"metrics/{name}.json", evaluation.summary())
     write_ranks(folder / f"ranks/{name}.h5", cut, evaluation, 0.95)
     (folder / "curves").mkdir(exist_ok=True)

@@ -5,12 +5,15 @@ import hashlib
 import json
 import re
 
+import numpy as np
 import pytest
+from relevance_cases import relevance_from
 from report_world import (
     CAPTIONS,
     CSLS,
     HOSTILE,
     IMAGES,
+    OWNERS,
     made_scores,
     page_of,
     put_attention,
@@ -302,3 +305,26 @@ def test_attention_that_does_not_fit_is_refused(tmp_path, changes, words):
     put_attention(tmp_path, "other")
     with pytest.raises(WorkbenchError, match="attention files without a metrics file: other"):
         page_of(tmp_path, "strong", attention=["other"])
+
+
+def test_extended_positives_stand_beside_where_there_are_any(tmp_path, page):
+    assert "Extended positives" not in page
+    put_corpus(tmp_path)
+    grades = np.equal.outer(np.arange(IMAGES), OWNERS) + 0.5 * np.eye(IMAGES, CAPTIONS, 3)
+    grades[1] = 0
+    put_model(tmp_path, "strong", made_scores(0.6), csls=True, relevance=relevance_from(grades))
+    found = taken_apart(page_of(tmp_path, "strong", criterion=CSLS))
+    section = next(
+        s for s in found.find("section") if s.attributes["aria-labelledby"] == "extended"
+    )
+    rows = list(next(section.find("tbody")).find("tr"))
+    metrics = json.loads((tmp_path / "metrics/strong.json").read_text())
+    figures = metrics["extended"]["csls"]
+    assert [next(row.find("th")).text for row in rows] == ["strong", "strong + csls", "chance"]
+    cells = [cell.text for cell in rows[1].find("td")]
+    titles = [head.text for head in next(section.find("thead")).find("th")][1:]
+    told = dict(zip(titles, cells, strict=True))
+    assert told["i2t mAP@R ext"] == f"{figures['i2t']['mapr']:.1f}"
+    assert told["t2i nDCG ext"] == f"{figures['t2i']['ndcg']:.1f}"
+    assert told["t2i R@1"] == f"{metrics['csls']['t2i']['r1']:.1f}"
+    assert f"of the {metrics['extended']['queries']['i2t']:,} of {IMAGES} images" in section.text

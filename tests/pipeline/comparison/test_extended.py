@@ -1,0 +1,114 @@
+"""Both kinds of figures side by side: what the table says, and files that do not fit."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+from relevance_cases import relevance_from
+
+from pipeline.comparison.extended import extended_report, headings
+from pipeline.comparison.table import read_metrics, read_results, report
+from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.file import write_ranks
+from pipeline.evaluation.folds import evaluate
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import write_json
+from pipeline.scores.file import SplitScores
+
+OWNERS = np.repeat(np.arange(10), 2)
+GRADES = np.equal.outer(np.arange(10), OWNERS) + np.eye(20)[(4 + 2 * np.arange(10)) % 20]
+
+
+def put_model(folder, name, grades=GRADES, resamples=20):
+    scores = np.random.default_rng(len(name)).standard_normal((10, 20)).astype(np.float32)
+    ids = [f"{n}.jpg" for n in range(10)]
+    split = SplitScores(scores, ids, [f"c{n}" for n in range(20)], [ids[n] for n in OWNERS], ids)
+    criteria = [make_criterion("naive"), make_criterion("csls", beta=5.0, k=2, iterations=10)]
+    relevance = None if grades is None else relevance_from(grades)
+    evaluation = evaluate(split, 1, resamples, 0.9, 0, criteria, None, relevance)
+    metrics, ranks = folder / f"{name}.json", folder / f"{name}.h5"
+    write_json(metrics, evaluation.summary())
+    write_ranks(ranks, split, evaluation, 0.9)
+    return metrics, ranks
+
+
+def read(*models):
+    return read_results([metrics for metrics, _ in models], [ranks for _, ranks in models])
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_own_and_extended_figures_stand_side_by_side(tmp_path):
+    results = read(put_model(tmp_path, "a"), put_model(tmp_path, "other"))
+    text = extended_report(results)
+    assert "Positives mine: 30 pairs; ext: of the 10 of 10 images and 20 of 20 captions" in text
+    head, _, *rows = text.splitlines()[-7:]
+    assert cells(head) == ["model", *headings(), "90 %"]
+    assert headings()[:3] == ["i2t R@1", "i2t R@1 ext", "i2t mAP@R"]
+    assert headings()[-4:] == ["t2i R-P ext", "t2i nDCG ext", "rsum", "rsum ext"]
+    assert [cells(row)[0] for row in rows] == ["a", "a + csls", "other", "other + csls", "chance"]
+    content = json.loads((tmp_path / "other.json").read_text())
+    found = dict(zip(cells(head), cells(rows[3]), strict=True))
+    own, extended = content["csls"], content["extended"]["csls"]
+    assert found["t2i R@1"] == f"{own['t2i']['r1']:.1f}"
+    assert found["t2i R@1 ext"] == f"{extended['t2i']['r1']:.1f}"
+    assert found["i2t nDCG ext"] == f"{extended['i2t']['ndcg']:.1f}"
+    assert found["rsum ext"] == f"{extended['rsum']:.1f}"
+    low, high = results[1].record.extended["intervals"]["csls"]["rsum"]
+    assert found["90 %"] == f"{low:.1f} to {high:.1f}"
+    chance = dict(zip(cells(head), cells(rows[4]), strict=True))
+    assert chance["i2t R@1 ext"] == "15.0"  # 3 of 20 captions are true
+    assert chance["i2t R@1"] == "10.0"
+
+
+def test_without_a_list_there_is_no_section_and_the_table_is_the_same(tmp_path):
+    (tmp_path / "with").mkdir()
+    without, beside = read(put_model(tmp_path, "a", None)), read(put_model(tmp_path / "with", "a"))
+    assert extended_report(without) == ""
+    assert report(without, "shapes", "infonce") == report(beside, "shapes", "infonce")
+
+
+def test_no_intervals_without_resamples(tmp_path):
+    text = extended_report(read(put_model(tmp_path, "a", resamples=0)))
+    assert [cells(row)[-1] for row in text.splitlines()[-3:]] == ["", "", ""]
+
+
+def test_models_by_different_lists_are_not_compared(tmp_path):
+    first = put_model(tmp_path, "first")
+    for name, grades in (("none", None), ("fewer", np.where(OWNERS == 3, 0, GRADES))):
+        with pytest.raises(WorkbenchError, match=f"first and {name} differ in extended positives"):
+            read(first, put_model(tmp_path, name, grades))
+
+
+def test_a_rank_file_of_another_list_is_refused(tmp_path):
+    (tmp_path / "own").mkdir()
+    metrics, _ = put_model(tmp_path, "a")
+    _, ranks = put_model(tmp_path / "own", "a", None)
+    with pytest.raises(WorkbenchError, match=r"a\.h5: extended positives none, .* has mine"):
+        read_results([metrics], [ranks])
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("positives",), 3, r"extended\.positives is no name"),
+        (("pairs",), 0, r"extended\.pairs = 0; allowed are whole numbers from 1"),
+        (("queries", "i2t"), 1.5, r"extended\.queries\.i2t = 1\.5"),
+        (("csls", "t2i", "ndcg"), 101, r"extended\.csls\.t2i\.ndcg = 101; allowed is a number"),
+        (("naive", "i2t"), {}, r"extended\.naive\.i2t\.r1 is missing"),
+        (("csls",), None, r"extended\.csls\.i2t\.r1 is missing"),
+    ],
+)
+def test_metrics_files_that_cannot_be_are_refused(tmp_path, keys, value, message):
+    path, _ = put_model(tmp_path, "a")
+    content = json.loads(path.read_text())
+    node = content["extended"] = copy.deepcopy(content["extended"])
+    for key in keys[:-1]:
+        node = node[key]
+    node[keys[-1]] = value
+    write_json(path, content)
+    with pytest.raises(WorkbenchError, match=message):
+        read_metrics(path)
