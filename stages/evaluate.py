@@ -66,8 +66,8 @@ def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> No
 def _read_pairs(positives: str, path: Path | None, split: SplitScores) -> Relevance:
     if path is None:
         raise WorkbenchError(
-            f"corpus.positives = {positives}: give --relevance data/corpus/relevance.parquet, or set "
-            "corpus.positives: none"
+            f"corpus.positives = {positives}, without --relevance: the pairs are missing",
+            "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
         )
     return relevance_of(positives, load_relevance(path), split.image_ids, split.caption_ids)
 

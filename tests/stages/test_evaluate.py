@@ -124,7 +124,7 @@ def test_extended_positives_stand_beside_and_change_nothing_else(project, run_st
     intervals = read_ranks(project / "r/vse.h5").extended["intervals"]
     assert set(intervals) == {"naive", "inverted_softmax"}
     process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
-    assert "corpus.positives = file: give --relevance" in process.stderr
+    assert "corpus.positives = file, without --relevance" in process.stderr
     write_corpus(project / "corpus", [])
     process = run_stage("evaluate", *ARGUMENTS, *RELEVANT, cwd=project, check=False)
     assert "corpus.positives = file: no pair for any image query among 20 images" in process.stderr

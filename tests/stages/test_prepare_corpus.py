@@ -35,7 +35,7 @@ def test_the_built_in_world_is_rendered_the_same_twice(workspace, run_stage):
         "corpus: train 5 images 10 captions, val 2 images 4 captions, test 3 images 6 captions; "
         "0 rejects\n"
     )
-    assert len(outputs[0]) == 10 + 4
+    assert len(outputs[0]) == 10 + 5
     assert outputs[0] == outputs[1]
     images = load_images(workspace / "data" / "corpus" / "images.parquet")
     captions = load_captions(workspace / "data" / "corpus" / "captions.parquet")
@@ -113,7 +113,7 @@ def test_shards_of_both_kinds_give_the_same_bytes_twice_and_nothing_when_cut(wor
             outputs.append({path: path.read_bytes() for path in files if path.is_file()})
         assert "train 2 images 2 captions, val 1 images 1 captions" in process.stdout
         assert outputs[0] == outputs[1]
-        assert len(outputs[0]) == 4 + 4
+        assert len(outputs[0]) == 4 + 5
         images = load_images(workspace / "out" / "images.parquet")
         written = [(workspace / path).read_bytes() for path in images["path"]]
         assert written == [data for _, data in rows]
