@@ -103,6 +103,25 @@ def test_every_fold_ranks_its_judged_queries_by_the_criterion(criterion, folds):
     assert json.loads(json.dumps(said)) == said
 
 
+def test_captions_in_any_order_are_the_same_queries():
+    grades, split = some_grades(), a_split()
+    order = np.random.default_rng(3).permutation(len(OWNERS))
+    shuffled = replace(
+        split,
+        scores=split.scores[:, order],
+        caption_ids=[split.caption_ids[n] for n in order],
+        caption_image_ids=[split.caption_image_ids[n] for n in order],
+    )
+    first = evaluate(split, 3, 0, 0.95, 0, relevance=relevance_from(grades)).extended
+    second = evaluate(shuffled, 3, 0, 0.95, 0, relevance=relevance_from(grades[:, order])).extended
+    assert first.metrics == second.metrics
+    places = {n: place for place, n in enumerate(first.queries["t2i"])}
+    own = [places[order[n]] for n in second.queries["t2i"]]
+    assert sorted(own) == list(range(len(places)))
+    values = [found.measured["naive"]["t2i"].values["meanr"] for found in (first, second)]
+    np.testing.assert_array_equal(values[0][own], values[1])
+
+
 def test_a_fold_that_nothing_judges_is_named():
     grades = some_grades()
     grades[:4] = 0
