@@ -106,8 +106,11 @@ def write_ranks(
     }
     if (extended := evaluation.extended) is not None:
         for way in DIRECTIONS:
-            ids = [str(queries[way]["ids"][number]) for number in extended.queries[way]]
-            groups[f"extended_{way}"] = {"ids": ids, **_numbers(extended.measured, way)}
+            rows = extended.queries[way]
+            texts = {
+                name: [str(own[number]) for number in rows] for name, own in queries[way].items()
+            }
+            groups[f"extended_{way}"] = {**texts, **_numbers(extended.measured, way)}
         attributes["extended"] = json.dumps(
             {
                 "positives": extended.positives,

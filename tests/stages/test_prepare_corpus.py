@@ -2,12 +2,13 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from corpora import change_params
 from PIL import Image
 from reader_cases import image_bytes, write_parquet, write_tar
 
-from pipeline.corpus.tables import load_boxes, load_captions, load_images
+from pipeline.corpus.tables import load_boxes, load_captions, load_images, load_relevance
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {"train": 5, "val": 2, "test": 3, "image_size": 48, "captions_per_image": 2}
@@ -42,6 +43,27 @@ def test_the_built_in_world_is_rendered_the_same_twice(workspace, run_stage):
     assert images["path"].tolist()[0] == "data/corpus/images/train_00000.jpg"
     assert captions["image_id"].drop_duplicates().tolist() == images["image_id"].tolist()
     assert len(load_boxes(workspace / "data" / "corpus" / "boxes.parquet")) >= 20
+
+
+def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run_stage):
+    arguments = ("prepare_corpus", "--raw", "data/raw/shapes", "--output", "data/corpus")
+    run_stage(*arguments, cwd=workspace)
+    captions = load_captions(workspace / "data/corpus/captions.parquet")
+    before = (workspace / "data/corpus/images.parquet").read_bytes()
+    assert load_relevance(workspace / "data/corpus/relevance.parquet").empty
+    pairs = captions[["image_id", "caption_id"]].assign(grade=2.0)
+    other = pairs.iloc[[0]].assign(caption_id=pairs["caption_id"].iloc[-1], grade=0.5)
+    path = workspace / "data/raw/shapes/pairs.csv"
+    pd.concat([other, pairs[1:]]).to_csv(path, index=False)
+    change_params(workspace, corpus={"positives": "file", "positives_path": "pairs.csv"})
+    process = run_stage(*arguments, cwd=workspace)
+    assert "positives file: 20 pairs, 10 image queries and 19 caption queries" in process.stderr
+    assert "false: 1 own pairs i2t, 0 own pairs t2i" in process.stderr
+    found = load_relevance(workspace / "data/corpus/relevance.parquet")
+    expected = [*pairs[1:].itertuples(index=False, name=None)]
+    expected.insert(1, tuple(other.iloc[0]))
+    assert [*found[pairs.columns].itertuples(index=False, name=None)] == expected
+    assert (workspace / "data/corpus/images.parquet").read_bytes() == before
 
 
 def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_stage):

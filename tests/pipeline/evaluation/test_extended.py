@@ -186,6 +186,8 @@ def test_the_rank_file_has_both_and_without_a_list_the_same_bytes_as_before(tmp_
     for way, ids in zip(WAYS, (split.image_ids, split.caption_ids), strict=True):
         own = f"extended_{way}"
         assert file.texts(own, "ids") == [ids[n] for n in extended.queries[way]]
+        groups = np.asarray(split.image_groups if way == "i2t" else split.caption_groups)
+        assert file.texts(own, "groups") == groups[extended.queries[way]].tolist()
         for criterion in ("naive", "csls"):
             measured = extended.measured[criterion][way]
             np.testing.assert_array_equal(file.array(own, criterion), measured.ranks)
