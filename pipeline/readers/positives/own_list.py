@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +30,9 @@ def read(path: Path) -> pd.DataFrame:
         raise WorkbenchError(f"{path}: no pairs", EXPECTED)
     if "grade" not in table:
         table = table.assign(grade=1.0)
-    table = table.assign(grade=pd.to_numeric(table["grade"], errors="coerce").astype(float))
+    with np.errstate(over="ignore", under="ignore"):  # to infinity and 0, which are refused
+        grades = pd.to_numeric(table["grade"], errors="coerce").astype(np.float32)
+    table = table.assign(grade=grades)
     _check(path, table)
     return table.assign(i2t=True, t2i=True)
 

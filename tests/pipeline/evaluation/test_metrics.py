@@ -22,6 +22,7 @@ from ranking_cases import (
 from pipeline.evaluation.measure import measure, measure_direction
 from pipeline.evaluation.metrics import (
     COLUMNS,
+    EXTENDED,
     METRICS,
     RECALLS,
     average,
@@ -49,6 +50,7 @@ def test_names_and_titles_tell_metrics_apart():
     assert titles[:6] == ["R@1", "R@5", "R@10", "Med r", "Mean r", "mAP@R"]
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in NAMES)
     assert len({*NAMES, "rsum", "transductive"}) == len(NAMES) + 2
+    assert len({metric.name for metric in EXTENDED} - {"rsum"}) == len(EXTENDED)
     assert len({*titles, "rsum"}) == len(titles) + 1
     assert set(RECALLS) < set(NAMES)
     assert all(math.isfinite(end) for metric in METRICS for end in metric.span)

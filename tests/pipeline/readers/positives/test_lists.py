@@ -173,6 +173,8 @@ def test_ids_that_the_corpus_lacks_are_named(raw):
         (a_list(("a", "1", -2.0)), "no number above 0"),
         (a_list(("a", "1", float("nan"))), "no number above 0"),
         (a_list(("a", "1", float("inf"))), "no number above 0"),
+        (a_list(("a", "1", 1e300)), "no number above 0"),
+        (a_list(("a", "1", 1e-60)), "no number above 0"),
         (a_list(("a", "")), "rows without an id .*: row 1"),
         (a_list(("a", "1"), (None, "1")), "rows without an id .*: row 2"),
         (
