@@ -1,4 +1,4 @@
-"""One vector per caption, and the encoder that makes them."""
+"""One vector per caption, and the encoder that makes them; or vectors that were made elsewhere."""
 
 import json
 from importlib.metadata import version
@@ -6,12 +6,16 @@ from pathlib import Path
 
 import click
 import numpy as np
+from pandas import DataFrame
 
 from pipeline.corpus.tables import captions_digest, load_captions
+from pipeline.embeddings.job import import_job
 from pipeline.runtime.files import fingerprint, sha256_file, source_digest
 from pipeline.runtime.process import Progress, say, seed_everything, set_threads
+from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.sentences.encoder import blocks, chosen_settings, fit_encoder, read_encoder
 from pipeline.storage.features import FeatureWriter
+from pipeline.storage.groups import write_groups
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -27,6 +31,8 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
     """Fit an encoder on the training captions and encode all; a killed run continues."""
     params, table = load_params(), load_captions(captions)
     settings, seed = params.sentences, params.seed
+    if settings.encoding == "file":
+        return import_sentences(settings.file, table, output, encoder)
     set_threads(params.runtime.threads)
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
@@ -56,6 +62,27 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
     for used in (fitted, *work.glob(f".*{key}*.part")):  # parts are what a kill left
         used.unlink()
     say(f"sentences: {len(ids):,} x {made.dim}, {made}")
+
+
+def import_sentences(
+    settings: EmbeddingFileConfig, table: DataFrame, output: Path, encoder: Path
+) -> None:
+    """Vectors that were made elsewhere, and a file that says that there is no encoder.
+
+    Args:
+        settings: the section `sentences.file`.
+        table: captions of the corpus.
+        output: feature file to write.
+        encoder: file to write in the place of the encoder.
+    """
+    ids = table["caption_id"].tolist()
+    job = import_job(settings, ids, captions_digest(table), {"encoding": "file"})
+    key, work = fingerprint(attributes=job.attributes, source=source_digest()), WORK / "sentences"
+    with FeatureWriter(work, key, ids, job.datasets, job.attributes) as writer:
+        job.fill(writer)
+        writer.finish(output)
+    write_groups(encoder, {}, {"encoding": "file"})
+    say(f"sentences: {len(ids):,} x {job.width}, {job.attributes['model']}")
 
 
 if __name__ == "__main__":

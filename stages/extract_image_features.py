@@ -1,20 +1,15 @@
-"""One vector per image from a cut and pooled network: data/features/image.h5."""
+"""One vector per image, from a cut and pooled network or from a file: data/features/image.h5."""
 
-import json
 from pathlib import Path
 
 import click
-import torch
 
-from models.backbone.build import build_network
-from models.backbone.extraction import extract
-from models.backbone.file import write_network
-from models.backbone.inference import accelerate
-from models.backbone.network import BackboneError, weights_digest
+from models.backbone.file import write_no_network
+from models.backbone.job import network_job
 from pipeline.corpus.tables import images_digest, load_images
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.embeddings.job import import_job
 from pipeline.runtime.files import fingerprint, source_digest
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.process import say, seed_everything, set_threads
 from pipeline.storage.features import FeatureWriter
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
@@ -26,43 +21,26 @@ from stages.params import load_params
 @click.option("--output", type=target, required=True, help="Feature file to write.")
 @click.option("--network", type=target, required=True, help="Weights of the network to write.")
 def main(images: Path, detector: Path, output: Path, network: Path) -> None:
-    """Extract image features; a killed run continues where it stopped."""
+    """Extract or import image features; a killed run continues where it stopped."""
     params = load_params()
-    settings, device = params.image_features, pick_device(params.runtime.device)
+    settings = params.image_features
     set_threads(params.runtime.threads)
     seed_everything(params.seed, settings.compile)
     table = load_images(images)
-    made = build_network(settings, params.seed, detector)
-    attributes = {
-        "model": settings.model,
-        "layer": ",".join(settings.layers),
-        "weights_sha256": weights_digest(made.backbone),
-        "params": json.dumps(made.settings),
-        "corpus_sha256": images_digest(table),
-    }
-    write_network(network, made)  # before it is accelerated in place
-    batch = (settings.batch_size, made.preprocessing.crop)
-    try:
-        forward = accelerate(made.backbone, device, settings.precision, settings.compile, *batch)
-    except BackboneError as error:
-        raise WorkbenchError(f"image_features: {error}", "change it in params.yaml") from error
-    machine = [str(device), params.runtime.threads, torch.__version__]
-    key = fingerprint(attributes=attributes, source=source_digest(), machine=machine)
-    datasets = {"features": ((made.width,), "float16")}
-    work, ids = WORK / "image_features", table["image_id"].tolist()
-    with FeatureWriter(work, key, ids, datasets, attributes) as writer:
-        extract(
-            table,
-            forward,
-            made.preprocessing,
-            writer,
-            batch_size=settings.batch_size,
-            workers=settings.workers,
-            device=device,
-            max_pixels=int(params.corpus.max_megapixels * 1e6),
-        )
+    ids = table["image_id"].tolist()
+    if settings.source == "file":
+        job = import_job(settings.file, ids, images_digest(table), {"source": "file"})
+        write_no_network(network)
+    else:
+        max_pixels = int(params.corpus.max_megapixels * 1e6)
+        own = settings, params.runtime, table, detector, max_pixels, params.seed
+        job = network_job(*own, network)
+    key = fingerprint(attributes=job.attributes, source=source_digest(), machine=job.machine)
+    work = WORK / "image_features"
+    with FeatureWriter(work, key, ids, job.datasets, job.attributes) as writer:
+        job.fill(writer)
         writer.finish(output)
-    say(f"image features: {len(table):,} x {made.width} from {settings.model}")
+    say(f"image features: {len(table):,} x {job.width}, {job.attributes['model']}")
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ import difflib
 import reprlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails
 
-from models.backbone.params import ImageFeaturesConfig
+from models.backbone.params import UNNAMED, ImageFeaturesConfig
 from models.base.model import Settings
 from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
@@ -41,6 +41,9 @@ from pipeline.scores.params import ALLOWED_NAME, FILE_NAME, AverageConfig, Scori
 from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import RankingConfig
 from pipeline.words.params import VocabularyConfig
+
+if TYPE_CHECKING:  # for annotations alone: check_params does without its libraries
+    from pipeline.inputs.origin import Origin
 
 # Keys of earlier versions, and the keys that took their place and take over their values; none for
 # a key that is read no more. stages.complete_params moves them.
@@ -105,7 +108,9 @@ class CommonParams(Section):
                 f"the dataset {self.dataset!r} has no boxes to learn from; "
                 "set it to random or to the path of a detector's weights",
             )
-        served: dict[str, Any] = {"image_features": self.image_features}
+        served: dict[str, Any] = {}
+        if self.image_features.source == "network":
+            served["image_features"] = self.image_features
         if self.regions.source == "grid":
             served["regions.network"] = self.regions.network
         architecture = self.detector.architecture
@@ -129,6 +134,65 @@ class CommonParams(Section):
             elif name in average.members:
                 text = "an average cannot be a member of itself"
                 yield wrong_value(f"average_scores.{name}.members", average.members, text)
+
+    def origins(self) -> dict[str, "Origin"]:
+        """What files of features must say of themselves, by the section they are made with."""
+        found = self._image_origin(), self._region_origin(), self._sentence_origin()
+        return {origin.section: origin for origin in found}
+
+    def _image_origin(self) -> "Origin":
+        from models.backbone.provenance import provenance
+        from pipeline.inputs.origin import Origin
+
+        section, network = self.image_features, self.image_features.source == "network"
+        made = provenance(section.model_dump(mode="json"), self.seed) if network else {}
+        return Origin(
+            "image_features",
+            "extract_image_features",
+            section.model if network else None,
+            {"source": section.source, "file": section.file.read_names()} | made,
+            "image_features.source: file",
+            {"source": "network", **UNNAMED},
+        )
+
+    def _region_origin(self) -> "Origin":
+        from models.backbone.provenance import provenance
+        from pipeline.inputs.origin import Origin
+        from pipeline.regions.file import used
+
+        section = self.regions
+        made, unsaid = used(section.model_dump(mode="json")), {}
+        models = {"detector": self.detector.architecture, "grid": section.network.model}
+        if section.source == "grid":
+            made["network"] = provenance(made["network"], self.seed)
+            unsaid["network"] = UNNAMED
+            if section.network.layers is None:  # the network's own choice, which the file names
+                del made["network"]["layers"]
+        return Origin(
+            "regions",
+            "extract_region_features",
+            models.get(section.source, f"imported from {section.source}"),
+            made,
+            "regions.source",
+            unsaid,
+        )
+
+    def _sentence_origin(self) -> "Origin":
+        from pipeline.inputs.origin import Origin
+
+        section, name = self.sentences, self.sentences.encoding
+        made: dict[str, Any] = {"encoding": name}
+        if name == "file":
+            made["file"] = section.file.read_names()
+        elif own := getattr(section, name, None):
+            made |= {"seed": self.seed, name: own.model_dump(mode="json")}
+        if name == "tfidf":  # files are told by their content
+            chosen = made[name]
+            chosen["lemmatiser"] = {"name": chosen["lemmatiser"]}
+            if chosen["stop_words"] not in ("function_words", "none"):
+                del chosen["stop_words"]
+        own_file = "sentences.encoding: file"
+        return Origin("sentences", "encode_sentences", None, made, own_file)
 
     def model(self, name: str) -> Settings:
         """What the file says to a model."""

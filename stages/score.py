@@ -7,6 +7,7 @@ import click
 from models.base.registry import model_function, offered
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.inputs.files import Inputs
+from pipeline.inputs.origin import check_origins
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
 from pipeline.scores.file import write_scores
@@ -36,7 +37,9 @@ def main(
     seed_everything(0)  # nothing is drawn, but kernels must be the repeatable ones
     trained = read_checkpoint(checkpoint, name)
     options = selection(name, trained, shortlist)
-    score = scorer(trained, Inputs(**paths), device, **options)
+    inputs = Inputs(**paths)
+    check_origins(inputs, params.origins())
+    score = scorer(trained, inputs, device, **options)
     splits = {split: score(split) for split in SCORED}
     described: dict[str, str | int | float] = {
         "model": name,

@@ -7,6 +7,7 @@ import torch
 
 from models.base.registry import model_function
 from pipeline.inputs.files import Inputs
+from pipeline.inputs.origin import check_origins
 from pipeline.runtime.files import fingerprint, source_digest, write_text
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
 from pipeline.storage.checkpoint import Description, write_checkpoint
@@ -23,6 +24,7 @@ from stages.params import load_params
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
     params, inputs, prepare = load_params(), Inputs(**paths), model_function(name, "prepare")
+    check_origins(inputs, params.origins())
     device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
     seed_everything(params.seed)

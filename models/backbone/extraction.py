@@ -4,10 +4,9 @@ Batches have fixed boundaries in corpus order, so that a resumed run computes ea
 company as an undisturbed one: float sums may differ in the last bits between batch sizes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from models.backbone.params import UNNAMED
 from models.backbone.preprocessing import Preprocessing, check_aspect
 from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batches
 from pipeline.runtime.errors import WorkbenchError
@@ -102,23 +100,6 @@ def extract(
             progress.update(len(batch.rows))
         if written is not None:
             written.result()
-
-
-def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """What of the section image_features the values depend on, for the file's attributes.
-
-    The number of workers changes no value; the path of a weights file belongs to one machine, and
-    its content is recorded by digest. The seed counts where the weights are random. The values of
-    UNNAMED go without saying.
-    """
-    kept = {
-        name: value
-        for name, value in settings.items()
-        if name != "workers" and value != UNNAMED.get(name, ...)
-    }
-    if settings["weights"] not in ("random", "imagenet", "detector"):
-        kept["weights"] = "file"
-    return kept | ({"seed": seed} if settings["weights"] == "random" else {})
 
 
 class Batches(Dataset[Decoded]):

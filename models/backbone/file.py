@@ -13,12 +13,13 @@ import torch
 from torch import nn
 
 from models.backbone.network import Backbone, classifier, cut, load_strict
-from models.backbone.params import UNNAMED, ImageFeaturesConfig
+from models.backbone.params import UNNAMED, ImageNetworkConfig
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.weights import damaged, read_weights, write_weights
 
 KIND = "image network"
+NO_NETWORK = {"source": "file"}
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,24 @@ def write_network(path: Path, network: ImageNetwork) -> None:
     write_weights(path, network.backbone.state_dict(), entry)
 
 
+def write_no_network(path: Path) -> None:
+    """Say in place of a network that there is none: the features were made elsewhere."""
+    write_weights(path, {}, {"schema_version": 1, "kind": KIND, "settings": NO_NETWORK})
+
+
 def read_network(path: Path) -> ImageNetwork:
-    """The network that `write_network` kept, in evaluation mode; WorkbenchError when damaged."""
+    """The network that `write_network` kept, in evaluation mode.
+
+    Raises WorkbenchError when it is damaged, or when the features come from a file.
+    """
     entry, weights, _ = read_weights(path, KIND, schema_version=1)
+    if entry.get("settings") == NO_NETWORK:
+        raise WorkbenchError(
+            f"{path}: the image features come from a file (image_features.source: file): there is "
+            "no network here that makes them from an image",
+            "search with a text; for a query image, or dual_path, set image_features.source: "
+            "network and run: dvc repro",
+        )
     try:
         given = dict(entry["settings"])
         settings = _section(given)
@@ -58,14 +74,14 @@ def read_network(path: Path) -> ImageNetwork:
     return ImageNetwork(given, made.backbone, made.width, made.preprocessing)
 
 
-def _section(settings: Mapping[str, Any]) -> ImageFeaturesConfig:
+def _section(settings: Mapping[str, Any]) -> ImageNetworkConfig:
     own = {name: value for name, value in settings.items() if name != "seed"}
     # the weights are at hand; the path of a file that they came from is not kept
     own |= {"weights": "random", "workers": 0}
-    return ImageFeaturesConfig.model_validate({**UNNAMED, **own})
+    return ImageNetworkConfig.model_validate({**UNNAMED, **own})
 
 
-def cut_network(network: nn.Module, settings: ImageFeaturesConfig) -> ImageNetwork:
+def cut_network(network: nn.Module, settings: ImageNetworkConfig) -> ImageNetwork:
     """A classifier, cut and pooled as settings say; BackboneError when it cannot be."""
     preprocessing = preprocessing_of(
         settings.model, settings.size, settings.views, settings.resize, settings.normalisation

@@ -8,6 +8,7 @@ from pydantic_core import InitErrorDetails
 
 from pipeline.runtime.section import (
     Count,
+    EmbeddingFileConfig,
     Name,
     Natural,
     Section,
@@ -20,7 +21,7 @@ from pipeline.runtime.section import (
 UNNAMED = {"resize": "short_side", "normalisation": "torchvision"}
 
 
-class ImageFeaturesConfig(Section):
+class ImageNetworkConfig(Section):
     """Which network sees the images, and what is kept of it."""
 
     model: Name
@@ -39,3 +40,14 @@ class ImageFeaturesConfig(Section):
     @contradictions
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
         yield from network_problems(self, "image_features")
+
+
+class ImageFeaturesConfig(ImageNetworkConfig):
+    """Whether a network makes the features of images or a file has them, and which."""
+
+    source: Literal["network", "file"]
+    file: EmbeddingFileConfig
+
+    @contradictions
+    def _file_is_there(self) -> Iterator[InitErrorDetails]:
+        yield from self.file.unfit("source", self.source)

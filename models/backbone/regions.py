@@ -9,13 +9,14 @@ import pandas as pd
 import torch
 
 from models.backbone.build import load_body, weighted
-from models.backbone.extraction import extract, provenance
+from models.backbone.extraction import extract
 from models.backbone.file import ImageNetwork, cut_network
 from models.backbone.grid import GridBackbone, grid_boxes, last_map
 from models.backbone.inference import accelerate
 from models.backbone.network import BackboneError, weights_digest
-from models.backbone.params import ImageFeaturesConfig
+from models.backbone.params import ImageNetworkConfig
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
+from models.backbone.provenance import provenance
 from pipeline.corpus.loading import Rows
 from pipeline.regions.file import RegionJob, described, packed_alike
 from pipeline.regions.params import RegionsConfig
@@ -98,7 +99,7 @@ def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> Ima
         layers = own.layers or (last_map(network, crops.crop),)
         made = cut_network(
             network,
-            ImageFeaturesConfig(
+            ImageNetworkConfig(
                 **own.model_dump(exclude={"layers"}),
                 layers=layers,
                 pool="mean",

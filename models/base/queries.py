@@ -19,6 +19,7 @@ from models.base.registry import models_with, offered
 from pipeline.analysis.discriminative import CaptionEmbedder
 from pipeline.corpus.tables import load_captions
 from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.embeddings.source import IMPORTED
 from pipeline.inputs.sources import TokenRows, identity
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
@@ -225,10 +226,17 @@ def sentence_vector(
         (1, E) float32, alone in a tuple.
 
     Raises:
-        WorkbenchError: the encoder is missing or another one, or leaves out all words.
+        WorkbenchError: the vectors were made elsewhere, the encoder is missing or another one, or
+            leaves out all words.
     """
     from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second to load
 
+    if str(sentences.attributes.get("model")).startswith(IMPORTED):
+        raise WorkbenchError(
+            f"{sentences.path}: its vectors come from a file (sentences.encoding: file): there is "
+            "no encoder here that makes one from a text",
+            "search with an image, or with a model that reads words, as vse",
+        )
     if not encoder_path.is_file():
         raise WorkbenchError(f"{encoder_path}: no such file", "make it with: dvc repro")
     if sha256_file(encoder_path) != sentences.attributes.get("weights_sha256"):

@@ -19,6 +19,12 @@ PLACES = ("workers", "path")
 DETECTED, GRID = ("other_images", "boxes", "min", "max", "threshold"), ("grid", "network")
 
 
+def used(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the section regions the values depend on."""
+    unread = PLACES + (DETECTED if settings["source"] == "grid" else GRID)
+    return {name: value for name, value in settings.items() if name not in unread}
+
+
 def described(
     images: pd.DataFrame,
     settings: Mapping[str, Any],
@@ -42,13 +48,11 @@ def described(
         attributes: names of the attribute classes, by number.
         has_boxes: whether the boxes are more than zeros.
     """
-    unread = PLACES + (DETECTED if settings["source"] == "grid" else GRID)
-    used = {name: value for name, value in settings.items() if name not in unread}
     return {
         "model": model,
         "layer": layer,
         "weights_sha256": weights,
-        "params": json.dumps(used),
+        "params": json.dumps(used(settings)),
         "corpus_sha256": images_digest(images),
         "object_names": json.dumps(list(objects), ensure_ascii=False),
         "attribute_names": json.dumps(list(attributes), ensure_ascii=False),

@@ -18,6 +18,8 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+VECTOR_FILES = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors")
+
 # Types of errors whose text is complete: `key = value: text`, and `key: text` for a whole.
 WRONG_VALUE: Final = "wrong_value"
 WRONG_WHOLE: Final = "wrong_whole"
@@ -169,6 +171,38 @@ def network_problems(section: Any, name: str) -> Iterator[InitErrorDetails]:
 
 def _location(key: str) -> tuple[int | str, ...]:
     return tuple(key.split(".")) if key else ()
+
+
+class EmbeddingFileConfig(Section):
+    """A file of vectors made elsewhere, of images or captions: where it lies, what is read."""
+
+    path: Name | None
+    ids: Name
+    features: Name
+    other_ids: Literal["error", "skip"]
+
+    def unfit(self, switch: str, value: str) -> Iterator[InitErrorDetails]:
+        """Problems of the path, reported by the section that has this one as `file`.
+
+        Args:
+            switch: the key there that says whether the file is read.
+            value: its value; `file` reads it.
+        """
+        if value != "file":
+            if self.path is not None:
+                text = f"must be null when {switch} is {value!r}"
+                yield wrong_value("file.path", self.path, text)
+        elif self.path is None:
+            yield wrong_value("file.path", None, f"{switch} 'file' needs the path of a file")
+        elif not os.path.isfile(self.path):
+            yield wrong_value("file.path", self.path, "no such file")
+        elif not self.path.endswith(VECTOR_FILES):
+            text = f"allowed are files that end in {', '.join(VECTOR_FILES)}"
+            yield wrong_value("file.path", self.path, text)
+
+    def read_names(self) -> dict[str, str]:
+        """The keys that decide which values of a file are read."""
+        return {"ids": self.ids, "features": self.features}
 
 
 class RuntimeConfig(Section):

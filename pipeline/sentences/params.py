@@ -10,6 +10,7 @@ from pydantic_core import InitErrorDetails
 from pipeline.runtime.section import (
     Count,
     CountOrNone,
+    EmbeddingFileConfig,
     Name,
     Section,
     contradictions,
@@ -68,11 +69,16 @@ class FisherConfig(Section):
 class SentencesConfig(Section):
     """One vector per caption: which encoding, and a section for each that has settings."""
 
-    encoding: Annotated[str, one_of(ENCODINGS)]
+    encoding: Annotated[str, one_of((*ENCODINGS, "file"))]
     unknown: Literal["error", "zero"]
     mean_vector: MeanVectorConfig
     tfidf: TfIdfConfig
     fisher: FisherConfig
+    file: EmbeddingFileConfig
+
+    @contradictions
+    def _file_is_there(self) -> Iterator[InitErrorDetails]:
+        yield from self.file.unfit("encoding", self.encoding)
 
     def beyond(self, word_dim: int | None) -> Iterator[InitErrorDetails]:
         """Projections to more components than the chosen encoding has dimensions.

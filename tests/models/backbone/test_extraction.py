@@ -19,8 +19,9 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from models.backbone.extraction import extract, provenance
+from models.backbone.extraction import extract
 from models.backbone.preprocessing import preprocessing_of
+from models.backbone.provenance import provenance
 from models.backbone.weights import imagenet_state, read_state_dict
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, FeatureWriter

@@ -204,12 +204,13 @@ def is_read(key, values):
         "vocabulary.dim": vocabulary["source"] != "train",
         "vocabulary.window": vocabulary["source"] != "train",
         "vocabulary.epochs": vocabulary["source"] != "train",
+        "image_features.file": values.get("image_features", {}).get("source") == "network",
         "detector": key != "detector.weights" and not uses_detector,
         "pseudo_classes": key != "pseudo_classes.source"
         and values.get("pseudo_classes") == {"source": "instance"},
         **{
             f"sentences.{encoding}": sentences.get("encoding") != encoding
-            for encoding in ("mean_vector", "tfidf", "fisher")
+            for encoding in ("mean_vector", "tfidf", "fisher", "file")
         },
     }
     return not any(no and is_in(key, name) for name, no in unread.items())

@@ -9,9 +9,9 @@ from region_cases import WIDTH, captions_of, sample, world
 from pipeline.regions.file import packed
 from pipeline.regions.imports import Corpus, open_source
 from pipeline.regions.imports.export import export_scan, export_tsv
-from pipeline.regions.imports.scan_npy import mapped_npy
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
+from pipeline.storage.npy import mapped_npy
 
 SLOTS = 4
 

@@ -1,0 +1,29 @@
+"""What image features say of the settings that they were made with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.backbone.params import UNNAMED
+
+UNREAD = ("workers", "source", "file")
+
+
+def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """What of the section image_features the values depend on, for the file's attributes.
+
+    The number of workers changes no value, and keys of a file are not read where a network makes
+    the features; the path of a weights file belongs to one machine, and its content is recorded by
+    digest. The seed counts where the weights are random. The values of UNNAMED go without saying.
+
+    Args:
+        settings: the section, or one with its keys of a network.
+        seed: of the run.
+    """
+    kept = {
+        name: value
+        for name, value in settings.items()
+        if name not in UNREAD and value != UNNAMED.get(name, ...)
+    }
+    if settings["weights"] not in ("random", "imagenet", "detector"):
+        kept["weights"] = "file"
+    return kept | ({"seed": seed} if settings["weights"] == "random" else {})

@@ -1,0 +1,116 @@
+"""Whether a file of features is the one that params.yaml asks for.
+
+DVC does not look into files: features that were put in their place by hand, or were left from other
+settings by a frozen stage, would be trained on under the settings of params.yaml. Files say what
+they were made with in the attributes `model` and `params`, which must agree with it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.inputs.files import Inputs
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.recipes import merge
+from pipeline.storage.features import FeatureFile
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What params.yaml says of a file of features.
+
+    Attributes:
+        section: of params.yaml.
+        stage: that writes the file.
+        model: whose features they are, None where the file tells.
+        params: settings by key, without those that the file tells alone.
+        own: the setting that brings in a file of the user's.
+        unsaid: what goes without saying in a file.
+    """
+
+    section: str
+    stage: str
+    model: str | None
+    params: Mapping[str, Any]
+    own: str
+    unsaid: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def way_out(self) -> str:
+        """For messages."""
+        return (
+            f"make it again with: dvc repro {self.stage}; features made elsewhere are brought in "
+            f"by {self.own} (docs/features.md)"
+        )
+
+
+def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
+    """Refuse files of features that were not made with the settings of params.yaml.
+
+    Args:
+        inputs: of a model.
+        origins: what params.yaml says, by `image_features`, `regions` and `sentences`.
+
+    Raises:
+        WorkbenchError: a file that says nothing of its origin, or says another; damaged files.
+    """
+    features = FeatureFile(inputs.features)
+    # other kinds of files in either place are refused by whoever reads them
+    check_origin(features, origins["regions" if "boxes" in features.layouts else "image_features"])
+    if inputs.text.is_file():
+        check_origin(FeatureFile(inputs.text), origins["sentences"])
+
+
+def check_origin(file: FeatureFile, origin: Origin) -> None:
+    """Refuse a file that names another origin than params.yaml, or none.
+
+    Only what both name is compared: a file of an earlier version lacks the keys that came later.
+
+    Args:
+        file: of features.
+        origin: what params.yaml says.
+
+    Raises:
+        WorkbenchError: naming every key with both values.
+    """
+    if "params" not in file.attributes:
+        raise WorkbenchError(
+            f"{file.path}: does not say what it was made with (no attribute 'params')",
+            origin.way_out,
+        )
+    found = merge(origin.unsaid, _settings(file.path, str(file.attributes["params"])))
+    others = list(_differing(found, merge(origin.unsaid, origin.params), f"{origin.section}."))
+    model = file.attributes.get("model", origin.model)
+    if not others and origin.model is not None and model != origin.model:
+        others = [f"model = {_short(model)} (params.yaml: {_short(origin.model)})"]
+    if others:
+        raise WorkbenchError(
+            f"{file.path}: not made with the settings of params.yaml: {', '.join(others)}",
+            origin.way_out,
+        )
+
+
+def _settings(path: Path, text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise WorkbenchError(f"{path}: attribute 'params' is no mapping of settings")
+    return found
+
+
+def _differing(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for key in (name for name in wanted if name in found):
+        old, new = found[key], wanted[key]
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _differing(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"{prefix}{key} = {_short(old)} (params.yaml: {_short(new)})"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,291 @@
+"""Files of vectors in every format: the same rows in the corpus's order, or one plain message."""
+
+import hashlib
+import json
+import os
+import pickle
+import zipfile
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedding_files import FORMATS, write_ids, write_vectors
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.embeddings import source
+from pipeline.embeddings.job import READERS, import_job
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.section import VECTOR_FILES, EmbeddingFileConfig
+from pipeline.storage.features import FeatureFile, FeatureWriter
+
+IDS = [f"a{number}.jpg" for number in range(10)] + ["b/ü 1.jpg"]
+DIM = 6
+
+
+def vectors_of(ids, dtype="float32"):
+    """A vector for each id that depends on nothing else."""
+    seeds = [int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) for name in ids]
+    rows = [np.random.default_rng(seed).normal(size=DIM) for seed in seeds]
+    return np.array(rows).astype(dtype)
+
+
+def config(path, ids="ids", features="features", other_ids="error"):
+    return EmbeddingFileConfig(path=str(path), ids=ids, features=features, other_ids=other_ids)
+
+
+def run(path, ids=IDS, **changes):
+    """The file of features that an import writes beside the file."""
+    job = import_job(config(path, **changes), ids, "c" * 64, {"source": "file"})
+    target = path.with_name("out.h5")
+    with FeatureWriter(path.parent / "work", "f" * 16, ids, job.datasets, job.attributes) as writer:
+        job.fill(writer)
+        writer.finish(target)
+    return FeatureFile(target)
+
+
+def refused(path, words, ids=IDS, **changes):
+    with pytest.raises(WorkbenchError, match=words) as caught:
+        run(path, ids, **changes)
+    assert str(path.with_suffix("")) in caught.value.message  # or the file of ids beside it
+    assert not path.with_name("out.h5").exists()
+    return caught.value
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_rows_are_found_by_their_ids(tmp_path, ending, dtype):
+    order = np.random.default_rng(1).permutation(len(IDS))
+    shuffled = [IDS[place] for place in order]
+    path = write_vectors(tmp_path, ending, shuffled, vectors_of(shuffled, dtype))
+    file = run(path)
+    assert file.ids == IDS
+    assert file.dtype() == (np.float16 if dtype == "float16" else np.float32)
+    expected = vectors_of(IDS, dtype).astype(file.dtype())
+    np.testing.assert_array_equal(file.load(), expected)
+
+
+def test_every_ending_has_a_reader():
+    assert tuple(READERS) == VECTOR_FILES
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(order=st.permutations(IDS), rows=st.integers(1, 12), ending=st.sampled_from(FORMATS))
+def test_any_order_in_any_blocks(tmp_path, order, rows, ending):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "BLOCK_BYTES", 8 * DIM * rows)
+        path = write_vectors(tmp_path, ending, order, vectors_of(order))
+        np.testing.assert_array_equal(run(path).load(), vectors_of(IDS))
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_what_the_file_says_of_itself(tmp_path, ending):
+    path = write_vectors(tmp_path, ending, IDS, vectors_of(IDS))
+    said = run(path).attributes
+    assert said["weights_sha256"] == sha256_file(path)
+    assert said["model"] == f"imported from {path.suffix[1:]}"
+    assert said["corpus_sha256"] == "c" * 64
+    params = json.loads(said["params"])
+    assert (params["source"], params["file"]["features"]) == ("file", "features")
+    beside = path.with_name("clip.ids.txt")
+    digest = sha256_file(beside) if beside.exists() else None
+    assert params["file"].get("ids_sha256") == digest
+    assert str(tmp_path).encode() not in (tmp_path / "out.h5").read_bytes()
+
+
+@pytest.mark.parametrize("ending", [".npy", ".safetensors"])
+@pytest.mark.parametrize("beside", [".ids.txt", ".ids.json", ".ids.npy"])
+def test_ids_beside_the_file(tmp_path, ending, beside):
+    path = write_vectors(tmp_path, ending, IDS, vectors_of(IDS), beside=beside)
+    np.testing.assert_array_equal(run(path).load(), vectors_of(IDS))
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_other_names_and_whole_numbers_as_ids(tmp_path, ending):
+    ids = [str(number) for number in range(7, 18)]
+    path = write_vectors(tmp_path, ending, ids, vectors_of(ids), names=("image/id", "clip/v"))
+    named = {"ids": "image/id", "features": "clip/v"}
+    np.testing.assert_array_equal(run(path, ids, **named).load(), vectors_of(ids))
+    if path.suffix == ".parquet":
+        column = pa.array(vectors_of(ids).tolist(), pa.list_(pa.float32()))
+        pq.write_table(pa.table({"ids": pa.array([int(i) for i in ids]), "features": column}), path)
+        np.testing.assert_array_equal(run(path, ids).load(), vectors_of(ids))
+    if path.suffix == ".npz":
+        np.savez(path, ids=np.array(ids, np.int64), features=vectors_of(ids))
+        np.testing.assert_array_equal(run(path, ids).load(), vectors_of(ids))
+
+
+def test_our_own_files_are_read(tmp_path):
+    first = run(write_vectors(tmp_path, ".npz", IDS[::-1], vectors_of(IDS[::-1], "float16")))
+    os.rename(first.path, tmp_path / "clip.h5")
+    again = run(tmp_path / "clip.h5", IDS[3:], other_ids="skip")
+    np.testing.assert_array_equal(again.load(), vectors_of(IDS[3:], "float16"))
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_ids_that_do_not_fit_are_named_all_at_once(tmp_path, ending):
+    found = [*IDS[2:], "a4.jpg", "spare 1", "a9.jpg"]
+    path = write_vectors(tmp_path, ending, found, vectors_of(found))
+    message = refused(path, "ids more than once").message
+    assert "ids more than once (2): a4.jpg (row 9), a9.jpg (row 11)" in message
+    assert "ids of the corpus without a row (2): a0.jpg, a1.jpg" in message
+    assert "ids that are not in the corpus (1): spare 1 (row 10)" in message
+
+
+def test_rows_of_other_ids_can_be_left_out(tmp_path, capsys):
+    found = ["x", *IDS, "y"]
+    path = write_vectors(tmp_path, ".npy", found, vectors_of(found))
+    np.testing.assert_array_equal(run(path, other_ids="skip").load(), vectors_of(IDS))
+    assert "left out 2 rows of ids that are not in the corpus" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_named_with_their_row(tmp_path, ending, value):
+    vectors = vectors_of(IDS[::-1])
+    vectors[8, 3] = vectors[9, 0] = value
+    path = write_vectors(tmp_path, ending, IDS[::-1], vectors)
+    refused(path, r"row 8 \(a2\.jpg\): features: NaN or infinite values for .*a2")
+
+
+def test_values_beyond_float32_are_named(tmp_path):
+    vectors = vectors_of(IDS, "float64")
+    vectors[3, 3] = 1e300
+    refused(write_vectors(tmp_path, ".npz", IDS, vectors), r"row 3 \(a3\.jpg\).*largest float32")
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_integers_are_refused(tmp_path, ending):
+    path = write_vectors(tmp_path, ending, IDS, np.ones((len(IDS), DIM), np.int8))
+    error = refused(path, "type|values of")
+    assert "float32" in error.hint
+
+
+@pytest.mark.parametrize("ending", [e for e in FORMATS if "parquet" not in e])
+@pytest.mark.parametrize("shape", [(11,), (11, 2, 3), (11, 1 << 17)])
+def test_what_is_not_one_vector_per_row(tmp_path, ending, shape):
+    path = write_vectors(tmp_path, ending, IDS, np.ones(shape, np.float16))
+    refused(path, r"shape \(11|vectors of width 131,072; allowed are 1 to 65,536")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".h5", ".safetensors"])
+def test_another_number_of_ids(tmp_path, ending):
+    path = write_vectors(tmp_path, ending, IDS[1:], vectors_of(IDS))
+    refused(path, "10 ids for 11 vectors")
+
+
+def test_ids_beside_that_are_missing_or_there_twice(tmp_path):
+    path = write_vectors(tmp_path, ".npy", IDS, vectors_of(IDS))
+    write_ids(path, IDS, ".ids.json")
+    refused(path, "both .*clip.ids.txt, .*clip.ids.json")
+    for ending in (".ids.txt", ".ids.json"):
+        (tmp_path / f"clip{ending}").unlink()
+    assert "clip.ids.txt, clip.ids.json" in refused(path, "no ids beside it").hint
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [(".npz", "array"), (".h5", "dataset"), (".parquet", "column"), (".safetensors", "tensor")],
+)
+def test_a_name_that_is_not_there(tmp_path, ending, kind):
+    path = write_vectors(tmp_path, ending, IDS, vectors_of(IDS))
+    error = refused(path, f"no {kind} 'clip'; it has .*features", features="clip")
+    assert "under `file` in params.yaml" in error.hint
+
+
+class Trap:
+    def __reduce__(self):
+        return os.mkdir, ("trapped",)
+
+
+def test_pickles_are_not_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    traps = np.array([[Trap()]] * len(IDS), dtype=object)
+    path = write_vectors(tmp_path, ".npy", IDS, vectors_of(IDS))
+    np.save(path, traps, allow_pickle=True)
+    refused(path, "pickled objects, which could run code")
+    np.savez(tmp_path / "clip.npz", ids=np.array(IDS), features=traps)
+    refused(tmp_path / "clip.npz", "pickled objects, which could run code")
+    np.savez(tmp_path / "clip.npz", ids=traps[:, 0], features=vectors_of(IDS))
+    assert "dtype=str" in refused(tmp_path / "clip.npz", "pickled objects").hint
+    path.write_bytes(pickle.dumps(traps))
+    refused(path, r"not a \.npy file")
+    assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_files_that_are_cut_off_or_something_else(tmp_path, ending):
+    path = write_vectors(tmp_path, ending, IDS, vectors_of(IDS))
+    data = path.read_bytes()
+    for spoilt in (data[: len(data) // 2], data[:20], b"", b"hello" * 99):
+        path.write_bytes(spoilt)
+        with pytest.raises(WorkbenchError, match="clip"):
+            run(path)
+        assert not (tmp_path / "out.h5").exists()
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
+def test_headers_that_promise_more_than_is_there(tmp_path, ending):
+    path = write_vectors(tmp_path, ".npy", IDS, vectors_of(IDS))
+    lie = path.read_bytes().replace(b"(11, 6), ", b"(11, 999)")
+    if ending == ".npy":
+        path.write_bytes(lie)
+    else:
+        path = tmp_path / "clip.npz"
+        np.savez(path, ids=np.array(IDS))
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("features.npy", lie)
+    refused(path, "its header promises shape")
+
+
+def test_datasets_that_claim_or_hide_their_size(tmp_path):
+    path = tmp_path / "clip.h5"
+    for options, words in (
+        ({"shape": (11, 9000), "chunks": (11, 9000)}, "'features' is empty"),
+        ({"shape": (20_000, 9000), "chunks": (20_000, 9000)}, "empty|cannot be in this file"),
+    ):
+        with h5py.File(path, "w") as file:
+            file["ids"] = np.array([name.encode() for name in IDS])
+            file.create_dataset("features", dtype="f4", **options)
+        refused(path, words)
+    with h5py.File(path, "w") as file:
+        file["ids"] = np.array([name.encode() for name in IDS])
+        file["features"] = h5py.ExternalLink("/etc/passwd", "x")
+    refused(path, "link to elsewhere")
+
+
+def test_lists_of_different_lengths_and_rows_without_a_list(tmp_path):
+    path, rows = tmp_path / "clip.parquet", vectors_of(IDS).tolist()
+    for change, words in (
+        ({3: rows[3] + [1.0] * 11}, "row 3: 17 values; others have 7"),
+        ({3: rows[3] + [1.0]}, "lists differ in length"),
+        ({3: None, 4: rows[4] + [1.0] * 5}, "row 3: no vector"),
+    ):
+        changed = [change.get(row, values) for row, values in enumerate(rows)]
+        column = pa.array(changed, pa.list_(pa.float32()))
+        pq.write_table(pa.table({"ids": IDS, "features": column}), path)
+        refused(path, words)
+    column = pa.array(rows, pa.list_(pa.float32()))
+    pq.write_table(pa.table({"ids": [None, *IDS[1:]], "features": column}), path)
+    refused(path, "column ids, row 0: no id")
+
+
+def test_a_killed_import_continues(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "BLOCK_BYTES", 8 * DIM * 2)
+    vectors = vectors_of(IDS)
+    path = write_vectors(tmp_path, ".npy", IDS, vectors)
+    job = import_job(config(path), IDS, "c" * 64, {"source": "file"})
+    work = tmp_path / "work", "f" * 16, IDS, job.datasets, job.attributes
+    with FeatureWriter(*work) as writer:
+        writer.write([4, 5], features=vectors[4:6] + 1)  # marked, to see that they are kept
+    with FeatureWriter(*work) as writer:
+        job.fill(writer)
+        writer.finish(tmp_path / "out.h5")
+    found = FeatureFile(tmp_path / "out.h5").load()
+    np.testing.assert_array_equal(found[4:6], vectors[4:6] + 1)
+    np.testing.assert_array_equal(np.delete(found, [4, 5], 0), np.delete(vectors, [4, 5], 0))
