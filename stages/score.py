@@ -38,8 +38,8 @@ def main(
     trained = read_checkpoint(checkpoint, name)
     options = selection(name, trained, shortlist)
     inputs = Inputs(**paths)
-    check_origins(inputs, params.origins())
     score = scorer(trained, inputs, device, **options)
+    check_origins(inputs, params.origins())
     splits = {split: score(split) for split in SCORED}
     described: dict[str, str | int | float] = {
         "model": name,

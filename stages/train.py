@@ -24,11 +24,11 @@ from stages.params import load_params
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
     params, inputs, prepare = load_params(), Inputs(**paths), model_function(name, "prepare")
-    check_origins(inputs, params.origins())
     device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
     seed_everything(params.seed)
     job = prepare(params.model(name), inputs, device)
+    check_origins(inputs, params.origins())
     key = fingerprint(
         model=name,
         params=job.params,

@@ -75,7 +75,7 @@ def _check_rows(place: str, column: Any, width: int, start: int) -> None:
     if (lengths != width).any():
         row = int((lengths != width).argmax())
         raise WorkbenchError(
-            f"{place}, row {start + row:,}: {lengths[row]:,} values; others have {width:,}"
+            f"{place}, row {start + row:,}: {lengths[row]:,} values; on average there are {width:,}"
         )
 
 

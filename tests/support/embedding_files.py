@@ -1,5 +1,7 @@
 """Files of vectors as other programs write them, in every format that is read."""
 
+import json
+
 import h5py
 import numpy as np
 import pyarrow as pa
@@ -54,8 +56,6 @@ def write_ids(path, ids, ending):
     if ending.endswith(".txt"):
         target.write_text("".join(f"{name}\n" for name in ids))
     elif ending.endswith(".json"):
-        import json
-
         target.write_text(json.dumps(list(ids)))
     else:
         np.save(target, np.array(ids))

@@ -155,12 +155,13 @@ def test_the_validation_shortlist_changes_what_is_measured_once_there_is_recurre
 @pytest.mark.parametrize("model", MODELS)
 def test_positions_need_boxes(folder, model):
     write_regions(folder, has_boxes=0, model="imported from scan_npy")
-    RUNS[model].set_params(folder, position_gate=True)
+    imported = {"regions__source": "scan_npy", "regions__path": "."}
+    RUNS[model].set_params(folder, position_gate=True, **imported)
     message = RUNS[model].refused(folder)
     assert f"{model}.position_gate needs the boxes of the regions" in message
     assert "imported from scan_npy" in message
     assert not (folder / "out").exists()
-    RUNS[model].train(folder, position_gate=False)
+    RUNS[model].train(folder, position_gate=False, **imported)
 
 
 @pytest.mark.parametrize("model", MODELS)

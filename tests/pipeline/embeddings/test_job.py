@@ -37,19 +37,19 @@ def config(path, ids="ids", features="features", other_ids="error"):
     return EmbeddingFileConfig(path=str(path), ids=ids, features=features, other_ids=other_ids)
 
 
-def run(path, ids=IDS, **changes):
-    """The file of features that an import writes beside the file."""
-    job = import_job(config(path, **changes), ids, "c" * 64, {"source": "file"})
-    target = path.with_name("out.h5")
-    with FeatureWriter(path.parent / "work", "f" * 16, ids, job.datasets, job.attributes) as writer:
+def run(path, wanted=IDS, **changes):
+    """The file of features that an import writes beside the file; changes: keys of the section."""
+    job = import_job(config(path, **changes), wanted, "c" * 64, {"source": "file"})
+    target, work = path.with_name("out.h5"), path.parent / "work"
+    with FeatureWriter(work, "f" * 16, wanted, job.datasets, job.attributes) as writer:
         job.fill(writer)
         writer.finish(target)
     return FeatureFile(target)
 
 
-def refused(path, words, ids=IDS, **changes):
+def refused(path, words, **changes):
     with pytest.raises(WorkbenchError, match=words) as caught:
-        run(path, ids, **changes)
+        run(path, **changes)
     assert str(path.with_suffix("")) in caught.value.message  # or the file of ids beside it
     assert not path.with_name("out.h5").exists()
     return caught.value
@@ -262,9 +262,9 @@ def test_datasets_that_claim_or_hide_their_size(tmp_path):
 def test_lists_of_different_lengths_and_rows_without_a_list(tmp_path):
     path, rows = tmp_path / "clip.parquet", vectors_of(IDS).tolist()
     for change, words in (
-        ({3: rows[3] + [1.0] * 11}, "row 3: 17 values; others have 7"),
-        ({3: rows[3] + [1.0]}, "lists differ in length"),
-        ({3: None, 4: rows[4] + [1.0] * 5}, "row 3: no vector"),
+        ({3: [*rows[3], *[1.0] * 11]}, "row 0: 6 values; on average there are 7"),
+        ({3: [*rows[3], 1.0]}, "lists differ in length"),
+        ({3: None, 4: [*rows[4], *[1.0] * 5]}, "row 3: no vector"),
     ):
         changed = [change.get(row, values) for row, values in enumerate(rows)]
         column = pa.array(changed, pa.list_(pa.float32()))

@@ -1,0 +1,215 @@
+"""Vectors that were made elsewhere, from files to scores, by the stages: what works and what cannot
+is said."""
+
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from embedding_files import write_vectors
+from PIL import Image
+from tiny_inputs import IMAGES, WORDS, write_inputs, write_params
+
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.runtime.graph import stage_paths
+from pipeline.scores.file import read_scores
+from pipeline.storage.features import FeatureFile
+from stages import encode_sentences, extract_image_features, score, search, train
+
+DIM = 24
+SMALL = {"cca__dim": 8, "vse__training__epochs": 2, "two_branch__training__epochs": 2}
+MODELS = ["cca", "two_branch", "vse"]
+SIDES = ("images", "captions", "features", "text")
+
+
+def invoke(command, *arguments):
+    return CliRunner().invoke(command, list(map(str, arguments)))
+
+
+def run(command, *arguments):
+    result = invoke(command, *arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def fail(command, *arguments):
+    result = invoke(command, *arguments)
+    assert result.exit_code == 1, result.output
+    assert "error: " in result.stderr
+    return result.stderr
+
+
+def options(stage, names, item=None):
+    found = stage_paths(stage, names, item)
+    return [word for name, path in found.items() for word in (f"--{name}", path)]
+
+
+def own(path, **changes):
+    return {"path": str(path), "ids": "ids", "features": "features"} | changes
+
+
+def put_params(folder, images, captions):
+    """Two files of the user's; None: our own way to make them."""
+    changes = dict(SMALL)
+    if images:
+        changes |= {"image_features__source": "file", "image_features__file": own(images)}
+    if captions:
+        changes |= {"sentences__encoding": "file", "sentences__file": own(captions)}
+    write_params(folder, **changes)
+
+
+def extract():
+    names = ("images", "detector", "output", "network")
+    return run(extract_image_features.main, *options("extract_image_features", names))
+
+
+def encode():
+    names = ("captions", "vocabulary", "output", "encoder")
+    return run(encode_sentences.main, *options("encode_sentences", names))
+
+
+def train_command(model):
+    return [model, *options("train", (*SIDES, "output", "curve"), model)]
+
+
+def score_command(model):
+    return [model, *options("score", (*SIDES, "checkpoint", "output"), model)]
+
+
+def random_vectors(folder):
+    """A space in which captions lie near their image, in files of other orders and types."""
+    random = np.random.default_rng(0)
+    images = load_images(folder / "data/corpus/images.parquet")["image_id"].tolist()
+    table = load_captions(folder / "data/corpus/captions.parquet")
+    vectors = random.normal(size=(len(images), DIM))
+    near = dict(zip(images, vectors, strict=True))
+    words = np.array([near[name] for name in table["image_id"]])
+    words = words + 0.3 * random.normal(size=words.shape)
+    order = random.permutation(len(images))
+    ids = [images[place] for place in order]
+    first = write_vectors(folder, ".npy", ids, vectors[order].astype(np.float16))
+    captions = table["caption_id"].tolist()[::-1]
+    return first, write_vectors(folder, ".parquet", captions, words[::-1].astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A folder as before `dvc repro`, with two files of vectors; the repository's dvc.yaml."""
+    folder = tmp_path_factory.mktemp("world")
+    shutil.copy(train.__file__.replace("stages/train.py", "dvc.yaml"), folder)
+    write_inputs(folder)
+    (folder / "data/checkpoints").mkdir(parents=True)
+    (folder / "data/checkpoints/detector.safetensors").write_bytes(b"not read")
+    for name in ("corpus", "vocabulary"):
+        (folder / name).rename(folder / "data" / name)
+    (folder / "image.h5").unlink()
+    random_vectors(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        put_params(folder, "clip.npy", "clip.parquet")
+        extract()
+        encode()
+    return folder
+
+
+@pytest.fixture
+def folder(world, tmp_path, monkeypatch):
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_models_train_and_score_on_them(folder):
+    for model in MODELS:
+        run(train.main, *train_command(model))
+        run(score.main, *score_command(model))
+        found = read_scores(f"data/scores/{model}.h5", "test")
+        assert found.scores.shape[0] == IMAGES["test"]
+        if model == "cca":  # the vectors lie in one space, which it finds
+            best = np.array(found.image_ids)[found.scores.argmax(0)]
+            assert np.mean(best == np.array(found.caption_image_ids)) > 0.8
+    check_searches(folder)
+
+
+def check_searches(folder):
+    """Words are known where the model reads words; nothing else can be embedded here."""
+    assert run(search.main, WORDS[1], "--model", "vse", "--top", 2).stdout.count("\n") == 2
+    for model in ("two_branch", "cca"):
+        said = fail(search.main, WORDS[1], "--model", model)
+        assert "vectors come from a file (sentences.encoding: file)" in said
+        assert "search with an image, or with a model that reads words" in said
+    Image.new("RGB", (40, 40)).save("query.png")
+    for model in MODELS:
+        said = fail(search.main, "--image", "query.png", "--model", model)
+        assert "the image features come from a file (image_features.source: file)" in said
+        assert "search with a text" in said
+
+
+def test_the_same_bytes_again_and_other_bytes_for_another_file(folder):
+    names = ["data/features/image.h5", "data/features/sentences.h5"]
+    names += ["data/checkpoints/image_network.safetensors", "data/features/sentence_encoder.h5"]
+    first = [(folder / name).read_bytes() for name in names]
+    extract()
+    encode()
+    assert [(folder / name).read_bytes() for name in names] == first
+    digest = FeatureFile(names[0]).attributes["weights_sha256"]
+    vectors = np.load("clip.npy")
+    np.save("clip.npy", vectors * 2)
+    extract()
+    assert FeatureFile(names[0]).attributes["weights_sha256"] != digest
+    run(train.main, *train_command("cca"))
+    np.save("clip.npy", vectors)
+    extract()
+    said = fail(score.main, *score_command("cca"))
+    assert "does not fit its inputs: features weights sha256" in said
+
+
+def test_a_file_whose_ids_are_the_captions_of_another_corpus(folder):
+    put_params(folder, "clip.parquet", None)
+    names = ("images", "detector", "output", "network")
+    said = fail(extract_image_features.main, *options("extract_image_features", names))
+    assert "ids of the corpus without a row (41): train0" in said
+    assert "ids that are not in the corpus" in said
+
+
+def test_our_settings_with_their_features_are_refused(folder):
+    put_params(folder, None, None)
+    for model in ("cca", "vse"):
+        said = fail(train.main, *train_command(model))
+        assert 'image_features.source = "file" (params.yaml: "network")' in said
+        assert "dvc repro extract_image_features" in said
+    put_params(folder, "clip.npy", None)
+    said = fail(train.main, *train_command("cca"))
+    assert 'sentences.encoding = "file" (params.yaml: "fisher")' in said
+    assert not (folder / "data/checkpoints/cca.safetensors").exists()
+
+
+def test_dual_path_needs_a_network(folder):
+    paths = stage_paths("train", (*SIDES, "network", "output", "curve"), "dual_path")
+    words = [word for name, path in paths.items() for word in (f"--{name}", path)]
+    said = fail(train.main, "dual_path", *words)
+    assert "there is no network here that makes them from an image" in said
+    assert "set image_features.source: network" in said
+
+
+def test_params_say_where_the_file_is(folder):
+    for changes, words in (
+        (
+            {"image_features__source": "file"},
+            "image_features.file.path = None: source 'file' needs",
+        ),
+        ({"sentences__encoding": "file"}, "sentences.file.path = None: encoding 'file' needs"),
+        ({"image_features__file": own("clip.npy")}, "must be null when source is 'network'"),
+        ({"sentences__file": own("clip.npy")}, "must be null when encoding is 'fisher'"),
+        (
+            {"sentences__encoding": "file", "sentences__file": own("no.npy")},
+            "sentences.file.path = 'no.npy': no such file",
+        ),
+        (
+            {"image_features__source": "file", "image_features__file": own("params.yaml")},
+            "allowed are files that end in .npy, .npz, .h5",
+        ),
+    ):
+        write_params(folder, **changes)
+        said = fail(train.main, *train_command("cca"))
+        assert words in said
