@@ -128,13 +128,17 @@ def matched(
         WorkbenchError: ids that occur twice, with their rows, ids of the corpus without a row, and
             ids that the corpus does not have, all at once.
     """
+    if list(found) == list(wanted):
+        return np.arange(len(found))
     rows = {name: row for row, name in enumerate(wanted)}
     places = np.fromiter((rows.get(name, -1) for name in found), np.int64, len(found))
     others, inside = np.flatnonzero(places < 0), np.flatnonzero(places >= 0)
-    firsts = np.unique(places[inside], return_index=True)[1]
-    missing = np.setdiff1d(np.arange(len(wanted)), places)
+    counts = np.bincount(places[inside], minlength=len(wanted))
+    again = inside[counts[places[inside]] > 1]
+    firsts = np.unique(places[again], return_index=True)[1]
+    missing = np.flatnonzero(counts == 0).tolist()
     problems = Problems(place)
-    problems.add("ids more than once", _rows(found, np.delete(inside, firsts)))
+    problems.add("ids more than once", _rows(found, np.delete(again, firsts)))
     problems.add("ids of the corpus without a row", [wanted[row] for row in missing])
     if not skip:
         problems.add("ids that are not in the corpus", _rows(found, others))

@@ -206,8 +206,15 @@ def _put(handle: IO[bytes], offset: int, rows: npt.NDArray[np.int64], values: Ar
     row_bytes = values[0].nbytes
     starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
-        handle.seek(offset + int(rows[start]) * row_bytes)
-        handle.write(values[start:stop].data)
+        _write_at(handle.fileno(), values[start:stop], offset + int(rows[start]) * row_bytes)
+
+
+def _write_at(file: int, values: Array, offset: int) -> None:
+    # Past the buffer, which would be flushed for every run: rows may come in any order.
+    left = memoryview(values).cast("B")
+    while left:
+        written = os.pwrite(file, left, offset)
+        left, offset = left[written:], offset + written
 
 
 def _lock(path: Path) -> IO[bytes]:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
-from corpora import write_corpus
+from corpora import change_params, write_corpus
 from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_params, write_vocabulary
 
@@ -326,7 +326,9 @@ def test_regions_of_another_tool_answer_texts_alone(folder):
     settings = json.dumps(json.loads(stored.attributes["params"]) | {"source": "tsv"})
     arrays = {name: stored.load(name) for name in stored.layouts if name != "ids"}
     del stored.attributes["schema_version"]
-    write_features(path, stored.ids, arrays, stored.attributes | {"params": settings})
+    said = {"params": settings, "model": "imported from tsv"}
+    write_features(path, stored.ids, arrays, stored.attributes | said)
+    change_params(folder, regions={"source": "tsv", "path": "params.yaml"})
     draw_weights("scan")
     put_scores("scan")
     assert len(listed(run(main, "w1", "--model", "scan", "--top", 2))) == 2
