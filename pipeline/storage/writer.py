@@ -211,7 +211,7 @@ def _put(handle: IO[bytes], offset: int, rows: npt.NDArray[np.int64], values: Ar
 
 def _write_at(file: int, values: Array, offset: int) -> None:
     # Past the buffer, which would be flushed for every run: rows may come in any order.
-    left = memoryview(values).cast("B")
+    left = values.data.cast("B")
     while left:
         written = os.pwrite(file, left, offset)
         left, offset = left[written:], offset + written

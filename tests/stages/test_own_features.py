@@ -1,7 +1,9 @@
 """Vectors that were made elsewhere, from files to scores, by the stages: what works and what cannot
 is said."""
 
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,6 +145,18 @@ def check_searches(folder):
         said = fail(search.main, "--image", "query.png", "--model", model)
         assert "the image features come from a file (image_features.source: file)" in said
         assert "search with a text" in said
+
+
+def test_the_example_of_the_documents(folder):
+    text = (Path(train.__file__).parents[1] / "docs/features.md").read_text()
+    (code,) = re.findall(r"## Your own features\n.*?```python\n(.*?)```", text, re.DOTALL)
+    exec(code.replace("/data/clip", f"{folder}/clip"), {})
+    put_params(folder, "clip_images.npz", "clip_captions.npz")
+    extract()
+    encode()
+    assert FeatureFile("data/features/image.h5").shape() == (sum(IMAGES.values()), 512)
+    captions = load_captions(folder / "data/corpus/captions.parquet")["caption_id"].tolist()
+    assert FeatureFile("data/features/sentences.h5").ids == captions
 
 
 def test_the_same_bytes_again_and_other_bytes_for_another_file(folder):
