@@ -37,12 +37,13 @@ def encode_ids(ids: Sequence[str]) -> Array:
     """
     if len(ids) == 0:
         raise WorkbenchError("no ids: a feature file needs at least one row")
-    bad = [name for name in ids if not name or "\0" in name or not _encodable(name)]
-    if bad:
+    different, text = set(ids), "".join(ids)  # judged as a whole: there may be millions
+    if "" in different or "\0" in text or not _encodable(text):
+        bad = [name for name in ids if not name or "\0" in name or not _encodable(name)]
         names = listing([repr(name) for name in bad], 5)
         raise WorkbenchError(f"ids that are empty, hold NUL or are not Unicode text: {names}")
-    twice = [name for name, count in Counter(ids).items() if count > 1]
-    if twice:
+    if len(different) < len(ids):
+        twice = [name for name, count in Counter(ids).items() if count > 1]
         raise WorkbenchError(f"ids given more than once: {listing(twice, 5)}")
     return np.array([name.encode() for name in ids], dtype=np.bytes_)
 

@@ -1,0 +1,88 @@
+"""Bringing in a file of vectors against copying it: time as a ratio, memory of the import."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.common import Row, paired_ratio
+from pipeline.embeddings.job import import_job
+from pipeline.runtime.section import EmbeddingFileConfig
+from pipeline.storage.features import FeatureWriter
+
+ROWS, DIM = 1_000_000, 512
+RUNS = 3
+# VmHWM belongs to this process alone; ru_maxrss also counts the process that started it.
+MEASURE = """
+import re, sys
+from pathlib import Path
+from benchmarks.bench_embeddings import bring_in, names
+def memory(key):
+    return int(re.search(key + r":\\s+(\\d+)", open("/proc/self/status").read())[1])
+ids, before = names(), memory("VmRSS")
+bring_in(Path(sys.argv[1]), ids)
+print((memory("VmHWM") - before) / 1024)
+"""
+
+
+def rows() -> list[Row]:
+    """Time beside a copy that reaches the disk, as the import does, the file in the page cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "clip.npy"
+        write_synthetic(path)
+        ids = names()
+        ratio, ours, copying = paired_ratio(partial(bring_in, path, ids), partial(copy, path), RUNS)
+        command = [sys.executable, "-c", MEASURE, str(path)]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    work, memory = f"import of {ROWS:,} x {DIM} float16", float(re.findall(r"\S+", output)[-1])
+    return [
+        Row(work, f"{ratio:.1f}x of copying ({ours:.1f} s, {copying:.1f} s)", "<= 2x", ratio <= 2),
+        Row(f"{work}: extra memory", f"{memory:.0f} MB", "< 256 MB", memory < 256),
+    ]
+
+
+def names() -> list[str]:
+    """Ids of the rows."""
+    return [f"image{number:07}.jpg" for number in range(ROWS)]
+
+
+def write_synthetic(path: Path) -> None:
+    """Normal values in an .npy, and its ids beside it."""
+    generator, block = np.random.default_rng(0), ROWS // 50
+    values = np.lib.format.open_memmap(path, "w+", "float16", (ROWS, DIM))
+    for start in range(0, ROWS, block):
+        values[start : start + block] = generator.standard_normal((block, DIM), dtype=np.float32)
+    values.flush()
+    path.with_name("clip.ids.txt").write_text("".join(f"{name}\n" for name in names()))
+
+
+def bring_in(path: Path, ids: list[str]) -> None:
+    """Import the file and remove what came of it."""
+    settings = EmbeddingFileConfig(
+        path=str(path), ids="ids", features="features", other_ids="error"
+    )
+    job, work = import_job(settings, ids, "c" * 64, {"source": "file"}), path.parent / "work"
+    with FeatureWriter(work, "f" * 16, ids, job.datasets, job.attributes) as writer:
+        job.fill(writer)
+        writer.finish(path.with_name("image.h5"))
+    path.with_name("image.h5").unlink()
+
+
+def copy(path: Path) -> None:
+    """Copy the file to the disk and remove the copy."""
+    target = path.with_name("copy.npy")
+    shutil.copyfile(path, target)
+    with open(target, "rb+") as handle:
+        os.fsync(handle.fileno())
+    target.unlink()
+
+
+if __name__ == "__main__":
+    for row in rows():
+        print(row)
