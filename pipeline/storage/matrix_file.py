@@ -1,0 +1,102 @@
+"""Matrices of numbers that other programs wrote, and the ids beside them: .npy, .npz, .h5,
+.safetensors, .parquet.
+
+A matrix is read once, some rows at a time, so that memory stays flat.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import read_text
+from pipeline.storage.matrix_formats import MAX_ID_BYTES, Blocks, open_format
+
+VALUES = 1 << 20  # values of a block, 4 MB of float32
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixFile:
+    """A matrix in a file.
+
+    Attributes:
+        path: of the file.
+        shape: rows and columns.
+        ids: lists of ids by name, those that there are.
+        read: the rows in order as they are stored, so many at a time.
+    """
+
+    path: Path
+    shape: tuple[int, int]
+    ids: Mapping[str, list[str]]
+    read: Blocks
+
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Number of the first row, and (n, columns) float32, from the first row to the last.
+
+        Raises WorkbenchError for values that are not finite, before or after their conversion to
+        float32, and for a file that is damaged.
+        """
+        start = 0
+        for block in self.read(max(1, VALUES // self.shape[1])):
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = np.ascontiguousarray(block, np.float32)
+            if not np.isfinite(values).all():
+                row, column = (int(n[0]) for n in np.nonzero(~np.isfinite(values)))
+                raise WorkbenchError(
+                    f"{self.path}: {float(block[row, column])} in row {start + row}, column "
+                    f"{column} (from 0); every value must be a finite number that float32 can hold"
+                )
+            yield start, values
+            start += len(values)
+
+
+def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
+    """Open the one matrix of a file, and its lists of ids.
+
+    Ids are arrays of the given names in the file, a column in a .parquet file, or text files beside
+    it with one id a line: `my.ids.txt` beside `my.npy` for the name `ids`.
+
+    Args:
+        path: of the file.
+        names: of the lists of ids that may be there.
+
+    Raises:
+        WorkbenchError: another ending, no or several matrices, values that are no numbers, pickled
+            objects, a damaged file, ids that are no texts or whole numbers or are there twice.
+    """
+    shape, read, inside = open_format(path, names)
+    if len(shape) != 2 or min(shape) < 1:
+        raise WorkbenchError(f"{path}: shape {shape}; expected are 2 dimensions, none of them 0")
+    ids = {name: _texts(f"{path}, {name}", values) for name, values in inside.items()}
+    for name, beside in beside_of(path, names).items():
+        if name in ids:
+            raise WorkbenchError(f"{path} has {name}, and so has {beside}", "delete one of them")
+        ids[name] = _lines(beside)
+    return MatrixFile(path, (shape[0], shape[1]), ids, read)
+
+
+def beside_of(path: Path, names: Sequence[str]) -> dict[str, Path]:
+    """The text files of ids that lie beside a matrix, by name."""
+    places = {name: path.with_name(f"{path.stem}.{name}.txt") for name in names}
+    return {name: place for name, place in places.items() if place.is_file()}
+
+
+def _texts(place: str, values: np.ndarray) -> list[str]:
+    if values.ndim == 1 and values.dtype.kind in "iu":
+        return [str(int(value)) for value in values]
+    if values.ndim == 1 and values.dtype.kind in "US":
+        try:
+            return [v.decode() if isinstance(v, bytes) else str(v) for v in values.tolist()]
+        except UnicodeDecodeError:
+            pass
+    raise WorkbenchError(f"{place}: expected is a list of texts in UTF-8 or of whole numbers")
+
+
+def _lines(path: Path) -> list[str]:
+    if path.stat().st_size > MAX_ID_BYTES:
+        raise WorkbenchError(f"{path}: too large for a list of ids")
+    # Not splitlines: ids may hold characters that it takes for line ends.
+    return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]

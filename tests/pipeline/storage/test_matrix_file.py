@@ -1,0 +1,181 @@
+"""Matrices and ids in every format, in blocks, and what is refused."""
+
+import zipfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage import matrix_file
+from pipeline.storage.matrix_file import beside_of, open_matrix
+
+VALUES = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)
+IDS = ["a.jpg", "b c.jpg", "é", *"defg"]
+
+
+def put(path: Path, values=VALUES, ids=None):
+    """A file in the format that its ending says; ids inside where the format has a place."""
+    match path.suffix:
+        case ".npy":
+            np.save(path, values)
+        case ".npz":
+            np.savez_compressed(path, features=values, **({} if ids is None else {"ids": ids}))
+        case ".h5":
+            with h5py.File(path, "w") as file:
+                file.create_dataset("features", data=values, chunks=(2, 3), compression="gzip")
+                if ids is not None:
+                    file["ids"] = ids
+        case ".safetensors":
+            save_file({"features": np.ascontiguousarray(values)}, path)
+        case ".parquet":
+            columns = {"features": pa.array(values.tolist(), pa.list_(pa.float32()))}
+            columns |= {} if ids is None else {"ids": pa.array(ids)}
+            pq.write_table(pa.table(columns), path, row_group_size=2)
+    return path
+
+
+def whole(matrix):
+    starts, blocks = zip(*matrix.blocks(), strict=True)
+    assert list(starts) == [0, *np.cumsum([len(block) for block in blocks])[:-1]]
+    assert all(block.dtype == np.float32 for block in blocks)
+    return np.concatenate(blocks)
+
+
+@pytest.mark.parametrize("values", [1, 6, 1 << 20])
+@pytest.mark.parametrize("ending", ["npy", "npz", "h5", "safetensors", "parquet"])
+def test_every_format_gives_the_rows_in_order(tmp_path, monkeypatch, ending, values):
+    monkeypatch.setattr(matrix_file, "VALUES", values)
+    matrix = open_matrix(put(tmp_path / f"my.{ending}"), ("ids",))
+    assert (matrix.shape, matrix.ids) == ((7, 3), {})
+    np.testing.assert_array_equal(whole(matrix), VALUES)
+
+
+@pytest.mark.parametrize("ids", [IDS, list(range(391895, 391902))])
+@pytest.mark.parametrize("ending", ["npz", "h5", "parquet"])
+def test_ids_inside_the_file(tmp_path, ending, ids):
+    matrix = open_matrix(put(tmp_path / f"my.{ending}", ids=ids), ("ids",))
+    assert matrix.ids == {"ids": [str(name) for name in ids]}
+
+
+@pytest.mark.parametrize("ending", ["npy", "safetensors", "npz"])
+def test_ids_beside_the_file(tmp_path, ending):
+    path = put(tmp_path / f"my.{ending}")
+    (tmp_path / "my.ids.txt").write_text("\r\n".join(IDS) + "\r\n", newline="", encoding="utf-8")
+    assert beside_of(path, ("ids", "image_ids")) == {"ids": tmp_path / "my.ids.txt"}
+    assert open_matrix(path, ("ids",)).ids == {"ids": IDS}
+    assert open_matrix(path, ("image_ids",)).ids == {}
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64, np.int32, np.uint8, ">f4"])
+def test_types_become_float32(tmp_path, kind):
+    values = np.abs(10 * VALUES).astype(kind)
+    np.testing.assert_array_equal(
+        whole(open_matrix(put(tmp_path / "my.npy", values), ())), values.astype(np.float32)
+    )
+
+
+def test_fortran_order_is_read_as_numpy_reads_it(tmp_path):
+    path = put(tmp_path / "my.npy", np.asfortranarray(VALUES))
+    np.testing.assert_array_equal(whole(open_matrix(path, ())), VALUES)
+    with pytest.raises(WorkbenchError, match="in Fortran order, which cannot be read row by row"):
+        open_matrix(put(tmp_path / "my.npz", np.asfortranarray(VALUES)), ())
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "h5", "safetensors", "parquet"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_are_no_numbers_are_placed(tmp_path, monkeypatch, ending, bad):
+    monkeypatch.setattr(matrix_file, "VALUES", 6)
+    values = VALUES.copy()
+    values[5, 1] = bad
+    with pytest.raises(WorkbenchError) as found:
+        whole(open_matrix(put(tmp_path / f"my.{ending}", values), ()))
+    assert found.value.message.startswith(
+        f"{tmp_path}/my.{ending}: {bad} in row 5, column 1 (from 0);"
+    )
+
+
+def test_values_beyond_float32_are_placed(tmp_path):
+    values = VALUES.astype(np.float64)
+    values[2, 2] = 1e300
+    with pytest.raises(WorkbenchError, match=r"1e\+300 in row 2, column 2"):
+        whole(open_matrix(put(tmp_path / "my.npy", values), ()))
+
+
+class Trap:
+    """An object whose unpickling leaves a file behind."""
+
+    def __reduce__(self):
+        return (open, ("trapped", "w"))
+
+
+def test_pickles_are_not_opened(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trap = np.array([[Trap()]], dtype=object)
+    np.save("a.npy", trap, allow_pickle=True)
+    np.savez("b.npz", features=VALUES, ids=np.array(IDS, dtype=object))
+    for name in ("a.npy", "b.npz"):
+        with pytest.raises(WorkbenchError, match="holds pickled objects"):
+            open_matrix(Path(name), ("ids",))
+    assert not Path("trapped").exists()
+
+
+def refused(path, words, names=("ids",)):
+    with pytest.raises(WorkbenchError, match=words) as found:
+        whole(open_matrix(path, names))
+    assert str(path) in str(found.value)
+
+
+def test_other_shapes_and_types_are_refused(tmp_path):
+    refused(put(tmp_path / "a.npy", VALUES[0]), r"shape \(3,\); expected are 2 dimensions")
+    refused(put(tmp_path / "b.npy", VALUES[:0]), "none of them 0")
+    refused(put(tmp_path / "c.npy", VALUES > 0), "values of type bool; expected are numbers")
+    refused(put(tmp_path / "d.npy", VALUES.astype(complex)), "values of type complex64|complex128")
+    refused(tmp_path / "e.csv", "allowed endings are .npy, .npz, .h5")
+    refused(tmp_path / "f.npy", "no such file")
+    np.savez(tmp_path / "g.npz", one=VALUES, two=VALUES)
+    refused(tmp_path / "g.npz", "2 matrices; expected is one; it has one.npy")
+    with h5py.File(tmp_path / "h.h5", "w") as file:
+        file["features"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "features")
+    refused(tmp_path / "h.h5", "0 matrices; expected is one; it has nothing")
+    ragged = pa.table({"features": pa.array([[1.0, 2.0], [3.0]], pa.list_(pa.float32()))})
+    pq.write_table(ragged, tmp_path / "i.parquet")
+    refused(tmp_path / "i.parquet", "rows without 2 values each in features")
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "j.parquet")
+    refused(tmp_path / "j.parquet", "expected is one with a list of numbers a row")
+
+
+def test_ids_that_are_there_twice_or_are_no_ids(tmp_path):
+    put(tmp_path / "a.npz", ids=IDS)
+    (tmp_path / "a.ids.txt").write_text("\n".join(IDS))
+    refused(tmp_path / "a.npz", "has ids, and so has")
+    refused(put(tmp_path / "b.npz", ids=np.ones(7)), "list of texts in UTF-8 or of whole numbers")
+    refused(put(tmp_path / "c.npz", ids=np.array([b"\xff"] * 7)), "texts in UTF-8")
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "h5", "safetensors", "parquet"])
+@pytest.mark.parametrize("harm", ["empty", "cut", "text"])
+def test_damaged_files_are_named(tmp_path, ending, harm):
+    path = put(tmp_path / f"my.{ending}")
+    data = path.read_bytes()
+    path.write_bytes({"empty": b"", "cut": data[: len(data) // 2], "text": b"hello " * 40}[harm])
+    refused(path, rf"my\.{ending}: ")
+
+
+def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path):
+    np.savez(tmp_path / "my.npz", features=np.ones((50, 30), np.float32))
+    data = bytearray((tmp_path / "my.npz").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "my.npz").write_bytes(data)
+    refused(tmp_path / "my.npz", "damaged or no .npz file: Bad CRC-32")
+
+
+def test_a_member_that_unpacks_to_more_than_it_promises(tmp_path):
+    np.save(tmp_path / "small.npy", VALUES)
+    with zipfile.ZipFile(tmp_path / "my.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("features.npy", (tmp_path / "small.npy").read_bytes() + b"\0" * (1 << 24))
+    refused(tmp_path / "my.npz", r"its header promises shape \(7, 3\)")
