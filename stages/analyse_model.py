@@ -44,7 +44,8 @@ def main(
     set_threads(params.runtime.threads)
     own, stage = label or name, stage_of(name, SCORING)
     if stage != "score" and set(wanted) != {"separation"}:
-        raise WorkbenchError(f"{name} is an average: scores alone", "choose: --only separation")
+        kind = {"average_scores": "an average"}.get(stage, "another program's")
+        raise WorkbenchError(f"{name} is {kind}: scores alone", "choose: --only separation")
     path = stage_paths(stage, ("output",), name)["output"]
     runs = {own: str(path)} | labelled(others, own)
     scores = {key: load_scores(run, split) for key, run in runs.items()}

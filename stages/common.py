@@ -3,19 +3,20 @@
 import errno
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import keep_freed_memory
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
 
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
+Item = TypeVar("Item")
 
 
 def command(function: Callable[..., None]) -> click.Command:
@@ -60,6 +61,23 @@ def model_inputs(function: Callable[..., None]) -> Callable[..., None]:
 def model_and_inputs(function: Callable[..., None]) -> Callable[..., None]:
     """The argument MODEL and the artefacts a model may read, for the stages that run one."""
     return click.argument("name", metavar="MODEL")(model_inputs(function))
+
+
+def named(section: str, items: Mapping[str, Item], name: str) -> Item:
+    """An item of a section of params.yaml whose keys the user chose.
+
+    Args:
+        section: its name.
+        items: what it has.
+        name: of the item.
+
+    Raises:
+        WorkbenchError: no such item, naming those there are.
+    """
+    if name not in items:
+        there = listing(items) or "none"
+        raise WorkbenchError(f"{section} {name!r}: params.yaml has {there}", f"see {section} there")
+    return items[name]
 
 
 def fail(text: str) -> None:

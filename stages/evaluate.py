@@ -16,7 +16,7 @@ from pipeline.scores.file import SplitScores, read_scores
 from pipeline.scores.positives import Relevance, relevance_of
 from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, target
-from stages.params import load_params
+from stages.params import CommonParams, load_params
 
 
 @command
@@ -26,7 +26,18 @@ from stages.params import load_params
 @click.option("--ranks", type=target, required=True, help="Rank file to write (HDF5).")
 def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
-    params = load_params()
+    evaluated(scores, metrics, ranks, load_params())
+
+
+def evaluated(scores: Path, metrics: Path, ranks: Path, params: CommonParams) -> None:
+    """Evaluate a score file.
+
+    Args:
+        scores: the file.
+        metrics: file of figures to write.
+        ranks: file of ranks to write.
+        params: criteria, protocol and seed.
+    """
     set_threads(params.runtime.threads)
     settings, inference = params.evaluation, params.inference.model_dump()
     criteria = make_criteria(inference.pop("criteria"), **inference)
@@ -45,8 +56,9 @@ def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> No
         pairs,
     )
     write_ranks(ranks, split, evaluation, settings.confidence)
-    shortlist = GroupFile(scores).attributes.get("shortlist")
-    said = {} if shortlist is None else {"shortlist": shortlist}
+    attributes = GroupFile(scores).attributes
+    said = {name: attributes[name] for name in ("shortlist",) if name in attributes}
+    said |= {"external": True} if attributes.get("source") == "external" else {}
     write_json(metrics, evaluation.summary() | said)
     for name, figures in evaluation.metrics.items():
         say(

@@ -37,7 +37,13 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.scores.params import ALLOWED_NAME, FILE_NAME, AverageConfig, ScoringConfig
+from pipeline.scores.params import (
+    ALLOWED_NAME,
+    FILE_NAME,
+    AverageConfig,
+    ExternalConfig,
+    ScoringConfig,
+)
 from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import RankingConfig
 from pipeline.words.params import VocabularyConfig
@@ -57,7 +63,7 @@ MOVED: dict[str, tuple[str, ...]] = {
         f"{model}.training.warmup_epochs" for model in ("vse", "two_branch", "scan")
     ),
 }
-NAMED = ("average_scores",)  # sections whose keys are names that the user chose
+NAMED = ("average_scores", "external")  # sections whose keys are names that the user chose
 
 
 class CommonParams(Section):
@@ -79,6 +85,7 @@ class CommonParams(Section):
     ranking: RankingConfig
     scoring: ScoringConfig
     average_scores: dict[str, AverageConfig]
+    external: dict[str, ExternalConfig]
     inference: InferenceConfig
     evaluation: EvaluationConfig
 
@@ -87,7 +94,8 @@ class CommonParams(Section):
         yield from self._word_widths()
         yield from self._detector_and_what_it_serves()
         yield from self.sentences.beyond(self.vocabulary.known_dim)
-        yield from self._averages_and_models()
+        yield from self._names_of_score_files()
+        yield from self._members_of_averages()
 
     def _word_widths(self) -> Iterator[InitErrorDetails]:
         dim = self.vocabulary.known_dim
@@ -124,14 +132,21 @@ class CommonParams(Section):
                     "weights",
                 )
 
-    def _averages_and_models(self) -> Iterator[InitErrorDetails]:
+    def _names_of_score_files(self) -> Iterator[InitErrorDetails]:
+        kinds = {"average_scores": "average", "external": "external model"}
+        for section, kind in kinds.items():
+            for name in getattr(self, section):
+                if not FILE_NAME.fullmatch(name):
+                    yield wrong_whole(section, f"{name!r}: {ALLOWED_NAME}")
+                elif name in type(self).model_fields:
+                    text = f"{name} is a section of its own here; give the {kind} another name"
+                    yield wrong_whole(f"{section}.{name}", text)
+        for name in sorted(set(self.external) & set(self.average_scores)):
+            yield wrong_whole(f"external.{name}", "an average of average_scores has this name")
+
+    def _members_of_averages(self) -> Iterator[InitErrorDetails]:
         for name, average in self.average_scores.items():
-            if not FILE_NAME.fullmatch(name):
-                yield wrong_whole("average_scores", f"{name!r}: {ALLOWED_NAME}")
-            elif name in type(self).model_fields:
-                text = f"{name} is a section of its own here; give the average another name"
-                yield wrong_whole(f"average_scores.{name}", text)
-            elif name in average.members:
+            if name in average.members:
                 text = "an average cannot be a member of itself"
                 yield wrong_value(f"average_scores.{name}.members", average.members, text)
 

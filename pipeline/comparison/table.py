@@ -18,7 +18,14 @@ NAIVE = "naive"
 SHORTLIST = "shortlist"
 TEST_IMAGES = "test_images"
 BESIDE = "extended"
-SAID = ("protocol", SHORTLIST, TEST_IMAGES, BESIDE)  # keys of a metrics file that are not criteria
+EXTERNAL = "external"
+SAID = (  # keys of a metrics file that are not criteria
+    "protocol",
+    SHORTLIST,
+    TEST_IMAGES,
+    BESIDE,
+    EXTERNAL,
+)
 CRITERION = re.compile(r"[a-z][a-z0-9_]*")
 REMEDY = "write it again with: dvc repro evaluate"
 
@@ -34,6 +41,7 @@ class Result:
         shortlist: images per caption that had a full score, None where all had.
         test_images: of which the evaluated images are the first, None where they are all.
         extended: what the metrics file has of extended positives, None without.
+        is_external: whether another program made the scores.
     """
 
     name: str
@@ -42,6 +50,7 @@ class Result:
     shortlist: int | None = None
     test_images: int | None = None
     extended: dict[str, Any] | None = None
+    is_external: bool = False
 
     @property
     def images(self) -> int:
@@ -95,8 +104,9 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
                 f"{path}: protocol {content['protocol']}, but its rank file says {record.protocol}",
                 REMEDY,
             )
-        said = content.get(SHORTLIST), content.get(TEST_IMAGES), content.get(BESIDE)
-        results.append(Result(path.stem, _criteria(content), record, *said))
+        said = (content.get(key) for key in (SHORTLIST, TEST_IMAGES, BESIDE))
+        external = content.get(EXTERNAL, False)
+        results.append(Result(path.stem, _criteria(content), record, *said, external))
         _check_intervals(path, results[-1])
         _check_record(partner, results[-1])
     if partners:
@@ -126,6 +136,8 @@ def read_metrics(path: Path) -> dict[str, Any]:
         _check_count(path, key, content.get(key, 1))
     if BESIDE in content:
         _check_extended(path, content)
+    if type(content.get(EXTERNAL, True)) is not bool:
+        raise WorkbenchError(f"{path}: {EXTERNAL} = {content[EXTERNAL]!r}; allowed is true", REMEDY)
     return dict(content)
 
 
@@ -153,8 +165,15 @@ def best_of(rows: Sequence[Row]) -> list[list[bool]]:
 
 
 def notes(results: Sequence[Result]) -> list[str]:
-    """What must be known to read the table, a line each: see the three functions below."""
-    return [*transductive_notes(results), *shortlist_notes(results), *chance_notes(results)]
+    """What must be known to read the table, a line each: see the four functions below."""
+    kinds = (external_notes, transductive_notes, shortlist_notes, chance_notes)
+    return [note for kind in kinds for note in kind(results)]
+
+
+def external_notes(results: Sequence[Result]) -> list[str]:
+    """One line that names the results that were trained elsewhere, if at all."""
+    names = [result.name for result in results if result.is_external]
+    return [f"Scores of other programs, no ranking loss of ours: {', '.join(names)}."] * bool(names)
 
 
 def transductive_notes(results: Sequence[Result]) -> list[str]:
@@ -204,12 +223,21 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
         dataset: its name.
         loss: name of the ranking loss.
     """
+    lines = ["# Comparison of models", "", *described(results, f"{dataset}, ranking loss {loss}")]
+    return "\n".join(lines) + "\n"
+
+
+def described(results: Sequence[Result], dataset: str) -> list[str]:
+    """The table and what must be known to read it, as lines of markdown.
+
+    Args:
+        results: of all models.
+        dataset: its name, and what else is common to all.
+    """
     record = results[0].record
     share = f"{100 * record.confidence:g} %"
-    lines = [
-        "# Comparison of models",
-        "",
-        f"Dataset {dataset}, ranking loss {loss}. Test split: {images_of(results[0])} images, "
+    return [
+        f"Dataset {dataset}. Test split: {images_of(results[0])} images, "
         f"{len(record.caption_ids):,} captions, protocol {record.protocol}.",
         f"Recalls in percent; i2t: image queries, t2i: caption queries; {share}: bootstrap "
         "interval of rsum.",
@@ -217,7 +245,6 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
         "",
         *table(results, share),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def table(results: Sequence[Result], share: str) -> list[str]:

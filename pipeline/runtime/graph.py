@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from dvc.parsing import DataResolver
 
 GRAPH = Path("dvc.yaml")
-EVALUATING = ("evaluate", "evaluate_average")  # of models, of averages of their scores
-SCORING = ("score", "average_scores")  # likewise
+# of models, of averages of their scores, of other programs
+EVALUATING = ("evaluate", "evaluate_average", "evaluate_external")
+SCORING = ("score", "average_scores", "score_external")
 
 
 def stage_items(stage: str, graph: Path = GRAPH) -> list[str]:

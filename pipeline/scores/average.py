@@ -5,8 +5,6 @@ al. 2018, section 4.1), DP-RNN's of its word and its object network (Chen and Lu
 """
 
 import itertools
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +15,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.scores.file import TEXTS, SplitScores, read_scores, write_scores
 from pipeline.scores.ranks import BLOCK
+from pipeline.scores.scratch import temporary_matrix
 from pipeline.storage.groups import GroupFile
 
 CORPUS = ("images_sha256", "captions_sha256")  # said by files of models, not by all others
@@ -128,7 +127,7 @@ def _average(
         _scale(scores.scores, f"{path}, split {split}") if normalise else (0.0, 1.0)
         for path, scores in zip(paths, found, strict=True)
     ]
-    total = _temporary_matrix(folder, found[0].scores.shape)
+    total = temporary_matrix(folder, found[0].scores.shape)
     for rows in _tiles(total):
         parts = (
             share * (scores.scores[rows].astype(np.float64) - mean) / deviation
@@ -159,15 +158,6 @@ def _tiles(scores: np.ndarray) -> Iterator[slice]:
     height = max(1, BLOCK // scores.shape[1])
     for top in range(0, len(scores), height):
         yield slice(top, top + height)
-
-
-def _temporary_matrix(folder: Path, shape: tuple[int, ...]) -> np.ndarray:
-    """A float32 matrix in a file without a name, which is gone with it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        # a disk that is full while pages are written would end the process without a word
-        os.posix_fallocate(file.fileno(), 0, 4 * shape[0] * shape[1])
-        return np.memmap(file, np.float32, "r+", shape=shape)
 
 
 def _check_partners(

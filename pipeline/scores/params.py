@@ -1,4 +1,5 @@
-"""Sections of params.yaml: what scoring computes, and which score files are averaged."""
+"""Sections of params.yaml: what scoring computes, which score files are averaged, and which come
+from other programs."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +7,15 @@ from typing import Literal
 
 from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, Positive, Section, contradictions, wrong_value
+from pipeline.runtime.section import (
+    Count,
+    ExistingPath,
+    Positive,
+    Section,
+    contradictions,
+    wrong_value,
+    wrong_whole,
+)
 
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # safe in a path, a command and dvc.yaml
 MOST_MEMBERS = 4  # as many as dvc.yaml can name deps
@@ -41,4 +50,38 @@ class AverageConfig(Section):
                 "weights",
                 self.weights,
                 f"must be {len(self.members)} numbers, one for each member, or null",
+            )
+
+
+class ExternalConfig(Section):
+    """What another program says of images and captions: a matrix of scores, or embeddings of both.
+
+    The only section with defaults: an item has the keys of one kind.
+
+    Attributes:
+        scores: file of a matrix, images by captions, larger is better.
+        val_scores: the same of the validation split.
+        images: file of embeddings of images.
+        captions: file of embeddings of captions.
+        similarity: what embeddings are compared by.
+    """
+
+    scores: ExistingPath | None = None
+    val_scores: ExistingPath | None = None
+    images: ExistingPath | None = None
+    captions: ExistingPath | None = None
+    similarity: Literal["cosine", "dot"] = "cosine"
+
+    @contradictions
+    def _one_kind(self) -> Iterator[InitErrorDetails]:
+        given = [
+            name for name, value in self if value is not None and name in self.model_fields_set
+        ]
+        kinds = ({"scores", "val_scores"}, {"images", "captions", "similarity"})
+        has_one = {"scores"} <= set(given) or {"images", "captions"} <= set(given)
+        if not has_one or not any(set(given) <= kind for kind in kinds):
+            yield wrong_whole(
+                "",
+                f"has {', '.join(given) or 'no key'}; expected are either scores, with or without "
+                "val_scores, or images and captions, with or without similarity",
             )

@@ -488,3 +488,59 @@ def test_wrong_names_of_averages():
     assert (
         text == "average_scores.mine = 3: must be a section with keys members, weights, normalise"
     )
+
+
+@pytest.mark.parametrize(
+    "external",
+    [
+        {"scores": "params.yaml"},
+        {"scores": "params.yaml", "val_scores": "dvc.yaml"},
+        {"images": "params.yaml", "captions": "dvc.yaml"},
+        {"images": "params.yaml", "captions": "dvc.yaml", "similarity": "dot"},
+    ],
+)
+def test_an_external_item_has_the_keys_of_one_kind(external):
+    assert problems(DEFAULTS | {"external": {"mine": external, "cca-2": external}}) == ""
+
+
+KINDS = (
+    "expected are either scores, with or without val_scores, or images and captions, with or "
+    "without similarity"
+)
+
+
+@pytest.mark.parametrize(
+    ("external", "words"),
+    [
+        ({}, f": has no key; {KINDS}"),
+        ({"scores": None}, f": has no key; {KINDS}"),
+        ({"images": "params.yaml"}, f": has images; {KINDS}"),
+        ({"val_scores": "params.yaml"}, f": has val_scores; {KINDS}"),
+        ({"scores": "params.yaml", "similarity": "dot"}, f": has scores, similarity; {KINDS}"),
+        (
+            {name: "params.yaml" for name in ("scores", "images", "captions")},
+            f": has scores, images, captions; {KINDS}",
+        ),
+        ({"scores": "nowhere.npy"}, ".scores = 'nowhere.npy': no such file or folder"),
+        ({"scores": ["params.yaml"]}, ".scores = ['params.yaml']: must be a valid string"),
+        ({"score": "params.yaml"}, ".score = 'params.yaml': unknown key; did you mean scores?"),
+        ({"similarity": "l2"}, ".similarity = 'l2': allowed are cosine, dot"),
+    ],
+)
+def test_wrong_external_items_are_named(external, words):
+    text = problems(DEFAULTS | {"external": {"mine": external}})
+    assert text.startswith(f"external.mine{words}")
+    assert "\n" not in text
+
+
+def test_wrong_names_of_external_items():
+    item = {"scores": "params.yaml"}
+    text = problems(DEFAULTS | {"external": {"vse": item}})
+    assert text == (
+        "external.vse: vse is a section of its own here; give the external model another name"
+    )
+    text = problems(DEFAULTS | {"external": {"a b": item}})
+    assert text == "external: 'a b': a name has letters, digits, _ and - alone"
+    name = next(iter(DEFAULTS["average_scores"]))
+    text = problems(DEFAULTS | {"external": {name: item}})
+    assert text == f"external.{name}: an average of average_scores has this name"

@@ -107,7 +107,7 @@ def test_stage_2_trains_the_image_cnn(folder):
     with chdir(folder):
         for batch in second.batches.epoch(1):
             job.optimiser.zero_grad()
-            second.objective(job.model, batch).backward()
+            second.objective(job.model, batch).loss.backward()
             job.optimiser.step()
     after = job.model.network.state_dict()
     same = {name for name, value in before.items() if torch.equal(value, after[name])}

@@ -155,8 +155,8 @@ def read_by():
     """A function from a target to the sections and keys of params.yaml that the stages up to it
     read."""
     stages, makers = {}, {}
-    for name in read_yaml(GRAPH)["stages"]:
-        for item in stage_items(name, GRAPH) or [None]:
+    for name, definition in read_yaml(GRAPH)["stages"].items():
+        for item in stage_items(name, GRAPH) if "foreach" in definition else [None]:
             stage = resolved_stage(name, item, GRAPH)
             params = {param for param in stage.get("params", []) if isinstance(param, str)}
             options = [word.removeprefix("--") for word in stage["cmd"].split()]

@@ -1,0 +1,220 @@
+"""Score files from what other programs wrote: a matrix of scores, or embeddings of images and
+captions.
+
+Files are read once, from the first row to the last; what is made of them lies in temporary files
+beside the output.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.corpus.tables import captions_digest, images_digest, in_split
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.external_files import files_of
+from pipeline.scores.file import SplitScores, write_scores
+from pipeline.scores.params import ExternalConfig
+from pipeline.scores.rows import fitting_lengths, places
+from pipeline.scores.scratch import temporary_matrix
+from pipeline.storage.matrix_file import MatrixFile, open_matrix
+
+SOURCE, EXTERNAL = "source", "external"  # attribute of score files that no model of ours wrote
+TILE = 1024  # images, and captions, whose products are taken at once
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The corpus whose images and captions are scored.
+
+    Attributes:
+        images: its table of images.
+        captions: its table of captions.
+    """
+
+    images: pd.DataFrame
+    captions: pd.DataFrame
+
+
+def write_external(
+    output: Path, config: ExternalConfig, corpus: Pairs, digests: Mapping[str, str]
+) -> dict[str, tuple[int, ...]]:
+    """Write the score file of another program's scores or embeddings.
+
+    Args:
+        output: file to write.
+        config: the files to read, and what embeddings are compared by.
+        corpus: what they must fit: the test split whole, the validation split whole or not at all.
+        digests: of the files, as external_files.digests_of gives them.
+
+    Returns:
+        Images and captions of each split.
+
+    Raises:
+        WorkbenchError: files that cannot be read, or do not fit the corpus or each other.
+    """
+    opened = {key: open_matrix(path, names) for key, (path, names) in files_of(config).items()}
+    if "scores" in opened:
+        found = _of_scores(opened, corpus, output.parent)
+    else:
+        found = _of_embeddings(opened, config.similarity, corpus, output.parent)
+    described: dict[str, str | int | float] = {
+        SOURCE: EXTERNAL,
+        "images_sha256": images_digest(corpus.images),
+        "captions_sha256": captions_digest(corpus.captions),
+        "files_sha256": ", ".join(f"{key} {digest}" for key, digest in digests.items()),
+    }
+    if "images" in opened:
+        described["similarity"] = config.similarity
+    write_scores(output, found, described)
+    return {split: scores.scores.shape for split, scores in found.items()}
+
+
+def _of_scores(
+    opened: Mapping[str, MatrixFile], corpus: Pairs, folder: Path
+) -> dict[str, SplitScores]:
+    found = _matrices(opened["scores"], corpus, "test", folder)
+    if "val_scores" in opened:
+        if "val" in found:
+            raise WorkbenchError(
+                f"{opened['scores'].path} has the validation split, too", "leave val_scores out"
+            )
+        found["val"] = _matrices(opened["val_scores"], corpus, "val", folder)["val"]
+    return {split: _split(corpus, split, scores) for split, scores in found.items()}
+
+
+def _matrices(
+    matrix: MatrixFile, corpus: Pairs, needed: str, folder: Path
+) -> dict[str, np.ndarray]:
+    """The scores of each split in the order of the corpus, from a matrix of either orientation."""
+    sides = (
+        (corpus.images, "image_id", matrix.ids.get("image_ids")),
+        (corpus.captions, "caption_id", matrix.ids.get("caption_ids")),
+    )
+    fitting = [fitting_lengths(table, ids, needed) for table, _, ids in sides]
+    straight, turned = (
+        all(count in fits for count, fits in zip(sizes, fitting, strict=True))
+        for sizes in (matrix.shape, matrix.shape[::-1])
+    )
+    if not straight and not turned:
+        counts = (" or ".join(f"{count:,}" for count in sorted(fits)) for fits in fitting)
+        raise WorkbenchError(
+            f"{matrix.path}: shape {matrix.shape}; "
+            f"expected are {' images by '.join(counts)} captions",
+            "counted are the ids beside it, or else the corpus: its "
+            f"{needed} split alone, or all of it in its order",
+        )
+    is_turned = turned and not straight  # equal numbers are images by captions, as documented
+    shape = matrix.shape[::-1] if is_turned else matrix.shape
+    images, captions = (
+        places(table, key, ids, count, needed, f"{matrix.path}, {key}s")
+        for (table, key, ids), count in zip(sides, shape, strict=True)
+    )
+    found = {
+        split: temporary_matrix(
+            folder, (int(images[split].max()) + 1, int(captions[split].max()) + 1)
+        )
+        for split in images
+        if split in captions
+    }
+    for start, block in matrix.blocks():
+        for split, scores in found.items():
+            rows, columns = (captions, images) if is_turned else (images, captions)
+            target = scores.T if is_turned else scores
+            _scatter(target, rows[split][start : start + len(block)], columns[split], block)
+    return found
+
+
+def _scatter(target: np.ndarray, rows: np.ndarray, columns: np.ndarray, block: np.ndarray) -> None:
+    """Put values where they belong; rows and columns at -1 are left out."""
+    kept, wide = rows >= 0, columns >= 0
+    target[np.ix_(rows[kept], columns[wide])] = block[np.ix_(kept, wide)]
+
+
+def _of_embeddings(
+    opened: Mapping[str, MatrixFile], similarity: str, corpus: Pairs, folder: Path
+) -> dict[str, SplitScores]:
+    images, captions = opened["images"], opened["captions"]
+    if images.shape[1] != captions.shape[1]:
+        raise WorkbenchError(
+            f"{images.path} is {images.shape[1]:,} wide, {captions.path} {captions.shape[1]:,}",
+            "embeddings of images and captions are compared in one space: give both the same width",
+        )
+    is_unit = similarity == "cosine"
+    pictures = _embeddings(images, corpus.images, "image_id", is_unit, folder)
+    texts = _embeddings(captions, corpus.captions, "caption_id", is_unit, folder)
+    return {
+        split: _split(
+            corpus,
+            split,
+            _products(pictures[split], texts[split], folder),
+            pictures[split],
+            texts[split],
+        )
+        for split in pictures
+        if split in texts
+    }
+
+
+def _embeddings(
+    matrix: MatrixFile, table: pd.DataFrame, key: str, is_unit: bool, folder: Path
+) -> dict[str, np.ndarray]:
+    """(n, K) float32 of each split in the order of the corpus, of length 1 if wanted."""
+    at = places(
+        table, key, matrix.ids.get("ids"), matrix.shape[0], "test", f"{matrix.path}, {key}s"
+    )
+    found = {
+        split: temporary_matrix(folder, (int(place.max()) + 1, matrix.shape[1]))
+        for split, place in at.items()
+    }
+    for start, block in matrix.blocks():
+        values = _unit(block, start, matrix.path) if is_unit else block
+        for split, target in found.items():
+            rows = at[split][start : start + len(block)]
+            target[rows[rows >= 0]] = values[rows >= 0]
+    return found
+
+
+def _unit(block: np.ndarray, start: int, path: Path) -> np.ndarray:
+    lengths = np.linalg.norm(block.astype(np.float64), axis=1, keepdims=True)
+    if not lengths.all():
+        row = start + int(np.argmin(lengths))
+        raise WorkbenchError(
+            f"{path}: row {row} (from 0) is all zeros, which has no cosine",
+            "give this row its values, or set similarity: dot",
+        )
+    return block / lengths
+
+
+def _products(images: np.ndarray, captions: np.ndarray, folder: Path) -> np.ndarray:
+    scores = temporary_matrix(folder, (len(images), len(captions)))
+    for rows in _tiles(len(images)):
+        for columns in _tiles(len(captions)):
+            with np.errstate(over="ignore", invalid="ignore"):  # named when the file is written
+                scores[rows, columns] = images[rows] @ captions[columns].T
+    return scores
+
+
+def _tiles(count: int) -> Iterator[slice]:
+    return (slice(start, start + TILE) for start in range(0, count, TILE))
+
+
+def _split(
+    corpus: Pairs,
+    split: str,
+    scores: np.ndarray,
+    pictures: np.ndarray | None = None,
+    texts: np.ndarray | None = None,
+) -> SplitScores:
+    images, captions = in_split(corpus.images, split), in_split(corpus.captions, split)
+    return SplitScores(
+        scores=scores,
+        image_ids=list(images["image_id"]),
+        caption_ids=list(captions["caption_id"]),
+        caption_image_ids=list(captions["image_id"]),
+        image_groups=list(images["group"]),
+        image_embeddings=pictures,
+        caption_embeddings=texts,
+    )

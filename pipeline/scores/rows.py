@@ -1,0 +1,77 @@
+"""Which image or caption of the corpus each row of another program's file is about."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import pandas as pd
+
+from pipeline.corpus.tables import in_split
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import Problems
+
+SCORED = ("val", "test")
+Places = dict[str, np.ndarray]
+
+
+def fitting_lengths(table: pd.DataFrame, ids: Sequence[str] | None, needed: str) -> Collection[int]:
+    """How many rows a file may have.
+
+    Args:
+        table: images or captions of the corpus.
+        ids: of the rows, None where the file has none: then the corpus is counted.
+        needed: split that must be there.
+    """
+    return {len(in_split(table, needed)), len(table)} if ids is None else {len(ids)}
+
+
+def places(
+    table: pd.DataFrame, key: str, ids: Sequence[str] | None, count: int, needed: str, where: str
+) -> Places:
+    """Where the rows of a file belong in the splits that are scored.
+
+    Args:
+        table: images or captions of the corpus.
+        key: column of its ids.
+        ids: of the rows; None: the rows are those of the needed split, or of the whole table, in
+            its order.
+        count: rows of the file.
+        needed: split that must be there whole; the other one is there whole or not at all.
+        where: what messages begin with.
+
+    Returns:
+        For each split that is there (count,) int64, the row's place in the split, -1 for none.
+
+    Raises:
+        WorkbenchError: a count that does not fit, ids that are there twice, that the corpus does
+            not have, or that are missing; all at once.
+    """
+    if ids is None:
+        part = in_split(table, needed)
+        if count not in (len(part), len(table)):
+            raise WorkbenchError(
+                f"{where}: {count:,} rows without ids; the corpus has {len(part):,} in its "
+                f"{needed} split and {len(table):,} in all",
+                "without ids the rows are those of one of these, in the order of the corpus",
+            )
+        ids = list((part if count == len(part) else table)[key])
+    if len(ids) != count:
+        raise WorkbenchError(f"{where}: {len(ids):,} ids for {count:,} rows")
+    own = {split: list(table[key][table["split"] == split]) for split in SCORED}
+    given, known = set(ids), set(table[key])
+    there = [split for split in SCORED if split == needed or given & set(own[split])]
+    problems = Problems(where)
+    problems.add("ids more than once", (n for n, times in Counter(ids).items() if times > 1))
+    problems.add(
+        "ids that the corpus does not have", dict.fromkeys(n for n in ids if n not in known)
+    )
+    for split in there:
+        problems.add(
+            f"ids of the {split} split that are missing", (n for n in own[split] if n not in given)
+        )
+    problems.raise_if_any(f"ids are those of the corpus, such as {table[key].iat[0]!r}")
+    found = {}
+    for split in there:
+        place = {name: number for number, name in enumerate(own[split])}
+        found[split] = np.array([place.get(name, -1) for name in ids], np.int64)
+    return found

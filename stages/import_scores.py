@@ -1,0 +1,87 @@
+"""Another program's scores as a score file, and the table of what they reach."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from pipeline.comparison.table import described, read_results
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.evaluation.criteria import NAMES
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.graph import SCORING, stage_items, stage_paths
+from pipeline.runtime.process import say, set_threads
+from pipeline.scores.external import Pairs, write_external
+from pipeline.scores.external_files import digests_of
+from pipeline.scores.params import ALLOWED_NAME, FILE_NAME, ExternalConfig
+from stages.common import command, existing
+from stages.evaluate import evaluated
+from stages.params import CommonParams, load_params
+
+
+@command
+@click.argument("files", nargs=-1, required=True, type=existing, metavar="FILE [FILE]")
+@click.option("--name", required=True, help="Of the score file, beside those of the models.")
+@click.option("--val", type=existing, help="Matrix of scores of the validation split.")
+@click.option("--similarity", type=click.Choice(["cosine", "dot"]), help="Of embeddings: cosine.")
+@click.option("--criterion", "criteria", multiple=True, type=click.Choice(NAMES),
+              help="To rank by, beside the scores themselves; again for more.")  # fmt: skip
+def main(
+    files: tuple[Path, ...],
+    name: str,
+    val: Path | None,
+    similarity: str | None,
+    criteria: tuple[str, ...],
+) -> None:
+    """Bring in a matrix of scores (one FILE, images by captions), or embeddings of images and of
+    captions (two). Formats and ids: docs/running.md."""
+    params = load_params()
+    set_threads(params.runtime.threads)
+    taken = {item for stage in SCORING for item in stage_items(stage)}
+    if not FILE_NAME.fullmatch(name) or name in taken:
+        text = f"a stage of dvc.yaml writes {name}.h5" if name in taken else ALLOWED_NAME
+        raise WorkbenchError(f"--name {name!r}: {text}", "choose another name")
+    config = config_of(files, val, similarity)
+    paths = stage_paths("compare", ("images", "captions", "scores"))
+    corpus = Pairs(load_images(paths["images"]), load_captions(paths["captions"]))
+    output = paths["scores"] / f"{name}.h5"
+    sizes = write_external(output, config, corpus, digests_of(config))
+    said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
+    say(f"{output}: {', '.join(said)} (images x captions)")
+    ranked = params.inference.model_copy(update={"criteria": list(criteria) or ["naive"]})
+    click.echo("\n".join(table_of(output, params.model_copy(update={"inference": ranked}))))
+
+
+def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None) -> ExternalConfig:
+    """What is to be read.
+
+    Args:
+        files: a matrix of scores, or embeddings of images and of captions.
+        val: scores of the validation split.
+        similarity: of embeddings.
+
+    Raises:
+        WorkbenchError: arguments that do not belong together.
+    """
+    if len(files) > 2 or (len(files) == 2 and val) or (len(files) == 1 and similarity):
+        raise WorkbenchError(
+            f"{len(files)} files{' with --val' if val else ''}"
+            f"{' with --similarity' if similarity else ''}",
+            "give one matrix of scores, with or without --val, or embeddings of images and of "
+            "captions, with or without --similarity",
+        )
+    keys = ("scores", "val_scores") if len(files) == 1 else ("images", "captions")
+    given = dict(zip(keys, map(str, (*files, val) if val else files), strict=False))
+    return ExternalConfig.model_validate(given | ({"similarity": similarity} if similarity else {}))
+
+
+def table_of(scores: Path, params: CommonParams) -> list[str]:
+    """Lines of the table of one score file; nothing is left of what they are made from."""
+    with TemporaryDirectory() as folder:
+        metrics, ranks = (Path(folder) / f"{scores.stem}{ending}" for ending in (".json", ".h5"))
+        evaluated(scores, metrics, ranks, params)
+        return described(read_results([metrics], [ranks]), params.dataset)
+
+
+if __name__ == "__main__":
+    main()

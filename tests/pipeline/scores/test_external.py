@@ -1,0 +1,225 @@
+"""Score files from other programs' files against plain numpy, and what does not fit the corpus."""
+
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from corpora import CAPTIONS, IMAGES
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores import external
+from pipeline.scores.external import Pairs, write_external
+from pipeline.scores.external_files import digests_of
+from pipeline.scores.file import read_scores
+from pipeline.scores.params import ExternalConfig
+from pipeline.storage.groups import GroupFile
+
+SIZES = {"train": 5, "val": 3, "test": 4}
+RANDOM = np.random.default_rng(7)
+
+
+def a_corpus(sizes=SIZES, per_image=2):
+    images = [
+        [f"{split}{n}.jpg", f"{split}{n}.jpg", split, f"{split}{n}.jpg", 8, 8, "0" * 64]
+        for split, count in sizes.items()
+        for n in range(count)
+    ]
+    captions = [
+        [f"{image[0]}#{n}", image[0], image[2], "a dog", ["dog"]]
+        for image in images
+        for n in range(per_image)
+    ]
+    return Pairs(pd.DataFrame(images, columns=IMAGES), pd.DataFrame(captions, columns=CAPTIONS))
+
+
+CORPUS = a_corpus()
+WHOLE = RANDOM.standard_normal((12, 24)).astype(np.float32)
+PICTURES = RANDOM.standard_normal((12, 6))
+TEXTS = RANDOM.standard_normal((24, 6))
+TEST, VAL = (slice(8, 12), slice(16, 24)), (slice(5, 8), slice(10, 16))
+
+
+def written(folder, corpus=CORPUS, **settings):
+    given = {key: str(folder / name) if "." in name else name for key, name in settings.items()}
+    config = ExternalConfig.model_validate(given)
+    write_external(folder / "out.h5", config, corpus, digests_of(config))
+    splits = GroupFile(folder / "out.h5").layouts
+    return {split: read_scores(folder / "out.h5", split) for split in splits}
+
+
+def save_ids(path, table, key, order):
+    path.write_text("".join(f"{table[key].iat[n]}\n" for n in order))
+
+
+def test_a_matrix_of_the_test_split_in_the_order_of_the_corpus(tmp_path):
+    np.save(tmp_path / "my.npy", WHOLE[TEST].astype(np.float64))
+    found = written(tmp_path, scores="my.npy")
+    assert list(found) == ["test"]
+    np.testing.assert_array_equal(found["test"].scores, WHOLE[TEST])
+    assert found["test"].image_ids == [f"test{n}.jpg" for n in range(4)]
+    assert found["test"].caption_image_ids == [f"test{n // 2}.jpg" for n in range(8)]
+
+
+def test_a_matrix_of_the_whole_corpus_has_both_splits(tmp_path):
+    np.save(tmp_path / "my.npy", WHOLE)
+    found = written(tmp_path, scores="my.npy")
+    np.testing.assert_array_equal(found["test"].scores, WHOLE[TEST])
+    np.testing.assert_array_equal(found["val"].scores, WHOLE[VAL])
+
+
+def test_a_matrix_of_the_validation_split_of_its_own(tmp_path):
+    np.save(tmp_path / "my.npy", WHOLE[TEST])
+    np.save(tmp_path / "val.npy", WHOLE[VAL].T)
+    found = written(tmp_path, scores="my.npy", val_scores="val.npy")
+    np.testing.assert_array_equal(found["test"].scores, WHOLE[TEST])
+    np.testing.assert_array_equal(found["val"].scores, WHOLE[VAL])
+    np.save(tmp_path / "my.npy", WHOLE)
+    with pytest.raises(WorkbenchError, match="has the validation split, too"):
+        written(tmp_path, scores="my.npy", val_scores="val.npy")
+
+
+@pytest.mark.parametrize("block", [1, 50, 1 << 20])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_with_ids_the_order_is_free_and_either_side_may_come_first(
+    tmp_path, monkeypatch, block, is_turned
+):
+    monkeypatch.setattr("pipeline.storage.matrix_file.VALUES", block)
+    rows, columns = RANDOM.permutation(12)[:], RANDOM.permutation(24)
+    matrix = WHOLE[np.ix_(rows, columns)]
+    np.save(tmp_path / "my.npy", matrix.T if is_turned else matrix)
+    save_ids(tmp_path / "my.image_ids.txt", CORPUS.images, "image_id", rows)
+    save_ids(tmp_path / "my.caption_ids.txt", CORPUS.captions, "caption_id", columns)
+    found = written(tmp_path, scores="my.npy")
+    np.testing.assert_array_equal(found["test"].scores, WHOLE[TEST])
+    np.testing.assert_array_equal(found["val"].scores, WHOLE[VAL])
+
+
+def test_equal_numbers_are_images_by_captions(tmp_path):
+    corpus = a_corpus({"test": 4}, per_image=1)
+    np.save(tmp_path / "my.npy", WHOLE[:4, :4])
+    found = written(tmp_path, corpus, scores="my.npy")
+    np.testing.assert_array_equal(found["test"].scores, WHOLE[:4, :4])
+
+
+@pytest.mark.parametrize("tile", [1, 3, 1024])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_embeddings_are_compared_as_numpy_does(tmp_path, monkeypatch, similarity, tile):
+    monkeypatch.setattr(external, "TILE", tile)
+    order = RANDOM.permutation(24)
+    np.save(tmp_path / "i.npy", PICTURES)
+    np.savez(
+        tmp_path / "c.npz", x=TEXTS[order], ids=CORPUS.captions["caption_id"].to_numpy(str)[order]
+    )
+    found = written(tmp_path, images="i.npy", captions="c.npz", similarity=similarity)
+    images, texts = PICTURES, TEXTS
+    if similarity == "cosine":
+        images = images / np.linalg.norm(images, axis=1, keepdims=True)
+        texts = texts / np.linalg.norm(texts, axis=1, keepdims=True)
+    for split, part in (("test", TEST), ("val", VAL)):
+        wanted = (images @ texts.T)[part]
+        np.testing.assert_allclose(found[split].scores, wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[split].image_embeddings, images[part[0]], rtol=1e-6)
+        np.testing.assert_allclose(found[split].caption_embeddings, texts[part[1]], rtol=1e-6)
+
+
+def test_the_file_says_what_it_is_made_of_and_has_the_same_bytes_again(tmp_path):
+    np.save(tmp_path / "i.npy", PICTURES)
+    np.save(tmp_path / "c.npy", TEXTS)
+    written(tmp_path, images="i.npy", captions="c.npy")
+    before = (tmp_path / "out.h5").read_bytes()
+    said = GroupFile(tmp_path / "out.h5").attributes
+    assert set(said) == {
+        "source", "similarity", "files_sha256", "images_sha256", "captions_sha256", "schema_version"
+    }  # fmt: skip
+    written(tmp_path, images="i.npy", captions="c.npy")
+    assert (tmp_path / "out.h5").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.npy", "i.npy", "out.h5"]
+
+
+WRONG_IDS = {
+    "missing": (
+        [8, 9, 10, 10],
+        [
+            "ids more than once (1): test2.jpg",
+            "ids of the test split that are missing (1): test3.jpg",
+        ],
+    ),
+    "part of val": ([5, 8, 9, 10, 11], ["ids of the val split that are missing (2): val1.jpg"]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_IDS)
+def test_ids_that_do_not_fit_are_named_at_once(tmp_path, case):
+    rows, words = WRONG_IDS[case]
+    np.save(tmp_path / "i.npy", PICTURES[rows])
+    save_ids(tmp_path / "i.ids.txt", CORPUS.images, "image_id", rows)
+    np.save(tmp_path / "c.npy", TEXTS)
+    with pytest.raises(WorkbenchError) as found:
+        written(tmp_path, images="i.npy", captions="c.npy")
+    assert all(word in found.value.message for word in words)
+    assert found.value.hint == "ids are those of the corpus, such as 'train0.jpg'"
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_ids_of_other_images_and_too_few_are_named(tmp_path):
+    np.save(tmp_path / "i.npy", PICTURES[8:])
+    np.save(tmp_path / "c.npy", TEXTS)
+    (tmp_path / "i.ids.txt").write_text("x.jpg\ntest1.jpg\ntest2.jpg\ntest3.jpg\n")
+    with pytest.raises(WorkbenchError, match=r"ids that the corpus does not have \(1\): x.jpg"):
+        written(tmp_path, images="i.npy", captions="c.npy")
+    (tmp_path / "i.ids.txt").write_text("test1.jpg\n")
+    with pytest.raises(WorkbenchError, match=r"i\.npy, image_ids: 1 ids for 4 rows"):
+        written(tmp_path, images="i.npy", captions="c.npy")
+
+
+def test_shapes_that_do_not_fit_are_named(tmp_path):
+    np.save(tmp_path / "my.npy", WHOLE[:7])
+    with pytest.raises(WorkbenchError) as found:
+        written(tmp_path, scores="my.npy")
+    assert found.value.message == (
+        f"{tmp_path}/my.npy: shape (7, 24); expected are 4 or 12 images by 8 or 24 captions"
+    )
+    np.save(tmp_path / "i.npy", PICTURES[:7])
+    np.save(tmp_path / "c.npy", TEXTS)
+    words = "7 rows without ids; the corpus has 4 in its test split and 12 in all"
+    with pytest.raises(WorkbenchError, match=words):
+        written(tmp_path, images="i.npy", captions="c.npy")
+    np.save(tmp_path / "i.npy", PICTURES[:, :5])
+    with pytest.raises(WorkbenchError, match=r"i.npy is 5 wide, .*c.npy 6"):
+        written(tmp_path, images="i.npy", captions="c.npy")
+
+
+def test_a_row_of_zeros_has_no_cosine(tmp_path):
+    pictures = PICTURES.copy()
+    pictures[9] = 0
+    np.save(tmp_path / "i.npy", pictures)
+    np.save(tmp_path / "c.npy", TEXTS)
+    with pytest.raises(WorkbenchError, match=r"row 9 \(from 0\) is all zeros"):
+        written(tmp_path, images="i.npy", captions="c.npy")
+    assert (
+        not written(tmp_path, images="i.npy", captions="c.npy", similarity="dot")["test"]
+        .scores[1]
+        .any()
+    )
+
+
+def test_products_that_overflow_are_refused(tmp_path):
+    np.save(tmp_path / "i.npy", np.full((4, 2), 1e30))
+    np.save(tmp_path / "c.npy", np.full((8, 2), 1e30))
+    with pytest.raises(WorkbenchError, match="score inf of image 0 and caption 0"):
+        written(tmp_path, images="i.npy", captions="c.npy", similarity="dot")
+
+
+def test_memory_does_not_grow_with_the_matrix(tmp_path):
+    """A matrix of 48 MB, doubles, in another order; a block of both sides takes less."""
+    corpus = a_corpus({"test": 1500}, per_image=4)
+    values = RANDOM.standard_normal((1500, 6000)).astype(np.float64)
+    np.save(tmp_path / "my.npy", values)
+    save_ids(tmp_path / "my.image_ids.txt", corpus.images, "image_id", RANDOM.permutation(1500))
+    tracemalloc.start()
+    config = ExternalConfig.model_validate({"scores": str(tmp_path / "my.npy")})
+    write_external(tmp_path / "out.h5", config, corpus, {"scores": "0"})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < values.nbytes / 2
