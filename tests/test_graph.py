@@ -4,6 +4,7 @@ The tests of this file share one clone and run in order; each leaves it as it fo
 """
 
 import json
+import re
 from contextlib import chdir
 
 import networkx
@@ -326,6 +327,34 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(warm_clone):
     for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):
         (warm_clone.folder / left).unlink()
     warm_clone.run("dvc", "repro")
+
+
+def test_scores_of_another_program_are_compared(warm_clone, first, tmp_path):
+    """Random ones, in a file outside the repository: at chance, below the models."""
+    table = warm_clone.folder / "report/compare.md"
+    images, captions = (
+        24,
+        24 * read_yaml(warm_clone.folder / "params.yaml")["shapes"]["captions_per_image"],
+    )
+    scores = np.random.default_rng(0).standard_normal((images, captions))
+    np.save(tmp_path / "my.npy", scores)
+    own = stages_of(["mine"], "digest_external", "score_external", "evaluate_external")
+    mine = f"+external.mine={{scores: {tmp_path}/my.npy}}"
+    output = warm_clone.run("dvc", "exp", "run", "-S", mine)
+    assert set(ran(output)) == own | {"check_params", "compare"}
+    note = re.search("Cannot be told from chance: (.*)", table.read_text())
+    assert "mine" in note[1].rstrip(".").split(", ")
+    assert "no ranking loss of ours: mine." in table.read_text()
+    assert "metrics/mine.json" in warm_clone.run("dvc", "metrics", "diff")
+    assert ran(warm_clone.run("dvc", "repro")) == ["digest_external@mine"]
+    np.save(tmp_path / "my.npy", -scores)
+    assert set(ran(warm_clone.run("dvc", "repro"))) == own | {"compare"}
+    warm_clone.run("git", "checkout", ".")
+    warm_clone.run("dvc", "checkout")
+    for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):
+        (warm_clone.folder / left).unlink()
+    warm_clone.run("dvc", "repro")
+    assert outputs(warm_clone) == first[0]
 
 
 def test_repeating_everything_gives_the_same_bytes(warm_clone, first):

@@ -180,7 +180,7 @@ def _plain(text: str) -> Any:
 
 def _leaves(insertion: Insertion) -> Iterator[tuple[str, Any]]:
     def walk(keys: Keys, value: Any) -> Iterator[tuple[str, Any]]:
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             for name, inner in value.items():
                 yield from walk((*keys, name), inner)
         else:

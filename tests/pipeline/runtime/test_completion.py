@@ -347,3 +347,11 @@ def test_names_that_the_user_chose_are_left_as_they_are(tmp_path, written):
     params.write_text("loss: b\nseed: 0\n")
     whole = completed(params, reference, {}, ["average_scores"])[0]
     assert whole == reference.read_text().replace("loss: a", "loss: b")
+
+
+def test_an_empty_section_of_such_names_is_put_in_and_said(tmp_path):
+    reference, params = tmp_path / "default.yaml", tmp_path / "params.yaml"
+    reference.write_text("loss: a\n# named\nexternal: {}\nseed: 0\n")
+    params.write_text("loss: a\nseed: 0\n")
+    expected = reference.read_text(), ["external = {}: inserted"]
+    assert completed(params, reference, {}, ["external"]) == expected
