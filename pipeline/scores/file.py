@@ -1,7 +1,7 @@
 """Score files: what any model says about every image and caption of a split, with their ids.
 
-Evaluation reads nothing else, so that the matrix of any other program can be evaluated too: write
-it with `write_scores`.
+Evaluation reads nothing else, so that the matrix of any other program can be evaluated too:
+`pipeline.scores.external` makes one of these of it.
 """
 
 from collections.abc import Mapping, Sequence
