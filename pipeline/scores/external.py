@@ -16,10 +16,10 @@ from pipeline.corpus.tables import captions_digest, images_digest, in_split
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.external_files import files_of
 from pipeline.scores.file import SplitScores, write_scores
+from pipeline.scores.matrix_file import MatrixFile, open_matrix
 from pipeline.scores.params import ExternalConfig
 from pipeline.scores.rows import fitting_lengths, places
 from pipeline.scores.scratch import temporary_matrix
-from pipeline.storage.matrix_file import MatrixFile, open_matrix
 
 SOURCE, EXTERNAL = "source", "external"  # attribute of score files that no model of ours wrote
 TILE = 1024  # images, and captions, whose products are taken at once

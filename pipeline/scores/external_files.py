@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from pipeline.runtime.files import sha256_file
+from pipeline.scores.matrix_file import beside_of
 from pipeline.scores.params import ExternalConfig
-from pipeline.storage.matrix_file import beside_of
 
 IDS, BOTH = ("ids",), ("image_ids", "caption_ids")  # of embeddings, of a matrix of scores
 FILES = {"scores": BOTH, "val_scores": BOTH, "images": IDS, "captions": IDS}

@@ -1,5 +1,4 @@
-"""Matrices of numbers that other programs wrote, and the ids beside them: .npy, .npz, .h5,
-.safetensors, .parquet.
+"""Matrices of numbers that other programs wrote, scores or embeddings, and their ids.
 
 A matrix is read once, some rows at a time, so that memory stays flat.
 """
@@ -10,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.embeddings.ids import BESIDE, ids_beside
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_text
-from pipeline.storage.matrix_formats import MAX_ID_BYTES, Blocks, open_format
+from pipeline.scores.matrix_formats import MAX_ID_BYTES, Blocks, open_format
 
 VALUES = 1 << 20  # values of a block, 4 MB of float32
+WITHOUT_PLACE = (".npy", ".safetensors")  # formats that have no place for ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +57,8 @@ class MatrixFile:
 def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
     """Open the one matrix of a file, and its lists of ids.
 
-    Ids are arrays of the given names in the file, a column in a .parquet file, or text files beside
-    it with one id a line: `my.ids.txt` beside `my.npy` for the name `ids`.
+    Ids are arrays of the given names in the file, or text files beside it with one id a line:
+    `my.ids.txt` beside `my.npy` for the name `ids`, which may be what pipeline.embeddings reads.
 
     Args:
         path: of the file.
@@ -70,18 +71,26 @@ def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
     shape, read, inside = open_format(path, names)
     if len(shape) != 2 or min(shape) < 1:
         raise WorkbenchError(f"{path}: shape {shape}; expected are 2 dimensions, none of them 0")
-    ids = {name: _texts(f"{path}, {name}", values) for name, values in inside.items()}
+    ids = {
+        name: values if isinstance(values, list) else _texts(f"{path}, {name}", values)
+        for name, values in inside.items()
+    }
     for name, beside in beside_of(path, names).items():
-        if name in ids:
+        if name not in ids:
+            ids[name] = ids_beside(path)[1] if name == "ids" else _lines(beside)
+        elif path.suffix not in WITHOUT_PLACE:
             raise WorkbenchError(f"{path} has {name}, and so has {beside}", "delete one of them")
-        ids[name] = _lines(beside)
     return MatrixFile(path, (shape[0], shape[1]), ids, read)
 
 
 def beside_of(path: Path, names: Sequence[str]) -> dict[str, Path]:
-    """The text files of ids that lie beside a matrix, by name."""
-    places = {name: path.with_name(f"{path.stem}.{name}.txt") for name in names}
-    return {name: place for name, place in places.items() if place.is_file()}
+    """The files of ids that lie beside a matrix, by name."""
+    endings = {name: BESIDE if name == "ids" else (f".{name}.txt",) for name in names}
+    places = {
+        name: [place for ending in some if (place := path.with_name(path.stem + ending)).is_file()]
+        for name, some in endings.items()
+    }
+    return {name: there[0] for name, there in places.items() if there}
 
 
 def _texts(place: str, values: np.ndarray) -> list[str]:
