@@ -136,6 +136,11 @@ def _opened(path: Path, ids: str) -> Iterator[pq.ParquetFile]:
             read_dictionary=[ids],
         ) as file:
             yield file
+    except KeyError:  # read_dictionary names a column that is not there
+        raise WorkbenchError(
+            f"{path}: no column {ids!r}; it has {listing(pq.read_schema(path).names)}",
+            "name the columns of ids and vectors under `file` in params.yaml",
+        ) from None
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         first = " ".join(str(error).split())[:200]
         raise WorkbenchError(f"{path}: cut short, damaged or not parquet: {first}") from None
