@@ -11,7 +11,9 @@ from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_corpus
 
 from pipeline.runtime.files import sha256_file
 from pipeline.scores.file import read_scores, write_scores
+from pipeline.scores.params import ExternalConfig
 from pipeline.storage.groups import GroupFile
+from stages.import_scores import config_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -133,6 +135,28 @@ def test_an_average_may_have_external_members(project, run_stage):
     wanted = (made_scores(0.8).scores + made_scores(0.2, seed=5).scores) / 2
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
     assert "source" not in GroupFile(project / "data/scores/both.h5").attributes
+
+
+@pytest.mark.parametrize(
+    ("files", "val", "similarity", "keys"),
+    [
+        (["a.npy"], None, None, {"scores": "a.npy"}),
+        (["a.npy"], "v.npy", None, {"scores": "a.npy", "val_scores": "v.npy"}),
+        (["a.npy", "v.npy"], None, None, {"images": "a.npy", "captions": "v.npy"}),
+        (
+            ["a.npy", "v.npy"],
+            None,
+            "dot",
+            {"images": "a.npy", "captions": "v.npy", "similarity": "dot"},
+        ),
+    ],
+)
+def test_arguments_are_the_keys_of_an_item(tmp_path, monkeypatch, files, val, similarity, keys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.npy", "v.npy"):
+        (tmp_path / name).touch()
+    config = config_of(tuple(map(Path, files)), val and Path(val), similarity)
+    assert config == ExternalConfig.model_validate(keys)
 
 
 WRONG = {
