@@ -52,8 +52,10 @@ def _vectors(path: Path, _: Sequence[str]) -> Opened:
         found: Embeddings = getattr(importlib.import_module(module), function)(
             path, "ids", "features"
         )
-    except WorkbenchError as error:  # its hint may be about names that can be chosen elsewhere
-        raise WorkbenchError(
+    except WorkbenchError as error:
+        if "params.yaml" not in error.hint:
+            raise
+        raise WorkbenchError(  # names can be chosen for image_features and sentences, not here
             error.message, "the names that are read are ids and features"
         ) from None
     return Opened(found.shape, lambda _: found.blocks(), {"ids": found.ids})

@@ -145,6 +145,7 @@ WRONG_IDS = {
             "ids of the test split that are missing (1): test3.jpg",
         ],
     ),
+    "training alone": ([0, 1], ["ids of the test split that are missing (4): test0.jpg"]),
     "part of val": ([5, 8, 9, 10, 11], ["ids of the val split that are missing (2): val1.jpg"]),
 }
 
