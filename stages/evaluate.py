@@ -26,14 +26,17 @@ from stages.params import CommonParams, load_params
 @click.option("--ranks", type=target, required=True, help="Rank file to write (HDF5).")
 def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
-    evaluated(scores, metrics, ranks, load_params())
+    evaluated(scores, relevance, metrics, ranks, load_params())
 
 
-def evaluated(scores: Path, metrics: Path, ranks: Path, params: CommonParams) -> None:
+def evaluated(
+    scores: Path, relevance: Path | None, metrics: Path, ranks: Path, params: CommonParams
+) -> None:
     """Evaluate a score file.
 
     Args:
         scores: the file.
+        relevance: table of extended positives; read where params has any.
         metrics: file of figures to write.
         ranks: file of ranks to write.
         params: criteria, protocol and seed.

@@ -49,7 +49,8 @@ def main(
     said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
     say(f"{output}: {', '.join(said)} (images x captions)")
     ranked = params.inference.model_copy(update={"criteria": list(criteria) or ["naive"]})
-    click.echo("\n".join(table_of(output, params.model_copy(update={"inference": ranked}))))
+    chosen = params.model_copy(update={"inference": ranked})
+    click.echo("\n".join(table_of(output, paths["images"].parent / "relevance.parquet", chosen)))
 
 
 def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None) -> ExternalConfig:
@@ -75,11 +76,11 @@ def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None)
     return ExternalConfig.model_validate(given | ({"similarity": similarity} if similarity else {}))
 
 
-def table_of(scores: Path, params: CommonParams) -> list[str]:
+def table_of(scores: Path, relevance: Path, params: CommonParams) -> list[str]:
     """Lines of the table of one score file; nothing is left of what they are made from."""
     with TemporaryDirectory() as folder:
         metrics, ranks = (Path(folder) / f"{scores.stem}{ending}" for ending in (".json", ".h5"))
-        evaluated(scores, metrics, ranks, params)
+        evaluated(scores, relevance, metrics, ranks, params)
         return described(read_results([metrics], [ranks]), params.dataset)
 
 

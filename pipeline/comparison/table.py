@@ -104,7 +104,7 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
                 f"{path}: protocol {content['protocol']}, but its rank file says {record.protocol}",
                 REMEDY,
             )
-        said = (content.get(key) for key in (SHORTLIST, TEST_IMAGES, BESIDE))
+        said = content.get(SHORTLIST), content.get(TEST_IMAGES), content.get(BESIDE)
         external = content.get(EXTERNAL, False)
         results.append(Result(path.stem, _criteria(content), record, *said, external))
         _check_intervals(path, results[-1])
