@@ -48,16 +48,8 @@ def evaluated(
     split = first_images(whole, settings.subset)
     positives = params.corpus.positives
     pairs = None if positives == "none" else _read_pairs(positives, relevance, split)
-    evaluation = evaluate(
-        split,
-        settings.folds,
-        settings.bootstrap,
-        settings.confidence,
-        params.seed,
-        criteria,
-        len(whole.image_ids),
-        pairs,
-    )
+    protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
+    evaluation = evaluate(split, *protocol, criteria, len(whole.image_ids), pairs)
     write_ranks(ranks, split, evaluation, settings.confidence)
     attributes = GroupFile(scores).attributes
     said = {name: attributes[name] for name in ("shortlist",) if name in attributes}

@@ -77,7 +77,16 @@ def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None)
 
 
 def table_of(scores: Path, relevance: Path, params: CommonParams) -> list[str]:
-    """Lines of the table of one score file; nothing is left of what they are made from."""
+    """The table of one score file; nothing is left of what it is made from.
+
+    Args:
+        scores: the file.
+        relevance: table of extended positives; read where params has any.
+        params: criteria, protocol and seed.
+
+    Returns:
+        Its lines.
+    """
     with TemporaryDirectory() as folder:
         metrics, ranks = (Path(folder) / f"{scores.stem}{ending}" for ending in (".json", ".h5"))
         evaluated(scores, relevance, metrics, ranks, params)

@@ -321,12 +321,9 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(warm_clone):
         assert f"metrics/{average}.json" in difference
     warm_clone.run("git", "checkout", ".")
     warm_clone.run("dvc", "checkout")
-    output = warm_clone.run("dvc", "repro", "compare", check=False)
-    assert "error: metrics/mine.json: dvc.yaml evaluates cca, dp_rnn, dual_path" in output
-    assert "delete what is left of a model or an average that is no more" in output
     for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):
-        (warm_clone.folder / left).unlink()
-    warm_clone.run("dvc", "repro")
+        (warm_clone.folder / left).unlink(missing_ok=True)  # dvc checkout may have
+    assert ran(warm_clone.run("dvc", "repro")) == []
 
 
 def test_scores_of_another_program_are_compared(warm_clone, first, tmp_path):

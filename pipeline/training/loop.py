@@ -33,7 +33,6 @@ from pipeline.training.retrieval import judge_retrieval
 CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits for the device
 WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has converged
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
-FALLS = 0.05  # share of the loss that an epoch must take off where scores are equal
 COLLAPSED = "lower the learning rate or train with another loss"
 NOT_FINITE = (
     "lower lr, set clip to 2 or so, and look for NaN with: "
@@ -217,7 +216,7 @@ class _Loop:
     def close_epoch(self, judged: Judgement, progress: Progress) -> None:
         """Record the epoch, keep its weights when they are the best, and write the state."""
         row = self.row() | judged.columns | {"lr": self.optimiser.param_groups[0]["lr"]}
-        self.collapsed = judged.collapsed if self.current.ranks and not self.falls(row) else ""
+        self.collapsed = judged.collapsed if self.current.ranks else ""
         self.stuck = self.stuck + 1 if self.collapsed else 0
         self.history.append(row)
         self.epoch, self.phase_epoch, self.step = self.epoch + 1, self.phase_epoch + 1, 0
@@ -228,12 +227,6 @@ class _Loop:
         self.save()
         best = "".join(map(self.best_note, self.parts))
         say(f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}{best}")
-
-    def falls(self, row: Row) -> bool:
-        """Whether the loss is well below that of the epoch before: scores may stay nearly equal for
-        some epochs while another term of the loss is learnt."""
-        before = self.history[-1]["loss"] if self.phase_epoch else row["loss"]
-        return bool(row["loss"] < (1 - FALLS) * before)
 
     def row(self) -> Row:
         """What the curve says of the running epoch before its validation: means of the loss, of its
