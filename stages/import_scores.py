@@ -16,7 +16,7 @@ from pipeline.scores.external_files import digests_of
 from pipeline.scores.params import ALLOWED_NAME, FILE_NAME, ExternalConfig
 from stages.common import command, existing
 from stages.evaluate import evaluated
-from stages.params import CommonParams, load_params
+from stages.params import load_params
 
 
 @command
@@ -50,7 +50,10 @@ def main(
     say(f"{output}: {', '.join(said)} (images x captions)")
     ranked = params.inference.model_copy(update={"criteria": list(criteria) or ["naive"]})
     chosen = params.model_copy(update={"inference": ranked})
-    click.echo("\n".join(table_of(output, paths["images"].parent / "relevance.parquet", chosen)))
+    with TemporaryDirectory() as folder:
+        made = [Path(folder) / f"{name}{ending}" for ending in (".json", ".h5")]
+        evaluated(output, paths["images"].parent / "relevance.parquet", made[0], made[1], chosen)
+        click.echo("\n".join(described(read_results(made[:1], made[1:]), params.dataset)))
 
 
 def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None) -> ExternalConfig:
@@ -74,23 +77,6 @@ def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None)
     keys = ("scores", "val_scores") if len(files) == 1 else ("images", "captions")
     given = dict(zip(keys, map(str, (*files, val) if val else files), strict=False))
     return ExternalConfig.model_validate(given | ({"similarity": similarity} if similarity else {}))
-
-
-def table_of(scores: Path, relevance: Path, params: CommonParams) -> list[str]:
-    """The table of one score file; nothing is left of what it is made from.
-
-    Args:
-        scores: the file.
-        relevance: table of extended positives; read where params has any.
-        params: criteria, protocol and seed.
-
-    Returns:
-        Its lines.
-    """
-    with TemporaryDirectory() as folder:
-        metrics, ranks = (Path(folder) / f"{scores.stem}{ending}" for ending in (".json", ".h5"))
-        evaluated(scores, relevance, metrics, ranks, params)
-        return described(read_results([metrics], [ranks]), params.dataset)
 
 
 if __name__ == "__main__":
