@@ -23,14 +23,16 @@ def read_experiments(text: str) -> pd.DataFrame:
         table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError):
         table = pd.DataFrame()
-    wanted = {"Experiment", "State", SEED}
+    wanted = {"Experiment", "typ", SEED}
     if not wanted <= set(table.columns):
         raise WorkbenchError(
             f"not a list of experiments: no columns {listing(sorted(wanted - set(table.columns)))}",
             "pipe in what `dvc exp show --csv` prints",
         )
-    # commits and the workspace have a type of `baseline`, and experiments under way a state
-    finished = table[(table["typ"] != "baseline") & (table["State"].isin(["", "Success"]))]
+    # commits and the workspace have a type of `baseline`, and experiments under way a state; DVC leaves
+    # the column out where no experiment has one
+    state = table["State"] if "State" in table else pd.Series("", table.index)
+    finished = table[(table["typ"] != "baseline") & state.isin(["", "Success"])]
     if finished.empty:
         raise WorkbenchError(
             f"none of {len(table)} rows is a finished experiment", "see `dvc queue status`"

@@ -1,7 +1,9 @@
 """Tables of many runs: which rows count, and means and deviations against plain arithmetic."""
 
+import io
 import statistics
 
+import pandas as pd
 import pytest
 
 from pipeline.comparison.ablation import FIGURES, read_experiments, tabulate
@@ -69,6 +71,13 @@ def test_unfinished_and_failed_experiments_are_left_out():
         line("q", 5, 8, 0.0, state="Queued"),
     )
     assert read_experiments(text)["Experiment"].tolist() == ["a"]
+
+
+def test_a_list_without_states_is_of_finished_experiments():
+    """DVC leaves the column out where no experiment is queued, running or failed."""
+    table = pd.read_csv(io.StringIO(csv(BASE, *RUNS)), dtype=str, keep_default_na=False)
+    found = read_experiments(table.drop(columns="State").to_csv(index=False))
+    assert found["Experiment"].tolist() == read_experiments(csv(BASE, *RUNS))["Experiment"].tolist()
 
 
 @pytest.mark.parametrize(
