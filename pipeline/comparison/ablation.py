@@ -29,8 +29,8 @@ def read_experiments(text: str) -> pd.DataFrame:
             f"not a list of experiments: no columns {listing(sorted(wanted - set(table.columns)))}",
             "pipe in what `dvc exp show --csv` prints",
         )
-    # commits and the workspace have a type of `baseline`, and experiments under way a state; DVC leaves
-    # the column out where no experiment has one
+    # commits and the workspace have a type of `baseline`, and experiments under way a state; DVC
+    # leaves the column out where no experiment has one
     state = table["State"] if "State" in table else pd.Series("", table.index)
     finished = table[(table["typ"] != "baseline") & state.isin(["", "Success"])]
     if finished.empty:
