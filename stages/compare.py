@@ -6,7 +6,8 @@ import click
 
 from pipeline.comparison.extended import extended_report
 from pipeline.comparison.files import metrics_files, of_models
-from pipeline.comparison.table import brief, read_results, report
+from pipeline.comparison.results import read_results
+from pipeline.comparison.table import brief, report
 from pipeline.evaluation.criteria import make_criteria
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters

@@ -5,7 +5,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from pipeline.comparison.table import described, read_results
+from pipeline.comparison.results import read_results
+from pipeline.comparison.table import described
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import NAMES
 from pipeline.runtime.errors import WorkbenchError

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.comparison.table import Result, Row, aligned, interval_text, rows_of, shown
+from pipeline.comparison.results import Result
+from pipeline.comparison.table import Row, aligned, interval_text, rows_of, shown
 from pipeline.evaluation.metrics import COLUMNS, EXTENDED, Column, columns_of
 
 SHOWN = ("r1", "mapr", "rprecision", "ndcg", "rsum")  # of all that metrics files have

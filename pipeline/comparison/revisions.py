@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pipeline.comparison.paired import figures, measured_folds
-from pipeline.comparison.table import read_metrics
+from pipeline.comparison.results import read_metrics
 from pipeline.evaluation.file import QueryRanks, read_query_ranks
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import EVALUATING, GRAPH, SCORING, stage_of, stage_paths

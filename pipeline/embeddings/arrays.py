@@ -59,7 +59,7 @@ def read_npz(path: Path, ids: str, features: str) -> Embeddings:
         of_ids = f"{path}, array {ids}"
         rows = read_header(handle, of_ids)
         check_ids(rows, size, of_ids)
-        found = array_ids(_parts(handle, rows, ROWS, of_ids), of_ids)
+        found = array_ids(array_rows(handle, rows, ROWS, of_ids), of_ids)
     blocks = partial(_blocks, partial(_opened, path, features), header, place)
     return Embeddings(path, found, shape, stored_as(header.dtype), blocks)
 
@@ -70,19 +70,27 @@ def _blocks(
     # Read and not mapped: pages of a map would count as memory of this process.
     with opened() as handle:
         handle.read(header.offset)
-        yield from _parts(handle, header, rows_at_once(header.shape[1]), place)
+        yield from array_rows(handle, header, rows_at_once(header.shape[1]), place)
 
 
-def _parts(handle: IO[bytes], header: Header, rows: int, place: str) -> Iterator[Block]:
-    """The rows of an array whose header was read, some at a time."""
+def array_rows(handle: IO[bytes], header: Header, rows: int, place: str) -> Iterator[Block]:
+    """The rows of an array in C order, some at a time.
+
+    Args:
+        handle: behind the header that was read of it.
+        header: of the array.
+        rows: of a block.
+        place: what messages begin with.
+
+    Raises:
+        WorkbenchError: values that are damaged or fewer than the header says.
+    """
     count, width = header.shape[0], header.shape[1:]
     size = header.dtype.itemsize * int(np.prod(width, dtype=np.int64))
     for start in range(0, count, rows):
         wanted = min(rows, count - start)
-        try:
+        with damage_named(place):
             data = handle.read(wanted * size)
-        except DAMAGE as error:
-            raise _damaged(place, error) from None
         if len(data) != wanted * size:
             raise WorkbenchError(f"{place}: cut off at row {start + len(data) // size:,}")
         yield np.frombuffer(data, header.dtype).reshape(wanted, *width)
@@ -91,18 +99,15 @@ def _parts(handle: IO[bytes], header: Header, rows: int, place: str) -> Iterator
 @contextmanager
 def _array(path: Path, name: str) -> Iterator[tuple[IO[bytes], int]]:
     """An array's file in an .npz and its size in bytes, as the archive says it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
-            if name not in names:
-                raise WorkbenchError(
-                    f"{path}: no array {name!r}; it has {listing(names)}",
-                    "name the arrays of ids and vectors under `file` in params.yaml",
-                )
-            with archive.open(names[name]) as handle:
-                yield handle, names[name].file_size
-    except DAMAGE as error:
-        raise _damaged(str(path), error) from None
+    with damage_named(str(path)), zipfile.ZipFile(path) as archive:
+        names = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+        if name not in names:
+            raise WorkbenchError(
+                f"{path}: no array {name!r}; it has {listing(names)}",
+                "name the arrays of ids and vectors under `file` in params.yaml",
+            )
+        with archive.open(names[name]) as handle:
+            yield handle, names[name].file_size
 
 
 def _file(path: Path) -> IO[bytes]:
@@ -115,6 +120,11 @@ def _opened(path: Path, name: str) -> Iterator[IO[bytes]]:
         yield handle
 
 
-def _damaged(place: str, error: Exception) -> WorkbenchError:
-    first = (str(error).splitlines() or [type(error).__name__])[0]
-    return WorkbenchError(f"{place}: damaged or not a .npz file: {first}")
+@contextmanager
+def damage_named(place: str, ending: str = ".npz") -> Iterator[None]:
+    """Failures of zipfile and numpy as a WorkbenchError; ending: of a file that is whole."""
+    try:
+        yield
+    except DAMAGE as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise WorkbenchError(f"{place}: damaged or no {ending} file: {first}") from None

@@ -34,9 +34,7 @@ def ids_beside(path: Path) -> tuple[Path, list[str]]:
         raise WorkbenchError(f"{path}: {found}", f"put the ids of the rows into one of {names}")
     (place,) = there
     if place.suffix == ".txt":
-        # not splitlines: ids may hold characters that it takes for line ends
-        lines = read_text(place).removesuffix("\n").split("\n")
-        return place, [line.removesuffix("\r") for line in lines]
+        return place, text_ids(place)
     if place.suffix == ".json":
         return place, listed_ids(read_json(place), str(place))
     with open(place, "rb") as handle:
@@ -47,6 +45,12 @@ def ids_beside(path: Path) -> tuple[Path, list[str]]:
             for start in range(0, header.shape[0], ROWS)
         )
         return place, array_ids(blocks, str(place))
+
+
+def text_ids(path: Path) -> list[str]:
+    """Ids in a text file, one a line; WorkbenchError naming a file that is no text."""
+    # not splitlines: ids may hold characters that it takes for line ends
+    return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
 
 
 def listed_ids(values: object, place: str) -> list[str]:
@@ -106,7 +110,7 @@ def array_ids(blocks: Iterator[np.ndarray], place: str) -> list[str]:
             else:
                 found += map(str, values)
     except (UnicodeDecodeError, ValueError):
-        raise WorkbenchError(f"{place}: ids that are not UTF-8 text") from None
+        raise WorkbenchError(f"{place}: ids that are no texts in UTF-8") from None
     return found
 
 

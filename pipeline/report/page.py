@@ -11,15 +11,8 @@ import jinja2
 from markupsafe import Markup
 
 from pipeline.comparison import extended
-from pipeline.comparison.table import (
-    Result,
-    best_of,
-    images_of,
-    interval_text,
-    notes,
-    rows_of,
-    shown,
-)
+from pipeline.comparison.results import Result
+from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.metrics import METRICS, values_of

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.embeddings.ids import BESIDE, ids_beside
+from pipeline.embeddings.ids import BESIDE, array_ids, ids_beside, text_ids
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.text import read_text
 from pipeline.scores.matrix_formats import MAX_ID_BYTES, Blocks, open_format
 
 VALUES = 1 << 20  # values of a block, 4 MB of float32
@@ -94,18 +93,12 @@ def beside_of(path: Path, names: Sequence[str]) -> dict[str, Path]:
 
 
 def _texts(place: str, values: np.ndarray) -> list[str]:
-    if values.ndim == 1 and values.dtype.kind in "iu":
-        return [str(int(value)) for value in values]
-    if values.ndim == 1 and values.dtype.kind in "US":
-        try:
-            return [v.decode() if isinstance(v, bytes) else str(v) for v in values.tolist()]
-        except UnicodeDecodeError:
-            pass
-    raise WorkbenchError(f"{place}: expected is a list of texts in UTF-8 or of whole numbers")
+    if values.ndim != 1 or values.dtype.kind not in "iuUS":
+        raise WorkbenchError(f"{place}: expected is a list of texts in UTF-8 or of whole numbers")
+    return array_ids(iter((values,)), place)
 
 
 def _lines(path: Path) -> list[str]:
     if path.stat().st_size > MAX_ID_BYTES:
         raise WorkbenchError(f"{path}: too large for a list of ids")
-    # Not splitlines: ids may hold characters that it takes for line ends.
-    return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+    return text_ids(path)

@@ -7,13 +7,12 @@ of pipeline.embeddings, a vector and an id a row.
 import importlib
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from pipeline.embeddings.arrays import DAMAGE
+from pipeline.embeddings.arrays import array_rows, damage_named
 from pipeline.embeddings.job import READERS as VECTORS
 from pipeline.embeddings.source import Embeddings
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -41,7 +40,7 @@ def open_format(path: Path, names: Sequence[str]) -> Opened:
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file")
     reader = READERS.get(path.suffix, _vectors)
-    with _damage_named(path):
+    with damage_named(str(path), path.suffix):
         return reader(path, names)
 
 
@@ -99,15 +98,13 @@ def _npz(path: Path, names: Sequence[str]) -> Opened:
         )
 
     def read(height: int) -> Iterator[np.ndarray]:
-        row = header.shape[1] * header.dtype.itemsize
-        with _damage_named(path), zipfile.ZipFile(path) as archive, archive.open(member) as handle:
-            read_header(handle, str(path))
-            left = header.shape[0]
-            while left:
-                data = handle.read(min(height, left) * row)
-                values = np.frombuffer(data, header.dtype).reshape(-1, header.shape[1])
-                left -= len(values)
-                yield values
+        place = f"{path}, {member}"
+        with (
+            damage_named(str(path)),
+            zipfile.ZipFile(path) as archive,
+            archive.open(member) as handle,
+        ):
+            yield from array_rows(handle, read_header(handle, place), height, place)
 
     return Opened(header.shape, read, ids)
 
@@ -137,13 +134,3 @@ def _only(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> str:
         there = listing(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
         raise WorkbenchError(f"{path}: {len(found)} matrices; expected is one; it has {there}")
     return found[0]
-
-
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    """Failures of the libraries as a WorkbenchError with the path."""
-    try:
-        yield
-    except DAMAGE as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise WorkbenchError(f"{path}: damaged or no {path.suffix} file: {first}") from None

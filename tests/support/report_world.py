@@ -9,7 +9,7 @@ from corpora import write_corpus
 from PIL import Image
 
 from pipeline.attention.pairs import PairAttention, RankedPair, write_attention
-from pipeline.comparison.table import read_results
+from pipeline.comparison.results import read_results
 from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate

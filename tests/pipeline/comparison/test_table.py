@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.comparison.table import aligned, read_metrics, read_results, report, rows_of
+from pipeline.comparison.results import read_metrics, read_results
+from pipeline.comparison.table import aligned, report, rows_of
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.metrics import COLUMNS, METRICS, headings

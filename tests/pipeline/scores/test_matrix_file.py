@@ -1,5 +1,6 @@
 """Matrices and ids in every format, in blocks, and what is refused."""
 
+import io
 import zipfile
 from pathlib import Path
 
@@ -173,3 +174,19 @@ def test_a_member_that_unpacks_to_more_than_it_promises(tmp_path):
     with zipfile.ZipFile(tmp_path / "my.npz", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("features.npy", (tmp_path / "small.npy").read_bytes() + b"\0" * (1 << 24))
     refused(tmp_path / "my.npz", r"its header promises shape \(7, 3\)")
+
+
+def test_a_member_that_unpacks_to_less_than_it_promises(tmp_path):
+    """Its checksum is right and its sizes lie: no more is to be had, however often it is asked."""
+    stored = io.BytesIO()
+    np.save(stored, np.ones((50, 4), np.float32))
+    promised = len(stored.getvalue())
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("features.npy", stored.getvalue()[:-160])
+        directory = archive.fp.tell()
+    data = bytearray(packed.getvalue())
+    for place in (22, directory + 24):  # sizes in the member's header and in the directory
+        data[place : place + 4] = promised.to_bytes(4, "little")
+    (tmp_path / "my.npz").write_bytes(data)
+    refused(tmp_path / "my.npz", "cut off at row 40")
