@@ -8,6 +8,7 @@ from pydantic_core import InitErrorDetails
 
 from pipeline.runtime.section import (
     Count,
+    CountOrShare,
     Name,
     Positive,
     Section,
@@ -27,8 +28,8 @@ class CorpusConfig(Section):
     images: Name | None
     restval: Literal["train", "drop"]
     split_files: Name | None
-    val_images: Count
-    test_images: Count
+    val_images: CountOrShare
+    test_images: CountOrShare
     image_field: Name | None
     caption_field: Name | None
     max_captions: Count | None

@@ -1,7 +1,7 @@
 """Splits that no list of images gives: from the names of files, or drawn by the seed."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,14 +37,14 @@ def seeded_splits(names: Sequence[str], options: Options) -> dict[str, str]:
 
     Raises WorkbenchError when corpus.val_images and corpus.test_images leave nothing to train on.
     """
-    val, test = options.corpus.val_images, options.corpus.test_images
-    if len(names) <= val + test:
+    numbers = _numbers(("val", "test"), len(names), options)
+    if len(names) <= sum(numbers.values()):
         raise WorkbenchError(
-            f"corpus.val_images = {val} and corpus.test_images = {test} leave nothing to train on: "
+            f"{_asked(numbers, options)} leave nothing to train on: "
             f"the corpus has {len(names):,} images",
             "make them smaller in params.yaml",
         )
-    return _drawn(names, {"val": val, "test": test}, "train", options)
+    return _drawn(names, numbers, "train", options)
 
 
 def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled:
@@ -62,22 +62,21 @@ def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled
     Raises:
         WorkbenchError: no split to train on, or fewer images than are to be drawn.
     """
-    val, test = options.corpus.val_images, options.corpus.test_images
     there = {str(split) for split in named.values()}
     if there == set(SPLITS):
         return Settled({image: str(split) for image, split in named.items()}, ())
     if len(there) == 1:
-        remark = f"splits drawn by seed: {val:,} val, {test:,} test"
-        return Settled(seeded_splits(list(named), options), (remark,))
+        splits = seeded_splits(list(named), options)
+        return Settled(splits, (f"splits drawn by seed: {_counted(splits.values())}",))
     if there == {"train", "val"}:
         pool = [image for image, split in named.items() if split == "val"]
-        drawn = _held_out(pool, {"val": val, "test": test}, "", options)
-        left = len(pool) - val - test
-        remark = f"drawn from val by seed: {val:,} val, {test:,} test; left out: {left:,} images"
+        drawn = _held_out(pool, ("val", "test"), "", options)
+        left = sum(not split for split in drawn.values())
+        remark = f"drawn from val by seed: {_counted(drawn.values())}; left out: {left:,} images"
     elif there == {"train", "test"}:
         pool = [image for image, split in named.items() if split == "train"]
-        drawn = _held_out(pool, {"val": val}, "train", options)
-        remark = f"drawn from train by seed: {val:,} val"
+        drawn = _held_out(pool, ("val",), "train", options)
+        remark = f"drawn from train by seed: {_counted(drawn.values())}"
     else:
         raise WorkbenchError(
             f"the files name the splits {' and '.join(sorted(there))}, but none to train on",
@@ -87,14 +86,32 @@ def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled
     return Settled({image: split for image, split in splits.items() if split}, (remark,))
 
 
+def _numbers(kinds: Sequence[str], among: int, options: Options) -> dict[str, int]:
+    """How many of `among` images are held out for each split; a share gives one at least."""
+    asked = {kind: getattr(options.corpus, f"{kind}_images") for kind in kinds}
+    return {
+        kind: max(1, round(value * among)) if isinstance(value, float) else value
+        for kind, value in asked.items()
+    }
+
+
+def _asked(kinds: Iterable[str], options: Options) -> str:
+    keys = [f"{kind}_images" for kind in kinds]
+    return " and ".join(f"corpus.{key} = {getattr(options.corpus, key)}" for key in keys)
+
+
+def _counted(splits: Iterable[str]) -> str:
+    there = list(splits)
+    return ", ".join(f"{there.count(kind):,} {kind}" for kind in ("val", "test") if kind in there)
+
+
 def _held_out(
-    names: Sequence[str], numbers: Mapping[str, int], rest: str, options: Options
+    names: Sequence[str], kinds: Sequence[str], rest: str, options: Options
 ) -> dict[str, str]:
-    wanted = sum(numbers.values())
-    if len(names) < wanted + bool(rest):
-        asked = " and ".join(f"corpus.{split}_images = {n}" for split, n in numbers.items())
+    numbers = _numbers(kinds, len(names), options)
+    if len(names) < sum(numbers.values()) + bool(rest):
         raise WorkbenchError(
-            f"{asked}, but there are {len(names):,} images to draw them from",
+            f"{_asked(kinds, options)}, but there are {len(names):,} images to draw them from",
             "make them smaller in params.yaml",
         )
     return _drawn(names, numbers, rest, options)

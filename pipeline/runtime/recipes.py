@@ -170,15 +170,18 @@ def _replace(node: Any, changes: Mapping[str, Any], prefix: str) -> Iterator[str
 
 
 def _assign(node: Any, key: str, value: Any) -> None:
-    if isinstance(value, list):  # kept on one line, as params.yaml writes lists
-        from ruamel.yaml.comments import CommentedSeq
+    from ruamel.yaml.comments import CommentedSeq
 
-        value = CommentedSeq(value)
-        value.fa.set_flow_style()
-    old = node[key]
-    if isinstance(old, list) and hasattr(old, "ca"):
-        value.ca.comment, value.ca.end = old.ca.comment, old.ca.end
-    node[key] = value
+    old, new = node[key], value
+    if isinstance(value, list):  # kept on one line, as params.yaml writes lists
+        new = CommentedSeq(value)
+        new.fa.set_flow_style()
+    if isinstance(old, CommentedSeq):  # the comment after a list belongs to the list
+        if isinstance(value, list):
+            new.ca.comment, new.ca.end = old.ca.comment, old.ca.end
+        elif old.ca.comment:  # and that after any other value to its key
+            node.ca.items[key] = [None, None, old.ca.comment[0], None]
+    node[key] = new
 
 
 def shown(value: Any) -> str:

@@ -41,6 +41,16 @@ def _count_or_adaptive(value: Any) -> int | str:
     raise PydanticCustomError(WRONG_VALUE, "must be a whole number from 1, or adaptive")
 
 
+def _count_or_share(value: Any) -> int | float:
+    if type(value) is int and value >= 1:
+        return value
+    if type(value) is float and 0.0 < value < 1.0:
+        return value
+    raise PydanticCustomError(
+        WRONG_VALUE, "must be a whole number from 1, or a share between 0 and 1"
+    )
+
+
 def _existing(value: str) -> str:
     if not os.path.exists(value):
         raise PydanticCustomError(WRONG_VALUE, "no such file or folder")
@@ -96,6 +106,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(min_length=1)]
 ExistingPath = Annotated[Name, AfterValidator(_existing)]
 CountOrNone = Annotated[int | None, PlainValidator(_count_or_none)]
+CountOrShare = Annotated[int | float, PlainValidator(_count_or_share)]
 CountOrAdaptive = Annotated[int | str, PlainValidator(_count_or_adaptive)]
 
 

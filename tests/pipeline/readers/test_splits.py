@@ -59,6 +59,18 @@ def test_val_comes_from_train_where_only_test_is_named():
     assert {settled.splits[f"test{n}"] for n in range(2)} == {"test"}
 
 
+def test_shares_count_the_images_they_are_drawn_from():
+    alone = settled_splits(named(none=20), options(val_images=0.1, test_images=0.25))
+    assert counts(alone) == {"train": 13, "val": 2, "test": 5}
+    assert alone.remarks == ("splits drawn by seed: 2 val, 5 test",)
+    held_out = settled_splits(named(train=50, val=10), options(val_images=0.3, test_images=4))
+    assert counts(held_out) == {"train": 50, "val": 3, "test": 4}
+    one_each = settled_splits(named(none=3), options(val_images=0.01, test_images=0.01))
+    assert counts(one_each) == {"train": 1, "val": 1, "test": 1}
+    with pytest.raises(WorkbenchError, match=r"val_images = 0\.5 and .*test_images = 0\.5 leave"):
+        settled_splits(named(none=8), options(val_images=0.5, test_images=0.5))
+
+
 @pytest.mark.parametrize("kind", ["train", "val", "test", "none"])
 def test_one_kind_alone_is_drawn_from_as_a_whole(kind):
     images = named(**{kind: 6})

@@ -14,6 +14,7 @@ from pipeline.runtime.recipes import (
     overlay,
     parse_settings,
     read_recipe,
+    replaced,
 )
 from stages.params import find_problems, load_params
 
@@ -375,6 +376,25 @@ def test_unknown_recipe_lists_those_there_are():
 def test_wrong_overlay_is_refused(changes, words):
     with pytest.raises(WorkbenchError, match=words):
         overlay(ROOT / "params.yaml", changes, find_problems)
+
+
+@pytest.mark.parametrize(
+    ("setting", "back"),
+    [
+        ("regions.network.layers=null", "regions.network.layers=[layer3]"),
+        ("shapes.objects=[3, 7]", "shapes.objects=null"),
+        ("detector.ratios=[1.0, 2.0]", "detector.ratios=[1.0]"),
+    ],
+)
+def test_a_list_for_a_value_and_a_value_for_a_list_keep_the_comments(setting, back):
+    text = (ROOT / "params.yaml").read_text()
+    changed, lines = replaced(text, parse_settings((setting,)))
+    assert len(lines) == 1
+    assert (
+        sum(new != old for new, old in zip(changed.splitlines(), text.splitlines(), strict=True))
+        == 1
+    )
+    assert replaced(changed, parse_settings((back,)))[0] == text
 
 
 def test_settings_are_nested_yaml():

@@ -1,0 +1,51 @@
+"""Whichever reader the files of a folder were made for."""
+
+import importlib
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from pipeline.readers import READERS
+from pipeline.readers.source import Options, Source
+from pipeline.runtime.errors import WorkbenchError, listing
+
+LOOKED_AT = 100_000  # files of a folder below which a sign is looked for
+
+
+def read(raw: Path, out: Path, options: Options) -> Source:
+    """Read `raw` by the one reader a sign of whose files is there, and say which it is.
+
+    Args:
+        raw: folder of the dataset.
+        out: folder that the reader may write to.
+        options: of the reader.
+
+    Raises:
+        WorkbenchError: no reader's files are there, or those of several.
+    """
+    if not raw.is_dir():
+        raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
+    found = {name: file for name in READERS if (file := _sign(raw, name)) is not None}
+    if len(found) > 1:
+        several = listing(f"{file} ({name})" for name, file in found.items())
+        raise WorkbenchError(
+            f"{raw}: could be of several kinds: {several}", "name one of them with -S dataset=..."
+        )
+    if not found:
+        signs = listing((sign for reader in READERS.values() for sign in reader.signs), 100)
+        raise WorkbenchError(
+            f"{raw}: no captions that are known by their file's name; looked for {signs}",
+            "write captions.txt with lines image,caption there, or name the kind with dataset",
+        )
+    ((name, file),) = found.items()
+    source: Source = importlib.import_module(READERS[name].module).read(raw, out, options)
+    return replace(source, remarks=(f"dataset: {name}, because of {file}", *source.remarks))
+
+
+def _sign(raw: Path, name: str) -> str | None:
+    """The first file in `raw` by which its reader is known, as a path inside it."""
+    for sign in READERS[name].signs:
+        files = (path for path in islice(raw.glob(sign), LOOKED_AT) if path.is_file())
+        if (first := min(files, default=None)) is not None:
+            return first.relative_to(raw).as_posix()
+    return None

@@ -1,0 +1,82 @@
+"""dataset: auto takes the reader whose files lie in the folder."""
+
+import json
+
+import pytest
+from reader_cases import read_all, save_images
+
+from pipeline.readers import READERS
+from pipeline.runtime.errors import WorkbenchError
+
+NAMES = ("a.png", "b.png", "c.png")
+LINES = "image,caption\n" + "".join(f"{name},a dog\n" for name in NAMES)
+
+
+@pytest.fixture
+def raw(tmp_path):
+    save_images(tmp_path / "raw/images", *NAMES)
+    return tmp_path / "raw"
+
+
+def karpathy():
+    splits = dict(zip(NAMES, ("train", "val", "test"), strict=True))
+    images = [
+        {
+            "filename": name,
+            "split": split,
+            "sentences": [{"raw": "A dog", "tokens": ["a", "dog"], "sentid": number}],
+        }
+        for number, (name, split) in enumerate(splits.items())
+    ]
+    return json.dumps({"images": images})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "dataset"),
+    [("captions.txt", LINES, "captions_csv"), ("dataset_mine.json", karpathy(), "karpathy_json")],
+)
+def test_it_reads_as_the_reader_of_these_files_does(raw, name, text, dataset, capsys):
+    (raw / name).write_text(text)
+    found = read_all("auto", raw)
+    assert f"dataset: {dataset}, because of {name}" in capsys.readouterr().err
+    named = read_all(dataset, raw)
+    assert found.images.equals(named.images)
+    assert found.captions.equals(named.captions)
+
+
+@pytest.mark.parametrize(
+    ("path", "dataset"),
+    [
+        ("annotations/captions_train2017.json", "coco_captions"),
+        ("captions_val2014.json", "coco_captions"),
+        ("results.csv", "captions_csv"),
+        ("reid_raw.json", "cuhk_pedes"),
+        ("data/train-00000-of-00002.parquet", "parquet_shards"),
+        ("train/00000.tar", "webdataset"),
+    ],
+)
+def test_a_file_s_name_tells_its_reader(raw, path, dataset):
+    """Files that are no such thing are refused by the reader that their names mean."""
+    (raw / path).parent.mkdir(parents=True, exist_ok=True)
+    (raw / path).write_text("nothing")
+    with pytest.raises(WorkbenchError) as told:
+        read_all("auto", raw)
+    with pytest.raises(WorkbenchError) as meant:
+        read_all(dataset, raw)
+    assert str(told.value) == str(meant.value)
+
+
+def test_files_of_two_readers_and_of_none_are_named(raw):
+    with pytest.raises(WorkbenchError, match=r"no captions that are known .*captions\.txt"):
+        read_all("auto", raw)
+    (raw / "captions.txt").write_text(LINES)
+    (raw / "dataset_b.json").write_text(karpathy())
+    both = r"dataset_b\.json \(karpathy_json\), captions\.txt \(captions_csv\)"
+    with pytest.raises(WorkbenchError, match=both):
+        read_all("auto", raw)
+    with pytest.raises(WorkbenchError, match="not a folder"):
+        read_all("auto", raw / "captions.txt")
+
+
+def test_every_reader_of_files_has_signs():
+    assert [name for name, reader in READERS.items() if not reader.signs] == ["auto", "shapes"]
