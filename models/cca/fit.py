@@ -4,7 +4,7 @@ Hotelling's method on covariances gathered in one pass, the larger covariance el
 Cholesky factor, so that the one eigendecomposition has the size of the narrower side.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,26 @@ def fit_cca(
             another number of rows, no column of a side that varies, a covariance that is singular
             because the regularisation is too small.
     """
+    return next(fit_each(blocks, dim, (regularisation,), rows))
+
+
+def fit_each(
+    blocks: Iterable[tuple[np.ndarray, np.ndarray]],
+    dim: int,
+    regularisations: Sequence[float],
+    rows: int,
+) -> Iterator[Canonical]:
+    """What fit_cca gives for each of some regularisations, in one pass over the blocks.
+
+    Args:
+        blocks: as in fit_cca.
+        dim: as in fit_cca.
+        regularisations: one or more.
+        rows: as in fit_cca.
+
+    Raises:
+        WorkbenchError: as fit_cca.
+    """
     widths, parts = peek(blocks)
     _require_dim(dim, rows, widths)
     narrow = int(widths[1] < widths[0])
@@ -76,32 +96,37 @@ def fit_cca(
     edge = widths[narrow]
     deviations = np.split(np.sqrt(joint.diagonal()), [edge])
     still = [deviation == 0 for deviation in deviations]
-    constant = tuple(int(still[side].sum()) for side in order)
+    constant = (int(still[order[0]].sum()), int(still[order[1]].sum()))
     _require_variation(constant, widths, rows)
-    say(f"cca: {dim:,} directions of {widths[0]:,} and {widths[1]:,} columns")
+    means = mean[:edge], mean[edge:]
     a, b = (np.asfortranarray(joint[part, part]) for part in (slice(edge), slice(edge, None)))
     cross = np.asfortranarray(joint[edge:, :edge])
     del joint
-    a, b = (
-        _factor(covariance, regularisation, SIDES[side])
-        for side, covariance in zip(order, (a, b), strict=True)
-    )
-    weights_a, weights_b, correlations = _directions(a, b, cross, dim)
-    noise = correlations <= _rounding(deviations[0], deviations[1], weights_a, weights_b)
-    weights_a[:, noise] = weights_b[:, noise] = correlations[noise] = 0
-    # Rounding gives a constant column a weight, which would scale what new data do there.
-    weights_a[still[0]] = weights_b[still[1]] = 0
-    both = [(mean[:edge], weights_a), (mean[edge:], weights_b)]
-    (image_mean, image), (sentence_mean, sentence) = (both[side] for side in order)
-    flip = signs(image)
-    return Canonical(
-        image_mean.astype(np.float32),
-        (image * flip).astype(np.float32),
-        sentence_mean.astype(np.float32),
-        (sentence * flip).astype(np.float32),
-        correlations,
-        (constant[0], constant[1]),
-    )
+    for n, regularisation in enumerate(regularisations, 1):
+        say(f"cca: {dim:,} directions of {widths[0]:,} and {widths[1]:,} columns")
+        last = n == len(regularisations)  # which may take the memory of the covariances
+        factors = [
+            _factor(covariance if last else covariance.copy("F"), regularisation, SIDES[side])
+            for side, covariance in zip(order, (a, b), strict=True)
+        ]
+        *weights, correlations = _directions(
+            factors[0], factors[1], cross if last else cross.copy("F"), dim
+        )
+        noise = correlations <= _rounding(deviations[0], deviations[1], *weights)
+        correlations[noise] = 0
+        for side in (0, 1):
+            # Rounding gives a constant column a weight, which would scale what new data do there.
+            weights[side][:, noise] = weights[side][still[side]] = 0
+        image, sentence = order
+        flip = signs(weights[image])
+        yield Canonical(
+            means[image].astype(np.float32),
+            (weights[image] * flip).astype(np.float32),
+            means[sentence].astype(np.float32),
+            (weights[sentence] * flip).astype(np.float32),
+            correlations,
+            constant,
+        )
 
 
 def largest_eigenvalue(matrix: np.ndarray, steps: int = 64) -> float:

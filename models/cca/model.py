@@ -1,13 +1,14 @@
 """Canonical correlation analysis as a model: its training is one fit, its scores are cosines."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
 
 from models.base.model import Settings, TrainingJob
 from models.base.scoring import in_batches, score_vectors
-from models.cca.fit import fit_cca
+from models.cca.fit import Canonical, fit_each
 from models.cca.network import CCA
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
@@ -41,22 +42,34 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     dim = min(config.dim, *sizes.values(), pairs - 1)
     sizes |= {"dim": dim}
 
-    def run(resume: ResumeFile) -> Fitted:
-        fitted = fit_cca(paired(train), dim, config.regularisation, pairs)
+    def model_of(fitted: Canonical) -> CCA:
         model = CCA(**sizes)
         image, sentence = fitted.image_mean, fitted.sentence_mean
         sides = (image, fitted.image_weights, sentence, fitted.sentence_weights)
         scales = fitted.correlations**config.power
         model.initialise(*map(torch.from_numpy, (*sides, scales)))
-        columns = validation_columns(score_vectors(model, val, torch.device("cpu")))
         images, captions = fitted.constant
         say(
             f"cca: {dim} directions (cca.dim = {config.dim}) from {pairs:,} pairs, correlations "
             f"{fitted.correlations[0]:.3f} to {fitted.correlations[-1]:.3f}; constant columns, "
             f"which get no weight: {images} of the images, {captions} of the sentences"
         )
-        row = {"epoch": 1, "phase": "fit"} | columns
-        return Fitted(model.state_dict(), 1, [row])
+        return model
+
+    def run(resume: ResumeFile) -> Fitted:
+        rows: list[dict[str, Any]] = []
+        kept: tuple[float, int, CCA] | None = None
+        fits = fit_each(paired(train), dim, config.tried, pairs)
+        for number, (eta, fitted) in enumerate(zip(config.tried, fits, strict=True), 1):
+            model = model_of(fitted)
+            columns = validation_columns(score_vectors(model, val, torch.device("cpu")))
+            rows.append({"epoch": number, "phase": "fit", "regularisation": eta} | columns)
+            if len(config.tried) > 1:
+                say(f"cca: validation rsum {columns['val_rsum']:.1f} with regularisation {eta:g}")
+            if kept is None or columns["val_rsum"] > kept[0]:
+                kept = columns["val_rsum"], number, model
+        assert kept is not None  # there is one regularisation at least
+        return Fitted(kept[2].state_dict(), kept[1], rows)
 
     used = {"cca": config.model_dump()}
     return TrainingJob(run, sizes, used, identity(features, sentences))

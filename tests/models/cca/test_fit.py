@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag, eigh, subspace_angles
 
-from models.cca.fit import fit_cca, largest_eigenvalue
+from models.cca.fit import fit_cca, fit_each, largest_eigenvalue
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.statistics import covariance
 
@@ -127,6 +127,16 @@ def test_the_cut_into_blocks_changes_nothing():
     for name in ("image_mean", "image_weights", "sentence_mean", "sentence_weights"):
         assert getattr(whole, name).tobytes() == getattr(parts, name).tobytes(), name
     assert whole.correlations.tobytes() == parts.correlations.tobytes()
+
+
+@pytest.mark.parametrize(("image", "sentence"), [(12, 7), (6, 11)])
+def test_several_regularisations_give_what_each_alone_gives(image, sentence):
+    pair = sample(200, image, sentence)
+    values = (1e-4, 0.3, 1e-2)
+    for value, fitted in zip(values, fit_each(cut(*pair, 60), 4, values, 200), strict=True):
+        alone = fit_cca(cut(*pair, 60), 4, value, 200)
+        for field in ("image_weights", "sentence_weights", "correlations", "image_mean"):
+            np.testing.assert_array_equal(getattr(fitted, field), getattr(alone, field))
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -101,6 +101,30 @@ def test_the_line_it_prints(folder):
     assert float(kept.split("rsum ")[1]) > 450  # of 600; 318 at chance
 
 
+def test_the_regularisation_with_the_largest_validation_rsum_is_kept(folder):
+    tried = [100.0, 0.0001, 0.5]
+    alone = []
+    for value in tried:
+        fit(folder, regularisation=value)
+        alone.append(CCA.checkpoint(folder))
+    rsums = [checkpoint.description.val_rsum for checkpoint in alone]
+    assert len(set(rsums)) == len(tried)
+    best = int(np.argmax(rsums))
+    printed = fit(folder, regularisation=tried)
+    kept = CCA.checkpoint(folder)
+    assert kept.description.epoch == best + 1
+    for name, weight in alone[best].weights.items():
+        np.testing.assert_array_equal(kept.weights[name], weight)
+    assert f"validation rsum {rsums[best]:.1f} with regularisation {tried[best]:g}" in printed
+
+
+@pytest.mark.parametrize("value", [[], -1.0, [0.1, -0.1], ["a"], True, [[0.1]], float("inf")])
+def test_a_regularisation_that_is_none(folder, value):
+    message = fail(folder, regularisation=value)
+    assert "cca.regularisation" in message
+    assert "must be a number from 0, or a list of such numbers" in message
+
+
 def test_constant_columns_are_counted(folder):
     file = FeatureFile(folder / "image.h5")
     values = np.concatenate([file.load(), np.ones((len(file), 2), np.float16)], axis=1)
