@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from pipeline.evaluation.metrics import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, read_yaml
-from pipeline.runtime.recipes import find_recipe, merge
+from pipeline.runtime.recipes import find_recipe, merge, read_recipe
 from pipeline.runtime.section import Name, Positive, Section
 
 FIGURES = tuple(".".join(column.keys) for column in COLUMNS)
@@ -20,10 +20,19 @@ Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Dataset(Section):
-    """Where claims are tried: a title, and values by dotted key over the defaults."""
+    """Where claims are tried.
+
+    Attributes:
+        title: in the tables.
+        recipe: laid over the defaults.
+        set: values by dotted key over those.
+        over: values over those of every setting, such as fewer epochs where training takes long.
+    """
 
     title: Name
+    recipe: Name | None = None
     set: dict[str, Any] = Field(default_factory=dict)
+    over: dict[str, Any] = Field(default_factory=dict)
 
 
 class Setting(Section):
@@ -151,11 +160,15 @@ def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:
         dataset: name of the dataset.
     """
     setting = resolved(ledger, name).model_dump()
-    return fingerprint(setting=setting, dataset=ledger.datasets[dataset].set)[:12]
+    where = ledger.datasets[dataset]
+    more = {"recipe": where.recipe, "over": where.over}
+    said = {key: value for key, value in more.items() if value}
+    return fingerprint(setting=setting, dataset=where.set, **said)[:12]
 
 
 def setting_params(ledger: Ledger, name: str, dataset: str, recipes: Path) -> dict[str, Any]:
-    """The whole params.yaml of a setting: defaults, recipe, dataset, setting, in this order.
+    """The whole params.yaml of a setting: defaults, recipes, dataset, setting, in this order, and
+    what the dataset lays over every setting.
 
     Args:
         ledger: the claims.
@@ -166,11 +179,12 @@ def setting_params(ledger: Ledger, name: str, dataset: str, recipes: Path) -> di
     Raises:
         WorkbenchError: no such recipe, or a value for a key that there is not.
     """
-    setting = resolved(ledger, name)
+    setting, where = resolved(ledger, name), ledger.datasets[dataset]
     params = read_yaml(find_recipe(recipes, DEFAULT))
-    if setting.recipe is not None:
-        params = merge(params, read_yaml(find_recipe(recipes, setting.recipe)))
-    for values in (ledger.datasets[dataset].set, setting.set):
+    for recipe in (where.recipe, setting.recipe):
+        if recipe is not None:
+            params = merge(params, read_recipe(recipes, recipe).settings)
+    for values in (where.set, setting.set, where.over):
         for key, value in values.items():
             _assign(params, key, value, f"claims.yaml, setting {name} on {dataset}")
     return params

@@ -69,6 +69,22 @@ def test_params_are_the_defaults_the_recipe_the_dataset_and_the_setting_in_this_
     ]
 
 
+def test_a_dataset_has_a_recipe_and_values_that_win_over_every_setting(recipes):
+    claims = with_settings({"wider": {"base": "narrow", "set": {"vse.phases.0.epochs": 9}}})
+    world = claims.datasets["world"]
+    digests = {setting_digest(claims, "wider", "world")}
+    world = world.model_copy(update={"recipe": "paper"})
+    claims.datasets["world"] = world
+    found = setting_params(claims, "wider", "world", recipes)
+    assert (found["loss"], found["vse"]["dim"]) == ("max_margin", 8)
+    assert found["vse"]["phases"][0]["epochs"] == 9
+    digests.add(setting_digest(claims, "wider", "world"))
+    claims.datasets["world"] = world.model_copy(update={"over": {"vse.phases.0.epochs": 2}})
+    found = setting_params(claims, "wider", "world", recipes)
+    assert found["vse"]["phases"][0]["epochs"] == 2
+    assert len(digests | {setting_digest(claims, "wider", "world")}) == 3
+
+
 @pytest.mark.parametrize("key", ["vse.width", "vse.phases.2.epochs", "loss.k", "vse.phases.x", "a"])
 def test_a_key_that_params_yaml_does_not_have_is_named(recipes, key):
     claims = with_settings({"odd": {"model": "vse", "set": {key: 1}}})

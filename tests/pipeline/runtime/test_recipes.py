@@ -56,11 +56,11 @@ def paths(tmp_path_factory):
 
 
 def with_paths(settings, paths):
-    if settings["vocabulary"]["source"] != "train":
+    if settings["vocabulary"].get("source", "train") != "train":
         settings = merge(settings, {"vocabulary": {"vectors": str(paths / "vectors.bin")}})
     if settings.get("image_features", {}).get("normalisation") == "caffe":
         settings = merge(settings, {"image_features": {"weights": str(paths / "vectors.bin")}})
-    if settings.get("regions", {}).get("source", "detector") != "detector":
+    if settings.get("regions", {}).get("source", "detector") not in ("detector", "grid"):
         settings = merge(settings, {"regions": {"path": str(paths)}})
     return settings
 
@@ -238,7 +238,20 @@ def the_user_s(settings):
     return NOT_A_RECIPE_S | ({"image_features.weights"} if caffe else set())
 
 
-@pytest.mark.parametrize("name", [name for name in RECIPES if name != "default"])
+# those of a paper; the others change a few of the defaults and are for all models
+OF_PAPERS = [name for name in RECIPES if read_recipe(FOLDER, name).targets]
+
+
+def test_recipes_for_all_models_change_the_defaults_and_repeat_none():
+    assert {name for name in RECIPES if name not in OF_PAPERS} == {"default", "photographs"}
+    default = dict(flat(DEFAULT_VALUES))
+    given = dict(flat(read_recipe(FOLDER, "photographs").settings))
+    assert given.keys() <= default.keys()
+    # those that are said although they are the defaults': what the sizes beside them fit
+    assert {key for key, value in given.items() if default[key] == value} <= {"regions.grid"}
+
+
+@pytest.mark.parametrize("name", OF_PAPERS)
 def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
     recipe = read_recipe(FOLDER, name)
     given = dict(flat(recipe.settings))
