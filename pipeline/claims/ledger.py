@@ -15,6 +15,7 @@ from pipeline.runtime.section import Name, Positive, Section
 
 FIGURES = tuple(".".join(column.keys) for column in COLUMNS)
 DEFAULT = "default"  # recipe that every setting is laid over
+ALL = "all"  # in place of the name of a setting
 
 Figure = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -26,13 +27,18 @@ class Dataset(Section):
         title: in the tables.
         recipe: laid over the defaults.
         set: values by dotted key over those.
-        over: values over those of every setting, such as fewer epochs where training takes long.
+        over: values over those of settings, by the setting's name, or `all`: fewer epochs where
+            training takes long, sizes that belong to the number of images.
     """
 
     title: Name
     recipe: Name | None = None
     set: dict[str, Any] = Field(default_factory=dict)
-    over: dict[str, Any] = Field(default_factory=dict)
+    over: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    def over_setting(self, name: str) -> dict[str, Any]:
+        """What is laid over a setting; its own values win over those for all."""
+        return self.over.get(ALL, {}) | self.over.get(name, {})
 
 
 class Setting(Section):
@@ -161,14 +167,14 @@ def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:
     """
     setting = resolved(ledger, name).model_dump()
     where = ledger.datasets[dataset]
-    more = {"recipe": where.recipe, "over": where.over}
+    more = {"recipe": where.recipe, "over": where.over_setting(name)}
     said = {key: value for key, value in more.items() if value}
     return fingerprint(setting=setting, dataset=where.set, **said)[:12]
 
 
 def setting_params(ledger: Ledger, name: str, dataset: str, recipes: Path) -> dict[str, Any]:
     """The whole params.yaml of a setting: defaults, recipes, dataset, setting, in this order, and
-    what the dataset lays over every setting.
+    what the dataset lays over them.
 
     Args:
         ledger: the claims.
@@ -184,7 +190,7 @@ def setting_params(ledger: Ledger, name: str, dataset: str, recipes: Path) -> di
     for recipe in (where.recipe, setting.recipe):
         if recipe is not None:
             params = merge(params, read_recipe(recipes, recipe).settings)
-    for values in (where.set, setting.set, where.over):
+    for values in (where.set, setting.set, where.over_setting(name)):
         for key, value in values.items():
             _assign(params, key, value, f"claims.yaml, setting {name} on {dataset}")
     return params
@@ -223,6 +229,9 @@ def _problems(ledger: Ledger) -> Iterator[str]:
     for name in ledger.settings:
         if problem := _setting_problem(ledger, name):
             yield f"settings.{name}: {problem}"
+    for dataset, where in ledger.datasets.items():
+        if unknown := where.over.keys() - ledger.settings.keys() - {ALL}:
+            yield f"datasets.{dataset}.over: {listing(sorted(unknown))}: no such setting"
     for name, claim in ledger.claims.items():
         yield from (f"claims.{name}: {text}" for text in _claim_problems(ledger, claim))
 

@@ -69,7 +69,7 @@ def test_params_are_the_defaults_the_recipe_the_dataset_and_the_setting_in_this_
     ]
 
 
-def test_a_dataset_has_a_recipe_and_values_that_win_over_every_setting(recipes):
+def test_a_dataset_has_a_recipe_and_values_that_win_over_those_of_settings(recipes):
     claims = with_settings({"wider": {"base": "narrow", "set": {"vse.phases.0.epochs": 9}}})
     world = claims.datasets["world"]
     digests = {setting_digest(claims, "wider", "world")}
@@ -79,10 +79,14 @@ def test_a_dataset_has_a_recipe_and_values_that_win_over_every_setting(recipes):
     assert (found["loss"], found["vse"]["dim"]) == ("max_margin", 8)
     assert found["vse"]["phases"][0]["epochs"] == 9
     digests.add(setting_digest(claims, "wider", "world"))
-    claims.datasets["world"] = world.model_copy(update={"over": {"vse.phases.0.epochs": 2}})
+    over = {"all": {"vse.phases.0.epochs": 2, "seed": 5}, "wide": {"seed": 6}}
+    claims.datasets["world"] = world.model_copy(update={"over": over})
     found = setting_params(claims, "wider", "world", recipes)
-    assert found["vse"]["phases"][0]["epochs"] == 2
-    assert len(digests | {setting_digest(claims, "wider", "world")}) == 3
+    assert (found["vse"]["phases"][0]["epochs"], found["seed"]) == (2, 5)
+    assert setting_params(claims, "wide", "world", recipes)["seed"] == 6
+    digests.add(setting_digest(claims, "wider", "world"))
+    over["wider"] = {"seed": 7}
+    assert len(digests | {setting_digest(claims, "wider", "world")}) == 4
 
 
 @pytest.mark.parametrize("key", ["vse.width", "vse.phases.2.epochs", "loss.k", "vse.phases.x", "a"])
@@ -127,6 +131,7 @@ def test_an_unknown_claim_is_named_with_those_there_are():
          "claims.wider.published.first.0: "),
         ("measures", {"odd": ["i2t.r2"]}, "measures.odd: i2t.r2; allowed are i2t.r1, "),
         ("measures", {"none": []}, "measures.none: no figures"),
+        ("datasets", {"world": {"title": "w", "over": {"moon": {}}}}, "world.over: moon: no such"),
         ("settings", {"odd": {"set": {}}}, "settings.odd: no model"),
         ("settings", {"odd": {"base": "moon"}}, "settings.odd: base 'moon' is no setting"),
         ("settings", {"a": {"base": "b"}, "b": {"base": "a"}}, "settings.a: its bases run in a"),
