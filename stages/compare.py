@@ -52,7 +52,7 @@ def main(
     ranks, scores = of_models(ranks, models, ".h5"), of_models(scores, models, ".h5")
     curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
     results = read_results(metrics, ranks)
-    table = report(results, params.dataset, params.loss) + extended_report(results)
+    table = report(results, params.corpus_name, params.loss) + extended_report(results)
     texts = {output: table}
     if page is not None:
         if images is None or captions is None:
@@ -61,7 +61,7 @@ def main(
         criteria = make_criteria(inference.pop("criteria"), **inference)
         values = parameters(read_yaml(Path("params.yaml")))
         subset = params.evaluation.subset
-        run = Run(params.dataset, params.loss, values, criteria, subset)
+        run = Run(params.corpus_name, params.loss, values, criteria, subset)
         texts[page] = build_page(results, Files(scores, curves, images, captions, attention), run)
     for path, text in texts.items():
         write_text(path, text)

@@ -54,7 +54,7 @@ def main(
     with TemporaryDirectory() as folder:
         made = [Path(folder) / f"{name}{ending}" for ending in (".json", ".h5")]
         evaluated(output, paths["images"].parent / "relevance.parquet", made[0], made[1], chosen)
-        click.echo("\n".join(described(read_results(made[:1], made[1:]), params.dataset)))
+        click.echo("\n".join(described(read_results(made[:1], made[1:]), params.corpus_name)))
 
 
 def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None) -> ExternalConfig:

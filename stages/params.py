@@ -150,6 +150,11 @@ class CommonParams(Section):
                 text = "an average cannot be a member of itself"
                 yield wrong_value(f"average_scores.{name}.members", average.members, text)
 
+    @property
+    def corpus_name(self) -> str:
+        """What tables call the corpus: its reader's name, or its folder's where files chose it."""
+        return Path(self.raw).resolve().name if self.dataset == "auto" else self.dataset
+
     def origins(self) -> dict[str, "Origin"]:
         """What files of features must say of themselves, by the section they are made with."""
         found = self._image_origin(), self._region_origin(), self._sentence_origin()

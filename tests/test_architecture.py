@@ -171,9 +171,15 @@ def attributes(file, variable):
     }
 
 
+def above(path):
+    """The folders that a path lies in."""
+    return {parent.as_posix() for parent in Path(path).parents}
+
+
 @pytest.mark.parametrize(("name", "item"), STAGES)
 def test_commands_name_their_files(name, item):
-    """Each path in a command is a declared dep or output, or lies beside one; outputs are named."""
+    """Each path in a command is a declared dep or output, or lies beside one, or holds outputs;
+    outputs or their folders are named."""
     stage = resolved(name, item, GRAPH)
     outputs, words = outputs_of(stage), stage["cmd"].split()
     paths = {word for word in words if re.match(r"(data|metrics|report)(/|$)", word)}
@@ -184,9 +190,9 @@ def test_commands_name_their_files(name, item):
         if set(outs := outputs_of(resolved(producer, at, GRAPH))) & set(stage["deps"])
         for other in outs
     }
-    spare = paths - declared - made_together
+    spare = paths - declared - made_together - set().union(*map(above, outputs))
     assert not spare, f"{name}: undeclared {sorted(spare)}"
-    assert set(outputs) <= paths
+    assert all(({out} | above(out)) & paths for out in outputs)
     if name != "check_params":
         assert "data/.checks/params.ok" in stage["deps"]
 
@@ -257,6 +263,15 @@ def test_no_output_switches_the_run_cache_off():
     for name, item in stages():
         for out in resolved(name, item, GRAPH).get("outs", []):
             assert isinstance(out, str), f"{out}: outs take no options"
+
+
+def test_no_stage_depends_on_a_part_of_an_output():
+    """DVC cannot restore such a stage from its cache of runs where the committed settings never
+    ran: it looks for the committed version of the whole folder."""
+    outs = {out for name, item in stages() for out in outputs_of(resolved(name, item, GRAPH))}
+    for name, item in stages():
+        for dep in resolved(name, item, GRAPH)["deps"]:
+            assert not above(dep) & outs, f"{name}: {dep} lies in {above(dep) & outs}"
 
 
 def test_packages_are_installed_and_committed():

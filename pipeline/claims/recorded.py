@@ -145,9 +145,14 @@ def _on_the_way(stages: Mapping[str, Any], last: str) -> list[str]:
 
 def _tables(stages: Mapping[str, Any], name: str) -> dict[str, str]:
     """Digests of the tables of the corpus that a stage read: the corpus itself may be newer."""
-    folders = tuple(f"{out['path']}/" for out in stages.get(CORPUS, {}).get("outs", []))
+    outs = [out["path"] for out in stages.get(CORPUS, {}).get("outs", [])]
+    folders = tuple(f"{path}/" for path in outs)
     deps = stages.get(name, {}).get("deps", [])
-    return {dep["path"]: dep.get("md5", "") for dep in deps if dep["path"].startswith(folders)}
+    return {
+        dep["path"]: dep.get("md5", "")
+        for dep in deps
+        if dep["path"] in outs or dep["path"].startswith(folders)
+    }
 
 
 def _entries(stage: Mapping[str, Any]) -> list[Any]:

@@ -76,7 +76,11 @@ class Corpus:
     relevance: pd.DataFrame | None = None
 
     def write(self, folder: Path) -> None:
-        """Write the tables, images.parquet last, and rejects.tsv into `folder`."""
+        """Write the tables, images.parquet last, and rejects.tsv into `folder`.
+
+        Its folder `images` is there afterwards, empty where a reader wrote no image into it.
+        """
+        (folder / "images").mkdir(parents=True, exist_ok=True)
         pairs = pd.DataFrame(columns=RELEVANCE.names) if self.relevance is None else self.relevance
         _write_table(folder / "relevance.parquet", pairs, RELEVANCE)
         _write_table(folder / "captions.parquet", self.captions, CAPTIONS)

@@ -544,3 +544,20 @@ def test_wrong_names_of_external_items():
     name = next(iter(DEFAULTS["average_scores"]))
     text = problems(DEFAULTS | {"external": {name: item}})
     assert text == f"external.{name}: an average of average_scores has this name"
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, 0.0, 1.5, "0.1", True, None])
+def test_held_out_images_are_a_number_or_a_share(value):
+    def told(number):
+        change = ("corpus", "val_images"), lambda node, key: node.update({key: number})
+        return problems(changed(*change))
+
+    assert [told(good) for good in (1, 1000, 0.1, 0.999)] == [""] * 4
+    assert "corpus.val_images" in told(value)
+    assert "must be a whole number from 1, or a share between 0 and 1" in told(value)
+
+
+def test_a_corpus_is_called_by_its_folder_where_files_choose_the_reader():
+    assert load_params().corpus_name == "shapes"
+    automatic = load_params().model_copy(update={"dataset": "auto", "raw": "../raw/flickr8k/"})
+    assert automatic.corpus_name == "flickr8k"

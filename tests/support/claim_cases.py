@@ -66,7 +66,7 @@ def lock(dim=16, seed=0, corpus="c", features="f", code="v", metrics="", trained
         "check_params": stage([], [file("data/.checks/params.ok", "k")], seed=77, vse={"dim": 77}),
         "prepare_corpus": stage(
             [file("data/.checks/params.ok", "k"), file("pipeline/readers", "r")],
-            [file("data/corpus", f"{corpus}.dir")],
+            list(tables),
             **{"seed": seed, "shapes.seed": 0},
         ),
         "extract": stage(

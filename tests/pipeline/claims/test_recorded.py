@@ -65,6 +65,13 @@ def test_digests_are_of_the_corpus_and_of_the_code(repository, changed, corpus, 
     assert (first.corpus == second.corpus, first.code == second.code) == (corpus, code)
 
 
+def test_experiments_whose_corpus_was_one_folder_have_the_same_digests(repository):
+    stages = lock(metrics=DIGEST)
+    found = recorded(committed(repository, stages), "vse")
+    stages["prepare_corpus"]["outs"] = [{"path": "data/corpus", "md5": "c.dir"}]
+    assert recorded(committed(repository, stages), "vse").corpus == found.corpus
+
+
 def test_a_model_that_was_left_alone_is_not_taken_for_run():
     stages = lock(metrics=DIGEST)
     other_seed = lock(metrics=DIGEST, seed=1)
