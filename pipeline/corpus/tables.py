@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import atomic_path, write_text
+from pipeline.runtime.files import write_bytes, write_text
 
 SPLITS = ("train", "val", "test")
 REBUILD = "build it again with: dvc repro prepare_corpus"
@@ -147,11 +147,10 @@ def captions_digest(captions: pd.DataFrame) -> str:
 
 def _write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
     columns = [pa.array(table[field.name].tolist(), field.type) for field in schema]
-    with atomic_path(path) as temporary:
-        # Page checksums: without them a flipped bit in a string is read as another string.
-        pq.write_table(
-            pa.Table.from_arrays(columns, schema=schema), temporary, write_page_checksum=True
-        )
+    # Page checksums: without them a flipped bit in a string is read as another string.
+    content = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), content, write_page_checksum=True)
+    write_bytes(path, memoryview(content.getvalue()))
 
 
 def _read_table(path: Path, schema: pa.Schema) -> pd.DataFrame:

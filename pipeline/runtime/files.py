@@ -5,18 +5,21 @@ kill at any moment leaves either the old file or the new one.
 """
 
 import ast
+import fcntl
+import glob
 import hashlib
 import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from pipeline.runtime.disk import require_room, written
 from pipeline.runtime.errors import WorkbenchError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,19 +28,43 @@ _LOADED = (*PACKAGES, "__main__")
 
 
 @contextmanager
-def atomic_path(target: Path | str) -> Iterator[Path]:
+def atomic_path(target: Path | str, size: int = 0) -> Iterator[Path]:
     """Yield a temporary path beside `target`; on success fsync it and rename it to `target`.
 
-    On an exception the temporary file is removed and `target` is untouched.
+    On an exception the temporary file is removed and `target` is untouched. Temporary files of the
+    same target that a killed process left are removed, too.
+
+    Args:
+        target: the file; its folder is made.
+        size: bytes it will have at least, 0 for not known.
+
+    Raises:
+        WorkbenchError: what the operating system refused, and a disk without room for `size`.
     """
     target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        yield temporary
-        publish(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written(target, temporary, size):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        require_room(target, size)
+        _remove_leftovers(target)
+        # Locked as long as it is written: what is not locked was left by a kill.
+        with open(temporary, "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            try:
+                yield temporary
+                publish(temporary, target)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
+        with suppress(FileNotFoundError), open(leftover, "rb") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # another process is writing it
+            leftover.unlink()
 
 
 def publish(finished: Path, target: Path) -> None:
@@ -55,8 +82,13 @@ def publish(finished: Path, target: Path) -> None:
 
 def write_text(target: Path | str, text: str) -> None:
     """Write UTF-8 text atomically."""
-    with atomic_path(target) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(target, text.encode("utf-8"))
+
+
+def write_bytes(target: Path | str, content: bytes | memoryview) -> None:
+    """Write bytes that are in memory atomically."""
+    with atomic_path(target, len(content)) as temporary:
+        temporary.write_bytes(content)
 
 
 def write_json(target: Path | str, value: Any) -> None:

@@ -4,7 +4,6 @@ The same layout as feature files (contiguous, fixed order, a SHA-256 per dataset
 header), but with a group per split or direction, since these have different numbers of rows.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,8 @@ from pipeline.storage.hdf5 import (
     text_names,
     verify,
 )
-from pipeline.storage.layout import Attributes, content_digest, encode_ids
+from pipeline.storage.layout import Attributes, content_digest, digest_of, encode_ids
+from pipeline.storage.structure import structured
 
 SCHEMA_VERSION = 1
 
@@ -43,16 +43,43 @@ def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> No
         WorkbenchError: texts that are empty or hold NUL.
     """
     named = {**attributes, "schema_version": SCHEMA_VERSION}
-    with atomic_path(path) as temporary, h5py.File(temporary, "w") as file:
-        layouts = {}
+    arrays = {
+        f"{group}/{name}": little_endian(
+            values if isinstance(values, np.ndarray) else encoded_texts(values)
+        )
+        for group, datasets in groups.items()
+        for name, values in datasets.items()
+    }
+    meant = {n: Layout(n, a.shape, a.dtype, 0, digest_of(a)) for n, a in arrays.items()}
+
+    def build(file: h5py.File) -> None:
         for group, datasets in groups.items():
-            node = file.create_group(group)
-            for name, values in datasets.items():
-                array = values if isinstance(values, np.ndarray) else encoded_texts(values)
-                layouts[f"{group}/{name}"] = _write_dataset(node, name, array)
+            file.create_group(group)
+            for name in datasets:
+                _create_dataset(file, f"{group}/{name}", meant[f"{group}/{name}"])
         for name, value in sorted(named.items()):
             _write_attribute(file, name, value)
-        _write_attribute(file, "sha256", content_digest(named, layouts))
+        _write_attribute(file, "sha256", content_digest(named, meant))
+
+    size = sum(array.nbytes for array in arrays.values())
+    with atomic_path(path, size) as temporary:
+        structure = structured(build, size)
+        structure.begin(temporary)
+        structure.put(temporary, arrays)
+        _verify_all(temporary, meant)
+
+
+def _verify_all(path: Path, layouts: Mapping[str, Layout]) -> None:
+    """Raise WorkbenchError unless a file that was just written reads back as it was meant."""
+    found = {
+        f"{group}/{name}": layout
+        for group, inside in GroupFile(path).layouts.items()
+        for name, layout in inside.items()
+    }
+    for name, meant in layouts.items():
+        if found[name].sha256 != meant.sha256:
+            raise damaged(path, f"what was written into {name!r} is not there")
+        verify(path, found[name])
 
 
 def encoded_texts(texts: Sequence[str]) -> np.ndarray:
@@ -128,16 +155,18 @@ def _group(file: h5py.File, name: str, path: Path) -> h5py.Group:
     return file[name]
 
 
-def _write_dataset(group: h5py.Group, name: str, values: np.ndarray) -> Layout:
-    array = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-    digest = hashlib.sha256(array.view(np.uint8).data if array.size else b"").hexdigest()
-    if array.dtype.kind == "S":
-        stored = array.astype(h5py.string_dtype("utf-8", array.dtype.itemsize))
-    else:
-        stored = array
-    dataset = group.create_dataset(name, data=stored, track_times=False)
-    _write_attribute(dataset, "sha256", digest)
-    return Layout(name, array.shape, array.dtype, 0, digest)
+def little_endian(values: np.ndarray) -> np.ndarray:
+    """Values as they are stored: contiguous and little-endian, copied only if they are not."""
+    return np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
+
+
+def _create_dataset(file: h5py.File, name: str, layout: Layout) -> None:
+    text = h5py.string_dtype("utf-8", layout.dtype.itemsize)
+    kind = text if layout.dtype.kind == "S" else layout.dtype
+    dataset = file.create_dataset(name, layout.shape, kind, track_times=False)
+    if layout.nbytes:  # the first value written gives a dataset its place
+        dataset[(0,) * len(layout.shape)] = np.zeros((), layout.dtype)[()]
+    _write_attribute(dataset, "sha256", layout.sha256 or "")
 
 
 def _write_attribute(node: Any, name: str, value: str | int | float) -> None:

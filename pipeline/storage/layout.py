@@ -7,6 +7,7 @@ and digests of its datasets, so that a flipped bit in either is noticed.
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.storage.hdf5 import Layout, opened, read_attributes, read_layouts, stored_digest
+from pipeline.storage.hdf5 import (
+    Layout,
+    damaged,
+    opened,
+    read_attributes,
+    read_layouts,
+    stored_digest,
+)
+from pipeline.storage.structure import Structure, raw, structured
 
 SCHEMA_VERSION = 1
 NO_DIGEST = "0" * 64
@@ -48,35 +57,48 @@ def encode_ids(ids: Sequence[str]) -> Array:
     return np.array([name.encode() for name in ids], dtype=np.bytes_)
 
 
-def create(
-    path: Path,
+def structure_of(
     ids: Array,
     datasets: Datasets,
     attributes: Attributes,
-) -> None:
-    """Create a feature file with its ids, and zeros in place of every other value and digest.
+    digests: Mapping[str, str] | None = None,
+) -> Structure:
+    """The structure of a feature file.
 
     Args:
-        path: of the file.
         ids: (N,) fixed-length UTF-8 bytes.
         datasets: name -> (shape of one row, dtype), created in this order.
         attributes: what the file was made from.
+        digests: of every dataset, by name; None while there are none: the file is not readable.
 
     Raises:
         WorkbenchError: a dataset of anything but numbers, an attribute that cannot be stored.
     """
-    # Aligned, so that a memory map of a dataset is an ordinary array to numpy.
-    with h5py.File(path, "w", alignment_threshold=1, alignment_interval=ALIGNMENT) as file:
-        for name, value in sorted(stored_attributes(attributes).items()):
+    named = stored_attributes(attributes)
+    kinds = {"ids": (ids.shape, ids.dtype)}
+    for name, (row, dtype) in datasets.items():
+        kinds[name] = (len(ids), *row), np.dtype(dtype).newbyteorder("<")
+        if kinds[name][1].kind not in "fiu":
+            raise WorkbenchError(f"{name}: values of type {kinds[name][1]}; allowed are numbers")
+    sealed = NO_DIGEST
+    if digests is not None:
+        found = {n: Layout(n, *kind, 0, digests[n]) for n, kind in kinds.items()}
+        sealed = content_digest(named, found)
+
+    def build(file: h5py.File) -> None:
+        for name, value in sorted(named.items()):
+            if name == "sha256":
+                raise WorkbenchError("attribute 'sha256' is reserved for the digest of the content")
             _write_attribute(file, name, value)
-        _write_attribute(file, "sha256", NO_DIGEST)
-        text = h5py.string_dtype("utf-8", ids.dtype.itemsize)
-        _allocate(file, "ids", ids.shape, text)[...] = ids.astype(text)
-        for name, (row, dtype) in datasets.items():
-            kind = np.dtype(dtype).newbyteorder("<")
-            if kind.kind not in "fiu":
-                raise WorkbenchError(f"{name}: values of type {kind}; allowed are numbers")
-            _allocate(file, name, (len(ids), *row), kind)
+        _write_attribute(file, "sha256", sealed)
+        for name, (shape, dtype) in kinds.items():
+            kind = h5py.string_dtype("utf-8", dtype.itemsize) if name == "ids" else dtype
+            dataset = _allocate(file, name, shape, kind)
+            _write_attribute(dataset, "sha256", NO_DIGEST if digests is None else digests[name])
+
+    # Aligned, so that a memory map of a dataset is an ordinary array to numpy.
+    size = sum(math.prod(shape) * dtype.itemsize for shape, dtype in kinds.values())
+    return structured(build, size, alignment_threshold=1, alignment_interval=ALIGNMENT)
 
 
 def stored_attributes(attributes: Attributes) -> dict[str, str | int | float]:
@@ -115,14 +137,40 @@ def checked(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) 
     return stored
 
 
-def seal(path: Path) -> None:
-    """Record the digest of every dataset and of the whole, once all values are in place."""
-    digests = {name: stored_digest(path, layout) for name, layout in layouts_of(path).items()}
-    with h5py.File(path, "r+") as file:
-        for name, digest in digests.items():
-            file[name].attrs.modify("sha256", np.bytes_(digest))
-        whole = content_digest(read_attributes(file), read_layouts(file, path))
-        file.attrs.modify("sha256", np.bytes_(whole))
+def seal(
+    path: Path,
+    ids: Array,
+    datasets: Datasets,
+    attributes: Attributes,
+    expected: Mapping[str, str],
+) -> None:
+    """Record the digest of every dataset and of the whole, once all values are in place.
+
+    Args:
+        path: of a file that has this structure.
+        ids: as in `structure_of`.
+        datasets: likewise.
+        attributes: likewise.
+        expected: digests of datasets whose values are at hand, by name.
+
+    Raises:
+        WorkbenchError: a file that does not hold what was written into it.
+    """
+    layouts = structure_of(ids, datasets, attributes).layouts
+    digests = {name: stored_digest(path, layout) for name, layout in layouts.items()}
+    lost = [name for name, digest in expected.items() if digests[name] != digest]
+    if lost:
+        raise damaged(path, f"what was written into {listing(lost)} is not there")
+    structure_of(ids, datasets, attributes, digests).renew(path)
+    with opened(path) as file:
+        found = read_attributes(file)
+        if found["sha256"] != content_digest(found, read_layouts(file, path)):
+            raise damaged(path, "what was written into its header is not there")
+
+
+def digest_of(values: Array) -> str:
+    """SHA-256 hex over the bytes of a contiguous array."""
+    return hashlib.sha256(raw(values)).hexdigest()
 
 
 def layouts_of(path: Path) -> dict[str, Layout]:
@@ -145,14 +193,10 @@ def _allocate(file: h5py.File, name: str, shape: tuple[int, ...], dtype: Any) ->
     # Space is taken at once so that the offset is known and rows can be written in place.
     layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    dataset = file.create_dataset(name, shape, dtype, track_times=False, dcpl=layout)
-    _write_attribute(dataset, "sha256", NO_DIGEST)
-    return dataset
+    return file.create_dataset(name, shape, dtype, track_times=False, dcpl=layout)
 
 
 def _write_attribute(node: Any, name: str, value: str | int | float) -> None:
-    if name == "sha256" and value != NO_DIGEST:
-        raise WorkbenchError("attribute 'sha256' is reserved for the digest of the content")
     if not isinstance(value, str):
         node.attrs.create(name, value, dtype=np.int64 if isinstance(value, int) else np.float64)
         return

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import atomic_path
+from pipeline.runtime.files import write_bytes
 
 KEY = "vse_workbench"
 
@@ -32,8 +32,8 @@ def write_weights(
     """
     tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     text = as_text({**entry, "sha256": content_digest(entry, tensors)})
-    with atomic_path(path) as temporary:
-        save_file(tensors, temporary, {KEY: text})
+    # safetensors' own writer names neither what failed nor the file
+    write_bytes(path, save(tensors, {KEY: text}))
 
 
 def read_weights(

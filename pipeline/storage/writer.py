@@ -7,6 +7,7 @@ place, so a kill cannot break it; a validity mask beside it says which rows are 
 
 import errno
 import fcntl
+import math
 import os
 import shutil
 import time
@@ -18,6 +19,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.runtime.disk import written
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path, publish
 from pipeline.runtime.process import say
@@ -27,12 +29,14 @@ from pipeline.storage.layout import (
     Attributes,
     Datasets,
     checked,
-    create,
+    digest_of,
     encode_ids,
     layouts_of,
     seal,
     stored_attributes,
+    structure_of,
 )
+from pipeline.storage.structure import raw, write_at
 
 
 def write_features(
@@ -54,14 +58,17 @@ def write_features(
         if array.ndim == 0 or len(array) != len(ids):
             raise WorkbenchError(f"{name}: shape {array.shape} does not fit {len(ids):,} ids")
     datasets = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
-    with atomic_path(path) as temporary:
-        create(temporary, encoded, datasets, attributes)
-        places = layouts_of(temporary)
-        with open(temporary, "rb+") as handle:
-            for name, array in arrays.items():
-                values = checked(name, array, places[name].dtype, ids)
-                _put(handle, places[name].offset, np.arange(len(ids)), values)
-        seal(temporary)
+    digests = {"ids": digest_of(encoded)}
+    size = encoded.nbytes + sum(array.nbytes for array in arrays.values())
+    with atomic_path(path, size) as temporary:
+        structure = structure_of(encoded, datasets, attributes)
+        structure.begin(temporary)
+        structure.put(temporary, {"ids": encoded})
+        for name, array in arrays.items():
+            values = checked(name, array, structure.layouts[name].dtype, ids)
+            structure.put(temporary, {name: values})
+            digests[name] = digest_of(values)
+        seal(temporary, encoded, datasets, attributes, digests)
 
 
 class FeatureWriter:
@@ -125,15 +132,18 @@ class FeatureWriter:
             place = self._places[name]
             if values.shape != (len(chosen), *place.shape[1:]):
                 raise ValueError(f"{name}: {values.shape} for {len(chosen)} of {place.shape}")
-            _put(self._handle, place.offset, chosen, checked(name, values, place.dtype, names))
+            stored = checked(name, values, place.dtype, names)
+            with written(self.path):
+                _put(self._handle, place.offset, chosen, stored)
         self._valid[chosen] = 1
         if time.monotonic() - self._flushed >= self.flush_seconds:
             self.flush()
 
     def flush(self) -> None:
         """Make the rows written so far survive a kill or power cut: data first, then the mask."""
-        self._handle.flush()
-        os.fsync(self._handle.fileno())
+        with written(self.path):
+            self._handle.flush()
+            os.fsync(self._handle.fileno())
         with atomic_path(self.mask_path) as temporary:
             self._valid.tofile(temporary)
         self._flushed = time.monotonic()
@@ -144,7 +154,9 @@ class FeatureWriter:
             raise ValueError(f"{self.missing.size} of {len(self.ids)} rows are not written")
         self.flush()
         self._handle.close()
-        seal(self.path)
+        with written(self.path):
+            own = {"ids": digest_of(self._encoded)}
+            seal(self.path, self._encoded, self.datasets, self.attributes, own)
         _move(self.path, Path(output))
         self.mask_path.unlink()
 
@@ -173,9 +185,16 @@ class FeatureWriter:
             except WorkbenchError as error:
                 say(f"unfinished work cannot be continued and is begun again: {error.message}")
         self.mask_path.unlink(missing_ok=True)
-        with atomic_path(self.path) as temporary:
-            create(temporary, self._encoded, self.datasets, self.attributes)
+        with atomic_path(self.path, self._size()) as temporary:
+            structure = structure_of(self._encoded, self.datasets, self.attributes)
+            structure.begin(temporary)
+            structure.put(temporary, {"ids": self._encoded})
         return np.zeros(len(self.ids), dtype=np.uint8)
+
+    def _size(self) -> int:
+        """Bytes of all values that the file will hold."""
+        rows = (math.prod(row) * np.dtype(kind).itemsize for row, kind in self.datasets.values())
+        return self._encoded.nbytes + len(self.ids) * sum(rows)
 
     def _restored(self) -> npt.NDArray[np.uint8]:
         """(N,) validity mask of a work file that has the structure this run would create."""
@@ -206,15 +225,8 @@ def _put(handle: IO[bytes], offset: int, rows: npt.NDArray[np.int64], values: Ar
     row_bytes = values[0].nbytes
     starts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
-        _write_at(handle.fileno(), values[start:stop], offset + int(rows[start]) * row_bytes)
-
-
-def _write_at(file: int, values: Array, offset: int) -> None:
-    # Past the buffer, which would be flushed for every run: rows may come in any order.
-    left = values.data.cast("B")
-    while left:
-        written = os.pwrite(file, left, offset)
-        left, offset = left[written:], offset + written
+        # Past the buffer, which would be flushed for every run: rows may come in any order.
+        write_at(handle.fileno(), raw(values[start:stop]), offset + int(rows[start]) * row_bytes)
 
 
 def _lock(path: Path) -> IO[bytes]:

@@ -44,7 +44,8 @@ class ResumeFile:
         buffer = io.BytesIO()
         torch.save({"fingerprint": self.fingerprint, "state": state}, buffer)
         payload = buffer.getbuffer()
-        with atomic_path(self.path) as temporary, open(temporary, "wb") as file:
+        size = DIGEST_BYTES + len(payload)
+        with atomic_path(self.path, size) as temporary, open(temporary, "wb") as file:
             file.write(hashlib.sha256(payload).digest())
             file.write(payload)
         self.written = time.monotonic()

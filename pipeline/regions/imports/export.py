@@ -5,6 +5,7 @@ formats. Boxes do not survive SCAN's format, which has none.
 """
 
 import base64
+import math
 from pathlib import Path
 
 import numpy as np
@@ -110,13 +111,15 @@ def _export_split(
 
 def _write_array(file: FeatureFile, names: list[str], target: Path, block: int = 64) -> None:
     rows = file.rows(names)
+    shape = (len(rows), *file.shape()[1:])
+    head = {"descr": "<f4", "fortran_order": False, "shape": shape}
     with (
-        atomic_path(target) as temporary,
+        atomic_path(target, 4 * math.prod(shape)) as temporary,
+        open(temporary, "wb") as handle,
         Progress(target.name, len(rows), "rows") as progress,
     ):
-        shape = (len(rows), *file.shape()[1:])
-        array = np.lib.format.open_memmap(temporary, "w+", np.dtype("<f4"), shape)
+        np.lib.format.write_array_header_1_0(handle, head)
         for start in range(0, len(rows), block):
-            array[start : start + block] = file.read(rows[start : start + block])
-            progress.update(min(block, len(rows) - start))
-        array.flush()
+            values = file.read(rows[start : start + block])
+            handle.write(np.ascontiguousarray(values, "<f4").data)
+            progress.update(len(values))

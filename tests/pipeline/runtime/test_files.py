@@ -74,6 +74,7 @@ def code(tmp_path):
     """A stage that prints the digest of its sources, imports in a function, and a registry."""
     files = {
         "pipeline/runtime/files.py": (ROOT / "pipeline/runtime/files.py").read_text(),
+        "pipeline/runtime/disk.py": (ROOT / "pipeline/runtime/disk.py").read_text(),
         "pipeline/runtime/errors.py": (ROOT / "pipeline/runtime/errors.py").read_text(),
         "pipeline/report.py": "",
         "models/base.py": "from models import words\n",
@@ -119,6 +120,7 @@ def test_source_digest_covers_every_file_that_the_stage_imports(code):
         "models/late.py",
         "models/loss/__init__.py",
         "models/loss/pair.py",
+        "pipeline/runtime/disk.py",
         "pipeline/runtime/errors.py",
     ):
         text = (code / name).read_text()

@@ -1,0 +1,108 @@
+"""What the disk says no to: operating-system errors as messages, and room taken before it is used.
+
+Whatever writes a file raises its OSError through `written`; a message names the file and, where the
+disk is full, the bytes needed and free. Room is reserved, since a hole that a memory map touches
+on a full disk ends the process with SIGBUS.
+"""
+
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.runtime.errors import WorkbenchError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+HINTS = {
+    **dict.fromkeys(FULL, "free some space and run the command again; finished work is kept"),
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f) or write to another file system",
+    errno.EROFS: "write to a file system that is not read-only",
+    errno.EACCES: "mend the permissions and run the command again; finished work is kept",
+    errno.EPERM: "mend the permissions and run the command again; finished work is kept",
+    errno.EISDIR: "a folder is there; give the path of a file, or move the folder away",
+    errno.ENOTDIR: "a part of the path is a file; give a path below folders, or move the file away",
+    errno.EEXIST: "a file is where a folder is needed; give another path, or move it away",
+    errno.ENAMETOOLONG: "give a shorter path",
+    errno.ELOOP: "a link of the path leads back to itself; mend it",
+    errno.ENOENT: "check the path; files of the workbench are made with: dvc repro",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.EIO: "the disk or its connection failed; check it before the command is run again",
+}
+
+
+def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -> WorkbenchError:
+    """The message for what the operating system refused.
+
+    Args:
+        error: with an errno.
+        path: the file, where the error itself names none.
+        needed: bytes it was to have, 0 for not known; said where the disk is full.
+    """
+    named, number = path or error.filename, error.errno or 0
+    reason = error.strerror or os.strerror(number)
+    if named is None:
+        return WorkbenchError(f"while reading or writing: {reason}", HINTS.get(number, ""))
+    text = f"{named}: {reason}"
+    if number in FULL:
+        there = _existing(Path(os.fsdecode(named)))
+        wanted = f"{needed:,} bytes needed, " if needed else ""
+        text += f": {wanted}{free_bytes(there):,} free in {there}"
+    return WorkbenchError(text, HINTS.get(number, ""))
+
+
+@contextmanager
+def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Iterator[None]:
+    """Turn an OSError of writing a file into a WorkbenchError that names it.
+
+    Errors that name another file are left as they are.
+
+    Args:
+        target: the file, as the user knows it.
+        temporary: the name it has while it is written, the same if None.
+        needed: bytes it will have, 0 for not known.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(target), str(temporary)):
+            raise
+        raise explained(error, target, needed) from None
+
+
+def reserve(handle: int, size: int) -> None:
+    """Take the room of a file's first `size` bytes now; OSError when there is not enough.
+
+    handle: of a file opened for writing.
+    """
+    if size and hasattr(os, "posix_fallocate"):  # not on macOS
+        os.posix_fallocate(handle, 0, size)
+
+
+def require_room(target: Path, needed: int) -> None:
+    """Raise WorkbenchError unless the file system that `target` will lie in has `needed` bytes."""
+    there = _existing(target)
+    free = free_bytes(there)
+    if free < needed:
+        raise WorkbenchError(
+            f"{target}: no room: {needed:,} bytes needed, {free:,} free in {there}",
+            HINTS[errno.ENOSPC],
+        )
+
+
+def require_length(needed: int) -> None:
+    """Raise OSError when no file of this process may have `needed` bytes."""
+    if 0 <= resource.getrlimit(resource.RLIMIT_FSIZE)[0] < needed:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+
+def free_bytes(folder: Path) -> int:
+    """What a file in a folder may still grow by."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+def _existing(path: Path) -> Path:
+    """The nearest folder above a path, or itself."""
+    return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())

@@ -1,0 +1,115 @@
+"""The structure of an HDF5 file, made in memory and written by ordinary writes.
+
+HDF5 keeps small values to itself until it closes a file, swallows what fails there, and may end the
+process for it: on a full disk it left damaged files behind and said nothing. So it never writes to
+the disk of a result. It lays the file out in memory, where a large dataset is a hole, and the bytes
+outside the datasets are copied from there; whoever has values writes them to their places.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.runtime.disk import require_length, require_room, reserve
+from pipeline.storage.hdf5 import Layout, read_layouts
+
+MEMORY = Path("/dev/shm")
+SCRATCH = MEMORY if os.access(MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+ROOM = 1 << 18  # a structure without its values has some kilobytes
+
+
+@dataclass(frozen=True)
+class Structure:
+    """All of a file but the values of its datasets.
+
+    Attributes:
+        size: bytes of the whole file.
+        layouts: its datasets, by name, "group/name" in groups.
+        parts: (offset, bytes) of all that lies outside the datasets.
+    """
+
+    size: int
+    layouts: dict[str, Layout]
+    parts: list[tuple[int, bytes]]
+
+    def begin(self, path: Path) -> None:
+        """Create the file with zeros for values, and take all of its room; OSError if it cannot."""
+        with open(path, "wb", buffering=0) as handle:
+            reserve(handle.fileno(), self.size)
+            os.ftruncate(handle.fileno(), self.size)
+        self.renew(path)
+
+    def renew(self, path: Path) -> None:
+        """Write everything but values into a file that has this structure already."""
+        with open(path, "rb+", buffering=0) as handle:
+            for offset, part in self.parts:
+                write_at(handle.fileno(), part, offset)
+
+    def put(self, path: Path, values: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Write whole datasets. values: name -> contiguous values of its type."""
+        with open(path, "rb+", buffering=0) as handle:
+            for name, array in values.items():
+                write_at(handle.fileno(), raw(array), self.layouts[name].offset)
+
+
+def structured(build: Callable[[h5py.File], None], values: int, **options: int) -> Structure:
+    """The structure that `build` gives an empty file.
+
+    Args:
+        build: creates groups, datasets and attributes; values need not be written.
+        values: bytes of all values.
+        **options: of h5py.File.
+
+    Raises:
+        OSError: a limit on the size of files that the values and a structure may exceed.
+    """
+    require_length(values + ROOM)  # before HDF5, which may not survive it
+    require_room(SCRATCH, ROOM)
+    with tempfile.NamedTemporaryFile(dir=SCRATCH) as scratch:
+        path = Path(scratch.name)
+        with h5py.File(path, "w", **options) as file:
+            build(file)
+            file.flush()
+            layouts = dict(_layouts(file, path))
+            size = file.id.get_filesize()
+        extents = sorted((x.offset, x.offset + x.nbytes) for x in layouts.values() if x.nbytes)
+        starts = [0, *(stop for _, stop in extents)]
+        stops = [*(start for start, _ in extents), size]
+        parts = [
+            (start, os.pread(scratch.fileno(), stop - start, start))
+            for start, stop in zip(starts, stops, strict=True)
+            if stop > start
+        ]
+    return Structure(size, layouts, parts)
+
+
+def raw(values: npt.NDArray[np.generic]) -> memoryview:
+    """The bytes of a contiguous array."""
+    return values.reshape(-1).view(np.uint8).data if values.size else memoryview(b"")
+
+
+def write_at(file: int, values: bytes | memoryview, offset: int) -> None:
+    """Write bytes to a place, all of them or OSError.
+
+    Args:
+        file: number of an open file.
+        values: the bytes.
+        offset: of the place, from the file's start.
+    """
+    left = memoryview(values)
+    while left:
+        count = os.pwrite(file, left, offset)
+        left, offset = left[count:], offset + count
+
+
+def _layouts(file: h5py.File, path: Path) -> Iterator[tuple[str, Layout]]:
+    yield from read_layouts(file, path).items()
+    for group in (name for name in file if isinstance(file[name], h5py.Group)):
+        for name, layout in read_layouts(file[group], path).items():
+            yield f"{group}/{name}", layout
