@@ -173,12 +173,6 @@ def digest_of(values: Array) -> str:
     return hashlib.sha256(raw(values)).hexdigest()
 
 
-def layouts_of(path: Path) -> dict[str, Layout]:
-    """The datasets of a file by name; WorkbenchError when it is damaged."""
-    with opened(path) as file:
-        return read_layouts(file, path)
-
-
 def content_digest(attributes: Attributes, layouts: Mapping[str, Layout]) -> str:
     """SHA-256 hex over attributes, dataset names, types, shapes and digests."""
     described = {

@@ -2,7 +2,7 @@
 
 Rows go into a preallocated work file outside DVC's outputs, named after a fingerprint of all that
 the values depend on. The HDF5 structure is complete before the first row, and rows are written in
-place, so a kill cannot break it; a validity mask beside it says which rows are there.
+place, so a kill cannot break it; a mask beside it says which rows are there, each with a checksum.
 """
 
 import errno
@@ -23,7 +23,7 @@ from pipeline.runtime.disk import written
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path, publish
 from pipeline.runtime.process import say
-from pipeline.storage.hdf5 import damaged, mapped, opened, read_attributes, read_layouts
+from pipeline.storage.hdf5 import Layout, damaged, mapped, opened, read_attributes, read_layouts
 from pipeline.storage.layout import (
     Array,
     Attributes,
@@ -31,12 +31,12 @@ from pipeline.storage.layout import (
     checked,
     digest_of,
     encode_ids,
-    layouts_of,
     seal,
     stored_attributes,
     structure_of,
 )
-from pipeline.storage.structure import raw, write_at
+from pipeline.storage.structure import Structure, raw, write_at
+from pipeline.storage.written_rows import WrittenRows
 
 
 def write_features(
@@ -99,20 +99,23 @@ class FeatureWriter:
     ) -> None:
         self.ids, self.datasets, self.attributes = ids, datasets, attributes
         self.path = work / f"{fingerprint}.h5"
-        self.mask_path = work / f"{fingerprint}.mask"
+        self._mask = WrittenRows(work / f"{fingerprint}.mask", len(ids))
         self.flush_seconds = flush_seconds
         self._encoded = encode_ids(ids)
         work.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(work / "lock")
-        self._valid = self._resume()
-        self._places = layouts_of(self.path)
+        with written(self.path):
+            structure = structure_of(self._encoded, datasets, attributes)
+        self._places = structure.layouts
+        if not self._resumes():
+            self._begin(structure)
         self._handle = open(self.path, "rb+")  # noqa: SIM115 - closed by close()
         self._flushed = time.monotonic()
 
     @property
     def missing(self) -> npt.NDArray[np.int64]:
         """Row numbers not yet written, ascending."""
-        return np.flatnonzero(self._valid == 0)
+        return self._mask.missing
 
     def write(self, rows: npt.ArrayLike, **arrays: Array) -> None:
         """Write some rows of every dataset.
@@ -127,15 +130,16 @@ class FeatureWriter:
         chosen = np.asarray(rows, dtype=np.int64)
         if set(arrays) != set(self.datasets):
             raise ValueError(f"got {sorted(arrays)}; the datasets are {sorted(self.datasets)}")
-        names = [self.ids[row] for row in chosen]
-        for name, values in arrays.items():
-            place = self._places[name]
+        names, written_values = [self.ids[row] for row in chosen], []
+        for name in self.datasets:
+            values, place = arrays[name], self._places[name]
             if values.shape != (len(chosen), *place.shape[1:]):
                 raise ValueError(f"{name}: {values.shape} for {len(chosen)} of {place.shape}")
             stored = checked(name, values, place.dtype, names)
             with written(self.path):
                 _put(self._handle, place.offset, chosen, stored)
-        self._valid[chosen] = 1
+            written_values.append(stored)
+        self._mask.mark(chosen, written_values)
         if time.monotonic() - self._flushed >= self.flush_seconds:
             self.flush()
 
@@ -144,8 +148,7 @@ class FeatureWriter:
         with written(self.path):
             self._handle.flush()
             os.fsync(self._handle.fileno())
-        with atomic_path(self.mask_path) as temporary:
-            self._valid.tofile(temporary)
+        self._mask.save()
         self._flushed = time.monotonic()
 
     def finish(self, output: Path | str) -> None:
@@ -158,7 +161,7 @@ class FeatureWriter:
             own = {"ids": digest_of(self._encoded)}
             seal(self.path, self._encoded, self.datasets, self.attributes, own)
         _move(self.path, Path(output))
-        self.mask_path.unlink()
+        self._mask.path.unlink()
 
     def close(self) -> None:
         """Keep unfinished rows for the next run and let other writers in."""
@@ -178,44 +181,46 @@ class FeatureWriter:
     ) -> None:
         self.close()
 
-    def _resume(self) -> npt.NDArray[np.uint8]:
-        if self.path.is_file():
-            try:
-                return self._restored()
-            except WorkbenchError as error:
-                say(f"unfinished work cannot be continued and is begun again: {error.message}")
-        self.mask_path.unlink(missing_ok=True)
+    def _resumes(self) -> bool:
+        """Whether unfinished work is there and can be continued; if it cannot that is said."""
+        if not self.path.is_file():
+            return False
+        try:
+            self._check_structure()
+            self._mask.load()
+        except WorkbenchError as error:
+            say(f"unfinished work cannot be continued and is begun again: {error.message}")
+            return False
+        bad = self._mask.drop_damaged(self.path, self._places, list(self.datasets))
+        if bad:
+            say(f"{self.path}: {bad:,} rows of unfinished work are damaged and are made again")
+        return True
+
+    def _begin(self, structure: Structure) -> None:
+        self._mask.path.unlink(missing_ok=True)
         with atomic_path(self.path, self._size()) as temporary:
-            structure = structure_of(self._encoded, self.datasets, self.attributes)
             structure.begin(temporary)
             structure.put(temporary, {"ids": self._encoded})
-        return np.zeros(len(self.ids), dtype=np.uint8)
 
     def _size(self) -> int:
         """Bytes of all values that the file will hold."""
         rows = (math.prod(row) * np.dtype(kind).itemsize for row, kind in self.datasets.values())
         return self._encoded.nbytes + len(self.ids) * sum(rows)
 
-    def _restored(self) -> npt.NDArray[np.uint8]:
-        """(N,) validity mask of a work file that has the structure this run would create."""
+    def _check_structure(self) -> None:
+        """Raise WorkbenchError unless the work file has the structure this run would create."""
         with opened(self.path) as file:
             found, places = read_attributes(file), read_layouts(file, self.path)
-        expected = {
-            name: ((len(self.ids), *row), np.dtype(dtype).newbyteorder("<"))
-            for name, (row, dtype) in {"ids": ((), self._encoded.dtype), **self.datasets}.items()
-        }
-        same = {name: (place.shape, place.dtype) for name, place in places.items()} == expected
         found.pop("sha256", None)
+        same = _told(places) == _told(self._places)
         if not same or found != stored_attributes(self.attributes):
             raise damaged(self.path, "its structure is not the one this run writes")
         if not np.array_equal(mapped(self.path, places["ids"]), self._encoded):
             raise damaged(self.path, "its ids are not those of this run")
-        valid = np.zeros(len(self.ids), dtype=np.uint8)
-        if self.mask_path.is_file():
-            valid = np.fromfile(self.mask_path, dtype=np.uint8)
-        if len(valid) != len(self.ids) or valid.max() > 1:
-            raise damaged(self.mask_path, f"not a validity mask of {len(self.ids):,} rows")
-        return valid
+
+
+def _told(layouts: Mapping[str, Layout]) -> dict[str, tuple[object, ...]]:
+    return {name: (x.shape, x.dtype, x.offset) for name, x in layouts.items()}
 
 
 def _put(handle: IO[bytes], offset: int, rows: npt.NDArray[np.int64], values: Array) -> None:

@@ -281,6 +281,40 @@ def test_damaged_unfinished_work_is_begun_again(tmp_path, stored, capsys, damage
     assert (tmp_path / "out.h5").read_bytes() == stored.read_bytes()
 
 
+def test_no_flipped_bit_of_unfinished_work_gets_into_the_file(tmp_path, stored, capsys) -> None:
+    rng, expected = np.random.default_rng(16), stored.read_bytes()
+    files = half_done(tmp_path / "work")
+    whole = {path: path.read_bytes() for path in files}
+    for number in range(40):
+        flipped, damaged = files[number % 4 == 0], dict(whole)
+        data = bytearray(whole[flipped])
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        damaged[flipped] = bytes(data)
+        for path, content in damaged.items():
+            path.write_bytes(content)
+        with open_writer(tmp_path / "work") as writer:
+            write_rows(writer, writer.missing)
+            writer.finish(tmp_path / "out.h5")
+        assert (tmp_path / "out.h5").read_bytes() == expected
+    assert " rows of unfinished work are damaged and are made again" in capsys.readouterr().err
+
+
+def test_a_row_that_the_mask_alone_says_to_be_there_is_made(tmp_path: Path) -> None:
+    data, _ = half_done(tmp_path / "work")
+    place = FeatureFile(finished_file(tmp_path)).layouts["features"]
+    content = bytearray(data.read_bytes())
+    row = place.offset + 2 * place.nbytes // 12
+    content[row : row + place.nbytes // 12] = bytes(place.nbytes // 12)
+    data.write_bytes(content)
+    with open_writer(tmp_path / "work") as writer:
+        assert writer.missing.tolist() == [2, 6, 7, 8, 9, 10, 11]
+
+
+def finished_file(folder: Path) -> Path:
+    write_features(folder / "whole.h5", names(), arrays(), ATTRIBUTES)
+    return folder / "whole.h5"
+
+
 def test_work_with_another_fingerprint_or_without_its_mask_is_not_taken(tmp_path: Path) -> None:
     _, mask = half_done(tmp_path / "work")
     with open_writer(tmp_path / "work", "other") as writer:
