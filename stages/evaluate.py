@@ -6,13 +6,13 @@ import click
 
 from pipeline.corpus.tables import load_relevance
 from pipeline.evaluation.criteria import make_criteria
-from pipeline.evaluation.file import write_ranks
+from pipeline.evaluation.file import OF_RUN, metrics_digest, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say, set_threads
-from pipeline.scores.file import SplitScores, read_scores
+from pipeline.scores.file import SplitScores, check_name, read_scores
 from pipeline.scores.positives import Relevance, relevance_of
 from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, target
@@ -44,17 +44,22 @@ def evaluated(
     set_threads(params.runtime.threads)
     settings, inference = params.evaluation, params.inference.model_dump()
     criteria = make_criteria(inference.pop("criteria"), **inference)
+    check_name(scores)
     whole = read_scores(scores, "test")
     split = first_images(whole, settings.subset)
     positives = params.corpus.positives
     pairs = None if positives == "none" else _read_pairs(positives, relevance, split)
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
     evaluation = evaluate(split, *protocol, criteria, len(whole.image_ids), pairs)
-    write_ranks(ranks, split, evaluation, settings.confidence)
-    attributes = GroupFile(scores).attributes
+    file = GroupFile(scores)
+    attributes = file.attributes
     said = {name: attributes[name] for name in ("shortlist",) if name in attributes}
     said |= {"external": True} if attributes.get("source") == "external" else {}
-    write_json(metrics, evaluation.summary() | said)
+    content = evaluation.summary() | said
+    of_run = ranks.stem, metrics_digest(content), file.sha256
+    made_with = dict(zip(OF_RUN, of_run, strict=True))
+    write_ranks(ranks, split, evaluation, settings.confidence, made_with)
+    write_json(metrics, content)
     for name, figures in evaluation.metrics.items():
         say(
             f"{scores.stem}, {name}, {evaluation.protocol}: "

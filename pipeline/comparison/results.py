@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.evaluation.file import RankRecord, read_ranks
+from pipeline.evaluation.file import RankRecord, metrics_digest, read_query_ranks, read_ranks
 from pipeline.evaluation.metrics import COLUMNS, EXTENDED, Column, columns_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranking import DIRECTIONS
@@ -80,6 +80,7 @@ def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]
         said = content.get(SHORTLIST), content.get(TEST_IMAGES), content.get(BESIDE)
         external = content.get(EXTERNAL, False)
         results.append(Result(path.stem, _criteria(content), record, *said, external))
+        _check_partner(path, partner, content, results[-1])
         _check_intervals(path, results[-1])
         _check_record(partner, results[-1])
     if partners:
@@ -117,6 +118,21 @@ def read_metrics(path: Path) -> dict[str, Any]:
 def _criteria(content: Mapping[str, Any]) -> dict[str, Any]:
     others = {name: part for name, part in content.items() if name not in (NAIVE, *SAID)}
     return {NAIVE: content[NAIVE], **others}
+
+
+def _check_partner(path: Path, ranks: Path, content: Mapping[str, Any], result: Result) -> None:
+    """Raise WorkbenchError unless both files were written by one evaluation under their name."""
+    from pipeline.comparison.figures import check_figures  # loads torch, which a table does without
+
+    told = result.record.made_with
+    if told.get("name", path.stem) != path.stem:
+        raise WorkbenchError(
+            f"{ranks}: written as {told['name']!r}, not as {path.stem!r}: of another model", REMEDY
+        )
+    for criterion in set(result.criteria) & set(result.record.criteria):
+        check_figures(path, result.criteria[criterion], read_query_ranks(ranks, criterion))
+    if told.get("metrics_sha256", metrics_digest(content)) != metrics_digest(content):
+        raise WorkbenchError(f"{path}: was not written with {ranks}, or was changed since", REMEDY)
 
 
 def _check_intervals(path: Path, result: Result) -> None:

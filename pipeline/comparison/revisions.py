@@ -3,14 +3,13 @@
 Files of a revision come out of DVC's cache; nothing in the workspace is touched or run.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pipeline.comparison.paired import figures, measured_folds
+from pipeline.comparison.figures import check_figures
 from pipeline.comparison.results import read_metrics
 from pipeline.evaluation.file import QueryRanks, read_query_ranks
 from pipeline.runtime.errors import WorkbenchError
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 
 PARAMS = Path("params.yaml")
-TOLERANCE = 1e-3  # metrics files hold four decimals
 
 
 def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
@@ -62,19 +60,8 @@ def _of_metrics(path: Path, criterion: str) -> QueryRanks:
             f"{paths['ranks']}: no such file, the ranks of {path}", "get it with: dvc checkout"
         )
     run = read_query_ranks(paths["ranks"], criterion)
-    _check_partners(path, content.get(criterion), run)
+    check_figures(path, content.get(criterion, {}), run)
     return run
-
-
-def _check_partners(path: Path, written: object, run: QueryRanks) -> None:
-    """Raise WorkbenchError when a metrics file is not of these ranks: one of them was replaced."""
-    told = written.get("rsum", math.nan) if isinstance(written, dict) else math.nan
-    found = figures(measured_folds(run))[-1]
-    if not abs(told - found) <= TOLERANCE:  # NaN compares false
-        raise WorkbenchError(
-            f"{path}: rsum {told:.4f}, but its rank file gives {found:.4f}: not of the same run",
-            "bring both to the same state with: dvc checkout, or dvc repro evaluate",
-        )
 
 
 def _of_revision(name: str, model: str | None, criterion: str) -> QueryRanks:

@@ -8,7 +8,7 @@ Beside them may lie vectors of unlisted words: words of the captions that have n
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +92,8 @@ class Vocabulary:
         path = folder / "vocabulary.json"
         try:
             values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
+            if values.pop("sha256") != content_digest(values):
+                raise ValueError("its content does not match its sha256")
             return cls(*_tokens_and_counts(values), sentence_markers=values["sentence_markers"])
         except FileNotFoundError:
             raise WorkbenchError(f"{path}: no such file", REBUILD) from None
@@ -99,6 +101,11 @@ class Vocabulary:
             raise WorkbenchError(f"{path}: damaged ({error!r})", REBUILD) from None
         except WorkbenchError as error:
             raise WorkbenchError(f"{path}: {error.message}", REBUILD) from None
+
+
+def content_digest(values: Mapping[str, Any]) -> str:
+    """SHA-256 hex over all else that a vocabulary's file says, the order of tokens included."""
+    return hashlib.sha256(json.dumps(values, allow_nan=False).encode()).hexdigest()
 
 
 def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:

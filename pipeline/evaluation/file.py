@@ -11,6 +11,7 @@ import numpy as np
 from pipeline.evaluation.metrics import METRICS, Measured
 from pipeline.evaluation.row import Metric
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import fingerprint
 from pipeline.scores.ranking import DIRECTIONS, Direction
 from pipeline.storage.groups import GroupFile, write_groups
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # a table of models needs no torch
     from pipeline.scores.file import SplitScores
 
 QUERIES = ("ids", "groups")  # datasets of a direction that are no criterion
+OF_RUN = ("name", "metrics_sha256", "scores_sha256")
 REMEDY = "write it again with: dvc repro evaluate"
 
 
@@ -34,6 +36,9 @@ class RankRecord:
         image_ids: the image queries.
         caption_ids: the caption queries.
         extended: the name of extended positives, and their intervals and chance; empty without.
+        made_with: the name that it was written under, and digests of the metrics beside it and of
+            the scores, by OF_RUN; empty in files of earlier versions.
+        criteria: that have ranks of all queries.
     """
 
     protocol: str
@@ -43,6 +48,8 @@ class RankRecord:
     image_ids: list[str]
     caption_ids: list[str]
     extended: dict[str, Any] = field(default_factory=dict)
+    made_with: dict[str, str] = field(default_factory=dict)
+    criteria: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +83,11 @@ class QueryRanks:
 
 
 def write_ranks(
-    path: Path | str, split: "SplitScores", evaluation: "Evaluation", confidence: float
+    path: Path | str,
+    split: "SplitScores",
+    evaluation: "Evaluation",
+    confidence: float,
+    made_with: Mapping[str, str] | None = None,
 ) -> None:
     """Write a rank file: groups i2t and t2i, each with the queries and what they reach.
 
@@ -89,6 +100,7 @@ def write_ranks(
         split: the queries.
         evaluation: what they reach.
         confidence: the share that its intervals cover.
+        made_with: values by OF_RUN, by which files of another run are told.
     """
     queries: dict[str, dict[str, Any]] = {
         "i2t": {"ids": split.image_ids, "groups": split.image_groups},
@@ -103,6 +115,7 @@ def write_ranks(
         "intervals": json.dumps(evaluation.intervals),
         "confidence": confidence,
         "chance": json.dumps(evaluation.chance),
+        **(made_with or {}),
     }
     if (extended := evaluation.extended) is not None:
         for way in DIRECTIONS:
@@ -119,6 +132,11 @@ def write_ranks(
             }
         )
     write_groups(path, groups, attributes)
+
+
+def metrics_digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 hex over the content of a metrics file, by which its rank file knows it."""
+    return fingerprint(metrics=content)
 
 
 def _numbers(
@@ -146,6 +164,8 @@ def read_ranks(path: Path | str) -> RankRecord:
             image_ids=file.texts("i2t", "ids"),
             caption_ids=file.texts("t2i", "ids"),
             extended=json.loads(str(values.get("extended", "{}"))),
+            made_with={key: str(values[key]) for key in OF_RUN if key in values},
+            criteria=_criteria(file),
         )
     except (KeyError, ValueError, RecursionError) as error:
         raise WorkbenchError(f"{path}: not a rank file: attribute {error}", REMEDY) from None
@@ -158,8 +178,7 @@ def read_query_ranks(path: Path | str, criterion: str) -> QueryRanks:
     among them, for a metric that is missing, and for ranks and numbers that cannot be.
     """
     protocol, file = read_ranks(path).protocol, GroupFile(path)
-    both = (file.names("i2t") & file.names("t2i")) - set(QUERIES)
-    there = sorted(name for name in both if "." not in name)
+    there = _criteria(file)
     if criterion not in there:
         raise WorkbenchError(
             f"{path}: no ranks under criterion {criterion!r}; it has {listing(there) or 'none'}",
@@ -169,6 +188,11 @@ def read_query_ranks(path: Path | str, criterion: str) -> QueryRanks:
     _check_ranks(f"{path}: i2t/{criterion}", i2t.measured.ranks, len(t2i.ids))
     _check_ranks(f"{path}: t2i/{criterion}", t2i.measured.ranks, len(i2t.ids))
     return QueryRanks(protocol, i2t, t2i)
+
+
+def _criteria(file: GroupFile) -> tuple[str, ...]:
+    both = (file.names("i2t") & file.names("t2i")) - set(QUERIES)
+    return tuple(sorted(name for name in both if "." not in name))
 
 
 def _read_queries(file: GroupFile, way: str, criterion: str) -> Queries:

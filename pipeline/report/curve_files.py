@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.sealed import is_broken
 
 COLUMNS = ("epoch", "loss", "val_rsum")
 ERROR = "_error"  # how columns of shares that are classified wrongly end
@@ -55,6 +56,8 @@ def read_curve(path: Path) -> Curve | None:
         raise WorkbenchError(f"{path}: not a tab-separated table", REMEDY) from None
     if not rows:
         raise WorkbenchError(f"{path}: no epoch in it", REMEDY)
+    if is_broken(text):
+        raise WorkbenchError(f"{path}: cut short or changed: does not match its sha256", REMEDY)
     if len(rows) == 1 and rows[0].get("phase") == FIT:
         return None
     missing = [name for name in COLUMNS if name not in rows[0]]

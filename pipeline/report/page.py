@@ -31,6 +31,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.file import SplitScores, read_scores
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.scores.ranks import retrieval_ranks
+from pipeline.storage.groups import GroupFile
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -156,6 +157,11 @@ def _model(
     shelf: Shelf,
     run: Run,
 ) -> Model:
+    if result.record.made_with.get("scores_sha256", digest := GroupFile(path).sha256) != digest:
+        raise WorkbenchError(
+            f"{path}: not the scores that {result.name} was evaluated on",
+            "write both again with: dvc repro evaluate",
+        )
     split = first_images(read_scores(path, "test"), run.subset)
     _check_queries(path, split, result)
     shelf.check(path, split)

@@ -53,7 +53,8 @@ def write_average(
         split: _average(output.parent, list(members.values()), split, shares, normalise)
         for split in splits
     }
-    write_scores(output, averaged, corpus | _described(files, weights, normalise))
+    described = {"model": output.stem} | corpus | _described(files, weights, normalise)
+    write_scores(output, averaged, described)
     return {name: split.scores.shape for name, split in averaged.items()}
 
 

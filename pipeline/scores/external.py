@@ -62,6 +62,7 @@ def write_external(
         found = _of_embeddings(opened, config.similarity, corpus, output.parent)
     described: dict[str, str | int | float] = {
         SOURCE: EXTERNAL,
+        "model": output.stem,
         "images_sha256": images_digest(corpus.images),
         "captions_sha256": captions_digest(corpus.captions),
         "files_sha256": ", ".join(f"{key} {digest}" for key, digest in digests.items()),

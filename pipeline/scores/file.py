@@ -109,6 +109,16 @@ def read_scores(path: Path | str, split: str, in_memory: bool = True) -> SplitSc
     return scores
 
 
+def check_name(path: Path) -> None:
+    """Raise WorkbenchError for scores of one model under the name of another."""
+    told = GroupFile(path).attributes.get("model", path.stem)
+    if told != path.stem:
+        raise WorkbenchError(
+            f"{path}: scores of {told}, not of {path.stem}",
+            f"write it again with: dvc repro, or name it {told}.h5 in a folder of its own",
+        )
+
+
 def _check(split: SplitScores, where: str) -> None:
     """Raise WorkbenchError, beginning with `where`, unless everything fits together."""
     problems = _misfits(split)

@@ -94,7 +94,8 @@ def encoded_texts(texts: Sequence[str]) -> np.ndarray:
 class GroupFile:
     """A file of groups, its header checked when opened, each dataset's digest when read.
 
-    attributes: what it was made from; groups: names of the groups.
+    attributes: what it was made from; sha256: digest over the whole content; layouts: of the
+    datasets, by group and name.
     Raises WorkbenchError when the file is missing, damaged or of another schema version.
     """
 
@@ -113,7 +114,8 @@ class GroupFile:
                 "write the file again with: dvc repro",
             )
         flat = {f"{g}/{name}": x for g, found in self.layouts.items() for name, x in found.items()}
-        if self.attributes.pop("sha256", None) != content_digest(self.attributes, flat):
+        self.sha256 = str(self.attributes.pop("sha256", ""))
+        if self.sha256 != content_digest(self.attributes, flat):
             raise damaged(self.path, "the header does not match its sha256")
 
     def names(self, group: str) -> set[str]:

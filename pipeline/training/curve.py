@@ -7,6 +7,7 @@ import torch
 
 from pipeline.evaluation.measure import measure
 from pipeline.evaluation.metrics import METRICS, chance_level, summarise
+from pipeline.runtime.sealed import sealed
 from pipeline.scores.file import SplitScores
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.training.phases import Row
@@ -51,10 +52,9 @@ def curve_tsv(history: Sequence[Row]) -> str:
     """The history as tab-separated text with a header, one row per epoch, six digits.
 
     A column that only some epochs have, such as a loss term of one phase, is empty in the others.
+    The last line has the digest of the rest, so that a file that was cut short is known.
     """
     columns = list(dict.fromkeys(column for row in history for column in row))
     rows = [columns] + [[row.get(column, "") for column in columns] for row in history]
-    return "".join(
-        "\t".join(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row) + "\n"
-        for row in rows
-    )
+    texts = [[f"{v:.6g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
+    return sealed(texts)

@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.corpus.vocabulary import RESERVED, SCHEMA_VERSION, Vocabulary, reserved
+from pipeline.corpus.vocabulary import (
+    RESERVED,
+    SCHEMA_VERSION,
+    Vocabulary,
+    content_digest,
+    reserved,
+)
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.storage.features import write_features
@@ -101,7 +107,8 @@ class BuiltVocabulary:
             "coverage": vars(self.coverage),
             "tokens": dict(zip(vocabulary.tokens, vocabulary.counts, strict=True)),
         }
-        write_json(folder / "vocabulary.json", values)
+        sealed = values | {"sha256": content_digest(values)}
+        write_json(folder / "vocabulary.json", sealed)
 
 
 def count_words(sentences: Iterable[Sequence[str]]) -> Counter[str]:

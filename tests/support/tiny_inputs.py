@@ -12,6 +12,7 @@ from corpora import change_params, write_corpus
 from PIL import Image
 
 from pipeline.corpus.tables import load_captions, load_images
+from pipeline.corpus.vocabulary import content_digest
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.storage.features import write_features
 
@@ -104,6 +105,7 @@ def write_vocabulary(folder, words, dim=6, without=()):
     """without: words that have no vector of their own."""
     tokens = ["<pad>", "<unk>", *words]
     content = {"schema_version": 1, "sentence_markers": False, "tokens": dict.fromkeys(tokens, 1)}
+    content["sha256"] = content_digest(content)
     target = folder / PATHS["text"]
     target.mkdir(exist_ok=True)
     (target / "vocabulary.json").write_text(json.dumps(content))

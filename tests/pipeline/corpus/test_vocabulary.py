@@ -327,6 +327,8 @@ def test_vectors_of_another_width_or_vocabulary_are_refused(tmp_path):
         lambda text: text.replace('"dog": 2', '"dog": "2"'),
         lambda text: text.replace('"dog": 2', '"dog": -2'),
         lambda text: text.replace('"dog"', '"d\x00g"'),
+        lambda text: text.replace('"dog"', '"dig"'),
+        lambda text: text.replace('"dog": 2', '"dog": 3'),
     ],
 )
 def test_a_damaged_vocabulary_is_a_plain_error(tmp_path, change):

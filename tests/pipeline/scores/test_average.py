@@ -125,6 +125,7 @@ def test_the_file_says_what_it_is_made_of_and_has_the_same_bytes_again(tmp_path)
     assert sizes == {"test": (3, 5), "val": (3, 5)}
     attributes = GroupFile(output).attributes
     assert attributes == {
+        "model": "mine",
         "members": "scan, dp_rnn",
         "members_sha256": ", ".join(sha256_file(path) for path in members.values()),
         "weights": "2.0, 1.0",

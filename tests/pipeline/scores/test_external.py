@@ -130,7 +130,8 @@ def test_the_file_says_what_it_is_made_of_and_has_the_same_bytes_again(tmp_path)
     before = (tmp_path / "out.h5").read_bytes()
     said = GroupFile(tmp_path / "out.h5").attributes
     assert set(said) == {
-        "source", "similarity", "files_sha256", "images_sha256", "captions_sha256", "schema_version"
+        "source", "model", "similarity", "files_sha256", "images_sha256", "captions_sha256",
+        "schema_version",
     }  # fmt: skip
     written(tmp_path, images="i.npy", captions="c.npy")
     assert (tmp_path / "out.h5").read_bytes() == before

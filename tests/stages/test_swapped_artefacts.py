@@ -1,0 +1,114 @@
+"""Files that were changed, cut short or exchanged: named, never shown as a model's result."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from commands import fail, succeed
+from report_world import made_scores, put_corpus, put_model
+
+from pipeline.training.curve import curve_tsv
+from stages.compare import main as compare
+from stages.evaluate import main as evaluate
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("vse", "scan")
+SHOWN = [f"--{kind}={kind}" for kind in ("scores", "curves")]
+CORPUS = ["--images", "images.parquet", "--captions", "captions.parquet"]
+PAGE = [*SHOWN, *CORPUS, "--page", "r/index.html"]
+
+
+def evaluated(folder: Path, name: str) -> list[str]:
+    return [f"--scores=scores/{name}.h5", f"--metrics=metrics/{name}.json",
+            f"--ranks=ranks/{name}.h5"]  # fmt: skip
+
+
+def compared(folder: Path) -> list[str]:
+    return [*(f"--metrics=metrics/{name}.json" for name in NAMES), "--ranks=ranks",
+            *PAGE, "--output=r/c.md"]  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Two models, evaluated by the stage, with curves as training writes them."""
+    (tmp_path / "data/raw/shapes").mkdir(parents=True)
+    params = re.sub(r"bootstrap: \d+", "bootstrap: 20", (ROOT / "params.yaml").read_text())
+    (tmp_path / "params.yaml").write_text(params.replace("csls", "naive"))
+    put_corpus(tmp_path)
+    rows = [{"epoch": n, "loss": 9.0 / n, "val_rsum": 100.0 * n} for n in (1, 2, 3)]
+    for number, name in enumerate(NAMES):
+        put_model(tmp_path, name, made_scores(0.3 + number, seed=number))
+        succeed(evaluate, tmp_path, *evaluated(tmp_path, name))
+        (tmp_path / f"curves/{name}.tsv").write_text(curve_tsv(rows))
+    succeed(compare, tmp_path, *compared(tmp_path))
+    return tmp_path
+
+
+def exchange(folder: Path, *kinds: str) -> None:
+    """Give both models each other's files of some kinds."""
+    for kind in kinds:
+        (one, other), ending = [next((folder / kind).glob(f"{n}.*")) for n in NAMES], ".away"
+        one.rename(one.with_suffix(ending))
+        other.rename(one)
+        one.with_suffix(ending).rename(other)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        (["metrics"], r"metrics/vse\.json: .*its rank file gives"),
+        (["ranks"], r"ranks/vse\.h5: written as 'scan'"),
+        (["metrics", "ranks"], r"ranks/vse\.h5: written as 'scan'"),
+        (["scores"], r"scores/vse\.h5: not the scores that vse was evaluated on"),
+    ],
+)
+def test_files_of_another_model_are_refused(project: Path, kinds, message: str) -> None:
+    exchange(project, *kinds)
+    assert re.search(message, fail(compare, project, *compared(project)))
+
+
+def test_scores_of_another_model_are_not_evaluated(project: Path) -> None:
+    exchange(project, "scores")
+    said = fail(evaluate, project, *evaluated(project, "vse"))
+    assert "scores/vse.h5: scores of scan, not of vse" in said
+    assert "name it scan.h5 in a folder of its own" in said
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (["naive", "i2t", "r1"], 99.9, r"i2t.r1 99\.9000, but its rank file gives"),
+        (["inverted_softmax", "t2i", "medr"], 3.0, r"t2i.medr 3\.0000, but its rank file gives"),
+        (["shortlist"], 2, "was not written with .*, or was changed since"),
+    ],
+)
+def test_a_changed_figure_is_not_printed(project: Path, keys, value, message: str) -> None:
+    path = project / "metrics/vse.json"
+    content = json.loads(path.read_text())
+    place = content
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    path.write_text(json.dumps(content))
+    said = fail(compare, project, *compared(project))
+    assert "metrics/vse.json: " in said
+    assert re.search(message, said)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[: text.rindex("\n", 0, -1) + 1],
+        lambda text: text.replace("\t4.5\t", "\t4.6\t"),
+        lambda text: text[:-9],
+        lambda text: text + text.splitlines()[-1] + "\n",
+    ],
+)
+def test_a_curve_that_is_not_whole_is_not_drawn(project: Path, change) -> None:
+    path = project / "curves/vse.tsv"
+    text = path.read_text()
+    assert change(text) != text
+    path.write_text(change(text))
+    said = fail(compare, project, *compared(project))
+    assert "curves/vse.tsv: cut short or changed" in said
