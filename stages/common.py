@@ -1,16 +1,21 @@
 """What all stages share: a command decorator that turns errors into plain lines."""
 
-import errno
 import functools
+import re
+import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.lock import held
 from pipeline.runtime.process import keep_freed_memory
+from stages import end_at_once
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
 
@@ -20,26 +25,40 @@ Item = TypeVar("Item")
 
 
 def command(function: Callable[..., None]) -> click.Command:
-    """A click command that prints a WorkbenchError as plain lines and exits with 1."""
+    """A click command that prints a WorkbenchError as plain lines and exits with 1.
+
+    What the operating system refuses is such an error. A command that writes files runs once at a
+    time, and nothing is read before that is sure.
+    """
 
     @functools.wraps(function)
     def guarded(**options: Any) -> None:
-        keep_freed_memory()
         try:
-            function(**options)
+            if signal.getsignal(signal.SIGINT) is end_at_once:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            keep_freed_memory()
+            with _alone(function, options):
+                function(**options)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+            if error.errno is None:  # raised by a library: no refusal of the system
                 raise
-            fail(
-                f"{error.strerror}: {error.filename or 'while writing'}\nfree some space or mend "
-                "the permissions and run the command again; finished work is kept"
-            )
+            fail(str(explained(error)))
         except KeyboardInterrupt:
             fail("interrupted; run the same command to continue")
 
     return click.command(help=function.__doc__)(guarded)
+
+
+def _alone(function: Callable[..., None], options: Mapping[str, Any]) -> AbstractContextManager:
+    """A lock on what a command writes: by its name, and by the model or file it is run for."""
+    if not (options.get("output") or options.get("ranks")):
+        return nullcontext()
+    name = Path(function.__code__.co_filename).stem
+    item = options.get("name") or ("" if options.get("output") else options["ranks"].stem)
+    parts = (re.sub(r"\W", "_", part) for part in (name, item) if part)
+    return held(WORK / "locks" / f"{'-'.join(parts)}.lock", name)
 
 
 def model_inputs(function: Callable[..., None]) -> Callable[..., None]:

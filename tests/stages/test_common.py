@@ -1,0 +1,95 @@
+"""What all commands share: messages of the operating system, one run at a time, Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import fail, succeed
+
+from stages.check_params import main as check_params
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "data/raw/shapes").mkdir(parents=True)
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("folder", "folder: Is a directory"),
+        ("params.yaml/x.ok", "params.yaml: File exists"),
+        ("params.yaml/deep/x.ok", "Not a directory"),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_a_path_of_the_wrong_kind_is_a_plain_line(project: Path, output: str, message: str) -> None:
+    (project / "folder").mkdir()
+    said = fail(check_params, project, "--output", output)
+    assert message in said
+    assert len(said.splitlines()) == 2
+
+
+def test_a_folder_in_place_of_a_file_to_read_is_a_plain_line(project: Path) -> None:
+    (project / "params.yaml").unlink()
+    (project / "params.yaml").mkdir()
+    assert "params.yaml: Is a directory" in fail(check_params, project, "--output", "x.ok")
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from pipeline.runtime.lock import held
+with held(Path("data/.work/locks/check_params.lock"), "check_params"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_run_of_a_stage_says_who_holds_it(project: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER],
+        cwd=project,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        said = fail(check_params, project, "--output", "x.ok")
+        assert f"check_params is running already, as process {other.pid}" in said
+        assert not (project / "x.ok").exists()
+        other.stdin.close()
+    succeed(check_params, project, "--output", "x.ok")
+
+
+SLOW = "import sys\nprint('importing', flush=True)\nfor _ in range(10**9): pass\n"
+
+
+@pytest.mark.parametrize("module", ["click", "pydantic"])
+def test_ctrl_c_while_libraries_are_loaded_is_a_plain_line(tmp_path: Path, module: str) -> None:
+    """A library that never ends its import stands for the seconds that real ones take."""
+    (tmp_path / f"{module}.py").write_text(SLOW)
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "stages.check_params", "--output", "x.ok"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert (process.returncode, said) == (
+        130, "error: interrupted; run the same command to continue\n",
+    )  # fmt: skip
