@@ -15,6 +15,7 @@ from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.lock import held
 from pipeline.runtime.process import keep_freed_memory
+from pipeline.runtime.text import safe_lines
 from stages import end_at_once
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
@@ -101,5 +102,5 @@ def named(section: str, items: Mapping[str, Item], name: str) -> Item:
 
 def fail(text: str) -> None:
     """Print an error and leave with exit code 1."""
-    print(f"error: {text}", file=sys.stderr, flush=True)
+    print(f"error: {safe_lines(text)}", file=sys.stderr, flush=True)
     sys.exit(1)

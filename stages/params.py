@@ -224,6 +224,9 @@ CONFIGS: dict[str, Any] = {name: (config_of(name), ...) for name in model_names(
 Params = create_model("Params", __base__=CommonParams, **CONFIGS)
 
 
+MOST_DESCRIBED = 100  # problems of one file
+
+
 def load_params(path: Path | str = "params.yaml") -> CommonParams:
     """Read and validate a params.yaml.
 
@@ -236,14 +239,20 @@ def load_params(path: Path | str = "params.yaml") -> CommonParams:
         count = "1 problem" if len(details) == 1 else f"{len(details)} problems"
         old = [_is_of_an_earlier_version(detail) for detail in details]
         hints = [COMPLETE] * any(old) + [UNDO] * (not all(old))
-        problems = "\n  ".join(map(describe, details))
+        problems = "\n  ".join(_described(details))
         raise WorkbenchError(f"{path}: {count}\n  {problems}", "\n".join(hints))
     return Params.model_validate(values)
 
 
 def find_problems(values: dict[str, Any]) -> Iterator[str]:
     """Yield one line per problem: first of single keys, then of combinations that can be judged."""
-    yield from map(describe, _details(values))
+    yield from _described(_details(values))
+
+
+def _described(details: list[ErrorDetails]) -> Iterator[str]:
+    yield from map(describe, details[:MOST_DESCRIBED])
+    if len(details) > MOST_DESCRIBED:
+        yield f"and {len(details) - MOST_DESCRIBED:,} more"
 
 
 def _details(values: dict[str, Any]) -> list[ErrorDetails]:

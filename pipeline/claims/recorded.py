@@ -6,20 +6,18 @@ and code they were made.
 """
 
 import hashlib
-import io
 import json
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from pipeline.claims.ledger import leaves
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint
+from pipeline.runtime.yaml_text import plain_yaml
 
+LOCK_BYTES = 1 << 22  # a dvc.lock of a hundred kilobytes is usual
 CODE = ("stages/", "models/", "pipeline/")
 CORPUS = "prepare_corpus"
 CHECK = "check_params"  # records all of params.yaml, whatever a model reads of it
@@ -75,11 +73,11 @@ def read_experiment(name: str, revision: str) -> Experiment:
 def lock_stages(text: bytes, name: str) -> dict[str, Any]:
     """The stages of a dvc.lock; WorkbenchError, beginning with `name`, when it is none."""
     try:
-        lock = YAML(typ="safe", pure=True).load(io.BytesIO(text))
+        lock = plain_yaml(text.decode(), name, "", LOCK_BYTES, LOCK_BYTES)
         stages = lock["stages"]
         if not isinstance(stages, dict) or not all(isinstance(s, dict) for s in stages.values()):
             raise TypeError
-    except (YAMLError, KeyError, TypeError, UnicodeDecodeError, RecursionError):
+    except (WorkbenchError, KeyError, TypeError, UnicodeDecodeError):
         raise WorkbenchError(f"{name}: its dvc.lock cannot be read") from None
     return stages
 

@@ -16,11 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
 from pipeline.runtime.disk import require_room, written
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.yaml_text import plain_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pipeline", "models", "stages")
@@ -175,18 +173,12 @@ COMPLETE = "a params.yaml of an earlier version is completed with: python -m sta
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML 1.2 file as plain values; WorkbenchError when it cannot be parsed."""
     try:
-        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise WorkbenchError(f"{path}: no such file", "run from the repository's root") from None
     except UnicodeDecodeError as error:
         raise WorkbenchError(f"{path}: not UTF-8 text (byte {error.start})", UNDO) from None
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}" if mark else ""
-        raise WorkbenchError(f"{path}{place}: not valid YAML: {error.problem}", UNDO) from None
-    except (YAMLError, RecursionError, ValueError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise WorkbenchError(f"{path}: not valid YAML: {first}", UNDO) from None
+    values = plain_yaml(text, str(path), UNDO)
     if not isinstance(values, dict):
         raise WorkbenchError(f"{path}: expected a mapping of parameters at the top level", UNDO)
     return values

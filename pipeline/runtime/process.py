@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import safe_lines
 
 if TYPE_CHECKING:
     import torch
@@ -149,4 +150,4 @@ class Progress:
 
 def say(text: str) -> None:
     """Print one line for the person watching (standard error, so that output stays clean)."""
-    print(text, file=sys.stderr, flush=True)
+    print(safe_lines(text), file=sys.stderr, flush=True)

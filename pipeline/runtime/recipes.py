@@ -16,10 +16,12 @@ from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import COMPLETE, read_yaml
+from pipeline.runtime.yaml_text import plain_yaml
 
 FindProblems = Callable[[dict[str, Any]], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe that is the whole of params.yaml as committed
 TARGETS = "targets"  # key of a recipe that is none of params.yaml
+ONE_WAY = "give a section as a whole, or its keys"
 KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place, not what it is
 
 
@@ -75,7 +77,7 @@ def applied(
     before = read_yaml(params)
     kept = {section: before[section] for section in KEPT if section in before}
     text, _ = overlay(find_recipe(folder, DEFAULTS), merge(kept, changes), find_problems)
-    return text, list(_differences(before, YAML(typ="safe", pure=True).load(text)))
+    return text, list(_differences(before, plain_yaml(text, str(params))))
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -106,7 +108,7 @@ def overlay(
     read_yaml(params)  # for its plain error messages: the round-trip parser below has none
     text, lines = replaced(params.read_text(encoding="utf-8"), changes)
     # A parser of its own: the document's values are ruamel's types, the check wants plain ones.
-    problems = list(find_problems(YAML(typ="safe", pure=True).load(text)))
+    problems = list(find_problems(plain_yaml(text, str(params))))
     if problems:
         raise WorkbenchError("with these settings params.yaml would be wrong:\n  "
                              + "\n  ".join(problems), "params.yaml was left as it is")  # fmt: skip
@@ -135,7 +137,11 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
         node = nested
         for parent in parents:
             node = node.setdefault(parent, {})
-        node[last] = YAML(typ="safe", pure=True).load(value)
+            if not isinstance(node, dict):
+                raise WorkbenchError(f"-S {setting}: {parent} is given a value, too", ONE_WAY)
+        if isinstance(node.get(last), dict):
+            raise WorkbenchError(f"-S {setting}: keys of {last} are given, too", ONE_WAY)
+        node[last] = plain_yaml(value, f"-S {setting}", "write a value as in params.yaml")
     return nested
 
 

@@ -15,6 +15,18 @@ def printable(text: str) -> str:
     return text if text.isprintable() else repr(text)
 
 
+def safe_lines(text: str) -> str:
+    """Text for a terminal: control codes, marks of direction and halves of characters written out.
+
+    Line ends and tabs stay.
+    """
+    return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+# C0 and C1 codes, what reverses or hides text (bidirectional marks, zero-width ones), surrogates
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 _HALF = re.compile(r"[\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 

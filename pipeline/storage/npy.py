@@ -4,6 +4,7 @@ Sizes are compared with the file before anything is allocated: a header may prom
 """
 
 import math
+import tokenize
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +17,20 @@ from pipeline.runtime.errors import WorkbenchError
 
 _READERS: Mapping[tuple[int, int], Any] = MappingProxyType(
     {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+)
+
+
+# What numpy was seen to raise for headers that it did not write.
+DAMAGE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    SyntaxError,
+    RecursionError,
+    MemoryError,
+    ArithmeticError,
+    AttributeError,
+    tokenize.TokenError,
 )
 
 
@@ -60,7 +75,7 @@ def read_header(handle: IO[bytes], place: str) -> Header:
     try:
         version = npy_format.read_magic(handle)
         shape, fortran, dtype = _READERS[version](handle)
-    except (ValueError, KeyError, TypeError, SyntaxError, RecursionError) as error:
+    except DAMAGE as error:
         first = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise WorkbenchError(f"{place}: not a .npy file: {first}") from None
     return Header(shape, fortran, dtype, handle.tell())

@@ -561,3 +561,12 @@ def test_a_corpus_is_called_by_its_folder_where_files_choose_the_reader():
     assert load_params().corpus_name == "shapes"
     automatic = load_params().model_copy(update={"dataset": "auto", "raw": "../raw/flickr8k/"})
     assert automatic.corpus_name == "flickr8k"
+
+
+def test_thousands_of_unknown_keys_are_counted(tmp_path):
+    (tmp_path / "params.yaml").write_text("".join(f"k{n}: 1\n" for n in range(3000)))
+    with pytest.raises(
+        WorkbenchError, match=r"(?s)3\d\d\d problems.*and [23],\d\d\d more"
+    ) as error:
+        load_params(tmp_path / "params.yaml")
+    assert len(str(error.value).splitlines()) < 110

@@ -447,3 +447,18 @@ def test_dual_path_recipes_hold_the_papers_settings(dataset, slots, folds):
     assert recipe["vocabulary"]["known_words_only"] is True
     assert recipe["pseudo_classes"]["source"] == "instance"
     assert recipe["evaluation"]["folds"] == folds
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (("raw=[",), r"-S raw=\[, line 1: not valid YAML"),
+        (("raw='x",), "-S raw='x.*: not valid YAML"),
+        (("seed=1", "seed.x=2"), "-S seed.x=2: seed is given a value, too"),
+        (("seed.x=2", "seed=1"), "-S seed=1: keys of seed are given, too"),
+        (("a.b.c=1", "a.b=2"), "-S a.b=2: keys of b are given, too"),
+    ],
+)
+def test_settings_that_cannot_be_are_plain_errors(settings, message):
+    with pytest.raises(WorkbenchError, match=message):
+        parse_settings(settings)

@@ -1,0 +1,88 @@
+"""YAML from outside as plain values: what a few lines may unfold to is counted before it is made.
+
+Aliases and merge keys repeat what an anchor names: eight levels of them in 470 bytes stand for
+millions of values. So a text is judged by its parser's events, an alias as large as its anchor.
+"""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    ScalarEvent,
+)
+
+from pipeline.runtime.errors import WorkbenchError
+
+MAX_BYTES = 1 << 18
+MAX_VALUES = 20_000
+MAX_DEPTH = 60
+
+
+def plain_yaml(
+    text: str, where: str, hint: str = "", max_bytes: int = MAX_BYTES, max_values: int = MAX_VALUES
+) -> Any:
+    """The value of a YAML 1.2 text.
+
+    Args:
+        text: one document.
+        where: what messages begin with.
+        hint: the way out.
+        max_bytes: characters that it may have.
+        max_values: keys and values that it may unfold to.
+
+    Raises:
+        WorkbenchError: it cannot be parsed, or is larger or deeper than any such text.
+    """
+    if len(text) > max_bytes:
+        message = f"{where}: {len(text):,} characters; allowed are {max_bytes:,}"
+        raise WorkbenchError(message, hint)
+    try:
+        problem = _excess(text, max_values)
+        if not problem:
+            return YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}" if mark else ""
+        raise WorkbenchError(f"{where}{place}: not valid YAML: {error.problem}", hint) from None
+    except (YAMLError, RecursionError, ValueError, TypeError, LookupError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise WorkbenchError(f"{where}: not valid YAML: {first}", hint) from None
+    raise WorkbenchError(f"{where}: {problem}", hint)
+
+
+def _excess(text: str, max_values: int) -> str:
+    """What a text has too much of, "" for nothing."""
+    sizes: dict[str, int] = {}  # of what anchors name, once it is complete
+    inside: list[tuple[str | None, int]] = []  # anchor and values before, of what is not complete
+    count = 0
+    for event in _events(text):
+        if isinstance(event, AliasEvent):
+            if event.anchor not in sizes:
+                return f"the alias *{event.anchor} names what it stands in, or nothing before it"
+            count += sizes[event.anchor]
+        elif isinstance(event, ScalarEvent):
+            count += 1
+            if event.anchor:
+                sizes[event.anchor] = 1
+        elif isinstance(event, CollectionStartEvent):
+            inside.append((event.anchor, count))
+            count += 1
+        elif isinstance(event, CollectionEndEvent):
+            anchor, before = inside.pop()
+            if anchor:
+                sizes[anchor] = count - before
+        if count > max_values:
+            return f"more than {max_values:,} keys and values, aliases unfolded"
+        if len(inside) > MAX_DEPTH:
+            return f"nested more than {MAX_DEPTH} deep"
+    return ""
+
+
+def _events(text: str) -> Iterator[Any]:
+    yield from YAML(typ="safe", pure=True).parse(io.StringIO(text))

@@ -1,0 +1,65 @@
+"""YAML from outside: the values a parser gives, and nothing that unfolds to millions."""
+
+import random
+import string
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.yaml_text import plain_yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+LAUGH = "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'x, x, x'}]\n" for n in range(9)
+)
+MERGED = "a0: &a0 {k: v}\n" + "".join(
+    f"a{n}: &a{n}\n  <<: [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LAUGH, "more than 20,000 keys and values, aliases unfolded"),
+        (MERGED, "more than 20,000 keys and values, aliases unfolded"),
+        ("".join(f"k{n}: 1\n" for n in range(10_001)), "more than 20,000 keys and values"),
+        ("k: 1\n" * 60_000, "300,000 characters; allowed are 262,144"),
+        ("[" * 5000, "nested more than 60 deep"),
+        ("a: &a [*a]", r"the alias \*a names what it stands in"),
+        ("a: *b", r"the alias \*b names"),
+        ("a: [", "not valid YAML"),
+        ("a: !!python/object/apply:os.system [ls]", "not valid YAML"),
+        ("? [a]\n: 1\n? {b: c}\n: 2\n<<: 3", "not valid YAML"),
+        ("a: 2024-99-99", "not valid YAML"),
+        ("%YAML 9", "not valid YAML"),
+        ("a: 1\na: 2", "not valid YAML"),
+        ("\x00", "not valid YAML"),
+    ],
+)
+def test_what_no_settings_are_is_a_plain_error(text: str, message: str) -> None:
+    with pytest.raises(WorkbenchError, match=f"^f.yaml.*{message}"):
+        plain_yaml(text, "f.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a: 1\nb: [1.5, x, null, true]\n", "a: &a {k: v}\nb: {<<: *a, l: *a}\n", "- &x 1\n- *x\n"],
+)
+def test_other_texts_have_the_values_of_the_parser(text: str) -> None:
+    assert plain_yaml(text, "f.yaml") == YAML(typ="safe", pure=True).load(text)
+
+
+def test_mutated_settings_are_read_or_refused() -> None:
+    """No other exception, whatever a few characters are changed to."""
+    generator = random.Random(16)
+    lines = (ROOT / "params.yaml").read_text().splitlines()[:60]
+    for _ in range(300):
+        text = list("\n".join(generator.sample(lines, 6)))
+        for _ in range(generator.randint(1, 4)):
+            place = generator.randrange(len(text))
+            text[place] = generator.choice("[]{}:,&*!|>'\"%@`#-?\t\n" + string.printable)
+        with suppress(WorkbenchError):
+            plain_yaml("".join(text), "f.yaml")
