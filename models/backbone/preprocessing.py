@@ -18,10 +18,10 @@ from torch import Tensor
 from torchvision.models import get_model_weights
 
 from models.backbone import NETWORKS, timm_networks
+from pipeline.corpus.images import MAX_ASPECT
 from pipeline.runtime.errors import WorkbenchError, listing
 
 # A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
-MAX_ASPECT = 50
 # Of ImageNet, per BGR channel, of values in [0, 255]: what VGG's authors subtracted in Caffe.
 CAFFE_MEANS = (103.939, 116.779, 123.68)
 

@@ -8,7 +8,7 @@ from PIL import Image
 from models.backbone.file import read_network
 from models.backbone.inference import accelerate
 from models.backbone.network import weights_digest
-from models.backbone.preprocessing import MAX_ASPECT
+from pipeline.corpus.images import MAX_ASPECT
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.search.index import REMEDY
 from pipeline.storage.features import FeatureFile

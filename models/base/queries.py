@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.backbone.preprocessing import MAX_ASPECT
 from models.base.registry import models_with, offered
 from pipeline.analysis.discriminative import CaptionEmbedder
+from pipeline.corpus.images import MAX_ASPECT
 from pipeline.corpus.tables import load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.embeddings.source import IMPORTED

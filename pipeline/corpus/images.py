@@ -19,6 +19,8 @@ from pipeline.runtime.errors import WorkbenchError
 # takes its place, checked on the header before any pixel is decoded.
 Image.MAX_IMAGE_PIXELS = None
 
+MAX_ASPECT = 50  # networks scale the shorter side up: a longer ribbon outgrows the memory
+
 # Named, because Pillow would otherwise try everything, Ghostscript for EPS included.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 
@@ -86,7 +88,11 @@ def check_image(path: str, max_pixels: int | None) -> CheckedImage:
         return CheckedImage(reason=error.reason)
     except OSError as error:
         return CheckedImage(reason=_reason(error))
-    return CheckedImage(*image.size, digest)
+    width, height = image.size
+    if max(width, height) > MAX_ASPECT * min(width, height):
+        reason = f"{width} x {height} pixels, more than {MAX_ASPECT} times as long as wide"
+        return CheckedImage(reason=reason)
+    return CheckedImage(width, height, digest)
 
 
 def _decode(path: Path | str, max_pixels: int | None) -> Image.Image:

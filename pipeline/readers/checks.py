@@ -14,6 +14,7 @@ from pipeline.readers.source import Options, Source
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 
+CHARACTERS = 100  # for each word that a caption may have
 SKIP = (
     "mend the files, or set corpus.skip_bad_images: true to leave them out with their captions "
     "(listed in rejects.tsv)"
@@ -31,7 +32,7 @@ def checked_corpus(source: Source, options: Options) -> Corpus:
     captions = with_tokens(source.captions)
     files = [str(source.root / image_id) for image_id in source.images["image_id"]]
     checked = _decoded(source, files, options)
-    rejects = find_rejects(source.images, captions, checked)
+    rejects = find_rejects(source.images, captions, checked, options.corpus.max_words)
     if len(rejects) and not options.corpus.skip_bad_images:
         raise _refusal(source.root, rejects)
     images = _image_table(source, files, checked)
@@ -69,30 +70,47 @@ def with_tokens(captions: pd.DataFrame) -> pd.DataFrame:
 
 
 def find_rejects(
-    images: pd.DataFrame, captions: pd.DataFrame, checked: list[CheckedImage]
+    images: pd.DataFrame, captions: pd.DataFrame, checked: list[CheckedImage], max_words: int
 ) -> pd.DataFrame:
     """What cannot be used, image by image.
 
     Args:
         images: N rows with image_id.
-        captions: rows with image_id, caption_id and tokens.
+        captions: rows with image_id, caption_id, text and tokens.
         checked: what decoding each of the N images told.
+        max_words: that a caption may have.
 
     Returns:
         A row per fault: image_id, caption_id ("" for the image), reason.
     """
-    wordless = captions[captions["tokens"].map(len) == 0]
-    empty = {str(image): list(rows) for image, rows in wordless.groupby("image_id")["caption_id"]}
+    unusable: dict[str, list[tuple[str, str]]] = {}
+    columns = (captions["image_id"], captions["caption_id"], captions["text"], captions["tokens"])
+    for image, caption, text, words in zip(*columns, strict=True):
+        if reason := _caption_fault(text, words, max_words):
+            unusable.setdefault(str(image), []).append((caption, f"caption {caption} {reason}"))
     total = captions["image_id"].value_counts().to_dict()
     rows: list[tuple[str, str, str]] = []
     for image_id, result in zip(images["image_id"], checked, strict=True):
-        lost = empty.get(image_id, [])
+        lost = unusable.get(image_id, [])
         if result.reason:
             rows.append((image_id, "", result.reason))
-        rows += [(image_id, caption, f"caption {caption} without a word") for caption in lost]
+        rows += [(image_id, caption, reason) for caption, reason in lost]
         if not result.reason and total.get(image_id, 0) == len(lost):
             rows.append((image_id, "", "no caption"))
     return pd.DataFrame(rows, columns=["image_id", "caption_id", "reason"], dtype=object)
+
+
+def _caption_fault(text: str, words: list[str], max_words: int) -> str:
+    """Why a caption cannot be used, "" if it can."""
+    if not len(words):
+        return "without a word"
+    if len(words) > max_words:
+        return f"of {len(words):,} words, allowed are {max_words:,} (corpus.max_words)"
+    longest = max_words * CHARACTERS
+    size = max(len(text), sum(map(len, words)))
+    if size > longest:
+        return f"of {size:,} characters, allowed are {longest:,} ({CHARACTERS} x corpus.max_words)"
+    return ""
 
 
 def _decoded(source: Source, files: list[str], options: Options) -> list[CheckedImage]:

@@ -35,6 +35,7 @@ class CorpusConfig(Section):
     max_captions: Count | None
     skip_bad_images: bool
     max_megapixels: Positive
+    max_words: Count
     positives: Literal["none", "eccv", "cxc", "file"]
     positives_path: Name | None
     positives_threshold: Positive

@@ -24,6 +24,7 @@ CORPUS = {
     "max_captions": None,
     "skip_bad_images": False,
     "max_megapixels": 1.0,
+    "max_words": 300,
     "positives": "none",
     "positives_path": None,
     "positives_threshold": 3.0,

@@ -209,3 +209,24 @@ def _die(number):
     import os
 
     os._exit(9)
+
+
+def test_captions_of_too_many_words_are_counted_and_named(root):
+    captions = [(name, name, "x") for name in SPLIT_OF]
+    captions += [("long", "a.jpg", "word " * 1501), ("wide", "a.jpg", "w" * 30_001)]
+    captions += [("right", "a.jpg", "word " * 300)]
+    message = refusal(make(root, SPLIT_OF, captions)).message
+    assert "images and captions that cannot be used (2): " in message
+    assert "caption long of 1,501 words, allowed are 300 (corpus.max_words)" in message
+    assert "caption wide of 30,001 characters, allowed are 30,000" in message
+    corpus = checked_corpus(make(root, SPLIT_OF, captions), options(skip_bad_images=True))
+    assert set(corpus.captions["caption_id"]) == {*SPLIT_OF, "right"}
+    assert len(corpus.rejects) == 2
+
+
+def test_images_that_extraction_would_stop_at_are_named_here(root):
+    Image.new("RGB", (102, 2)).save(root / "a.jpg")
+    message = refusal(make(root)).message
+    assert "a.jpg (102 x 2 pixels, more than 50 times as long as wide)" in message
+    Image.new("RGB", (100, 2)).save(root / "a.jpg")
+    assert len(checked_corpus(make(root), options()).images) == len(SPLIT_OF)

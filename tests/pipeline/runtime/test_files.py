@@ -76,6 +76,7 @@ def code(tmp_path):
         "pipeline/runtime/files.py": (ROOT / "pipeline/runtime/files.py").read_text(),
         "pipeline/runtime/disk.py": (ROOT / "pipeline/runtime/disk.py").read_text(),
         "pipeline/runtime/errors.py": (ROOT / "pipeline/runtime/errors.py").read_text(),
+        "pipeline/runtime/yaml_text.py": (ROOT / "pipeline/runtime/yaml_text.py").read_text(),
         "pipeline/report.py": "",
         "models/base.py": "from models import words\n",
         "models/words.py": "KINDS = {'bag': 'models.bag:Bag'}\n",
