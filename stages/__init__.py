@@ -16,3 +16,9 @@ def end_at_once(number: int, frame: FrameType | None) -> None:
 # traceback of an import. Only for `python -m stages.<name>`, as the name says while it is sought.
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, end_at_once)
+
+
+def catch_interrupts() -> None:
+    """Make Ctrl-C a KeyboardInterrupt again, as a stage expects it that has begun."""
+    if signal.getsignal(signal.SIGINT) is end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,11 +1,8 @@
 """What all stages share: a command decorator that turns errors into plain lines."""
 
 import functools
-import re
-import signal
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,13 +10,12 @@ import click
 
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.lock import held
+from pipeline.runtime.lock import alone
 from pipeline.runtime.process import keep_freed_memory
 from pipeline.runtime.text import safe_lines
-from stages import end_at_once
+from stages import catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
-
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
 Item = TypeVar("Item")
@@ -28,38 +24,25 @@ Item = TypeVar("Item")
 def command(function: Callable[..., None]) -> click.Command:
     """A click command that prints a WorkbenchError as plain lines and exits with 1.
 
-    What the operating system refuses is such an error. A command that writes files runs once at a
-    time, and nothing is read before that is sure.
+    So is what the operating system refuses. What writes results runs alone, before it reads.
     """
+    stage = Path(function.__code__.co_filename).stem
 
     @functools.wraps(function)
     def guarded(**options: Any) -> None:
         try:
-            if signal.getsignal(signal.SIGINT) is end_at_once:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+            catch_interrupts()
             keep_freed_memory()
-            with _alone(function, options):
+            with alone(WORK, stage, options):
                 function(**options)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:
-            if error.errno is None:  # raised by a library: no refusal of the system
-                raise
             fail(str(explained(error)))
         except KeyboardInterrupt:
             fail("interrupted; run the same command to continue")
 
     return click.command(help=function.__doc__)(guarded)
-
-
-def _alone(function: Callable[..., None], options: Mapping[str, Any]) -> AbstractContextManager:
-    """A lock on what a command writes: by its name, and by the model or file it is run for."""
-    if not (options.get("output") or options.get("ranks")):
-        return nullcontext()
-    name = Path(function.__code__.co_filename).stem
-    item = options.get("name") or ("" if options.get("output") else options["ranks"].stem)
-    parts = (re.sub(r"\W", "_", part) for part in (name, item) if part)
-    return held(WORK / "locks" / f"{'-'.join(parts)}.lock", name)
 
 
 def model_inputs(function: Callable[..., None]) -> Callable[..., None]:

@@ -33,14 +33,16 @@ HINTS = {
 
 
 def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -> WorkbenchError:
-    """The message for what the operating system refused.
+    """The message for what the operating system refused; raises an error that it did not number.
 
     Args:
-        error: with an errno.
+        error: as raised.
         path: the file, where the error itself names none.
         needed: bytes it was to have, 0 for not known; said where the disk is full.
     """
-    named, number = path or error.filename, error.errno or 0
+    if error.errno is None:  # a library's own, no refusal of the system
+        raise error
+    named, number = path or error.filename, error.errno
     reason = error.strerror or os.strerror(number)
     if named is None:
         return WorkbenchError(f"while reading or writing: {reason}", HINTS.get(number, ""))

@@ -3,12 +3,29 @@
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from pipeline.runtime.disk import written
 from pipeline.runtime.errors import WorkbenchError
+
+
+def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """A lock on what a command writes, none for a command that writes no results.
+
+    Args:
+        work: folder that gets the lock.
+        stage: name of the command.
+        options: its options; one that is run for each of several models has `name` or `ranks`.
+    """
+    if not (options.get("output") or options.get("ranks")):
+        return nullcontext()
+    item = options.get("name") or ("" if options.get("output") else options["ranks"].stem)
+    parts = (re.sub(r"\W", "_", part) for part in (stage, item) if part)
+    return held(work / "locks" / f"{'-'.join(parts)}.lock", stage)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def is_empty(file: Path) -> bool:
 def closure(root: Path, modules: list[str], leave_out: tuple[str, ...] = ()) -> set[str]:
     """Files, relative to root, executed when `modules` are imported, `leave_out` not followed.
 
-    A package in `leave_out` stands for all its modules.
+    A package in `leave_out` stands for all its modules, "package.__init__" for its own file alone.
     """
     seen: set[str] = set()
     queue = [part for module in modules for part in with_parents(module)]
@@ -70,7 +70,7 @@ def closure(root: Path, modules: list[str], leave_out: tuple[str, ...] = ()) -> 
         if module in seen or file is None or set(with_parents(module)) & set(leave_out):
             continue
         seen.add(module)
-        if not is_empty(file):
+        if not is_empty(file) and f"{module}.__init__" not in leave_out:
             files.add(str(file.relative_to(root)))
         for name in imported(root, file):
             queue += with_parents(name)
