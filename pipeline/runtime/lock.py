@@ -5,9 +5,9 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pipeline.runtime.disk import written
 from pipeline.runtime.errors import WorkbenchError
@@ -35,28 +35,49 @@ def held(path: Path, what: str) -> Iterator[None]:
     A record lock, not flock: workers must not keep it when their parent is killed.
 
     Args:
-        path: of the lock's file, which stays.
+        path: of the lock's file.
         what: is run, for the message.
 
     Raises:
         WorkbenchError: another process holds it, naming that process.
     """
     with written(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = open(path, "a+")  # noqa: SIM115 - closed below, which frees the lock
-    with handle:
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                raise
-            handle.seek(0)
-            holder = handle.read(32).strip() or "?"
-            raise WorkbenchError(
-                f"{what} is running already, as process {holder}, and would write the same files",
-                "wait until it is done, or stop it; what it has finished is kept",
-            ) from None
+        handle = _locked(path, what)
         handle.truncate(0)
         handle.write(f"{os.getpid()}\n")
         handle.flush()
-        yield
+    with handle:
+        try:
+            yield
+        finally:  # before the lock is freed, so that no other process holds this file
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # other locks are there
+                path.parent.rmdir()
+
+
+def _locked(path: Path, what: str) -> IO[str]:
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = open(path, "a+")  # noqa: SIM115 - closing it frees the lock
+            _take(handle, what)
+            if os.path.samestat(os.fstat(handle.fileno()), os.stat(path)):
+                return handle
+            handle.close()  # of a process that ended just now, and took its file away
+        except FileNotFoundError:
+            continue
+
+
+def _take(handle: IO[str], what: str) -> None:
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        handle.seek(0)
+        holder = handle.read(32).strip() or "?"
+        handle.close()
+        raise WorkbenchError(
+            f"{what} is running already, as process {holder}, and would write the same files",
+            "wait until it is done, or stop it; what it has finished is kept",
+        ) from None

@@ -58,6 +58,9 @@ def plain_yaml(
 
 def _excess(text: str, max_values: int) -> str:
     """What a text has too much of, "" for nothing."""
+    named = "*" in text and "&" in text
+    if not named and len(text) < MAX_BYTES // 4 and sum(map(text.count, "[{?-")) < 2000:
+        return ""  # too short, and without an alias: nothing that unfolds
     sizes: dict[str, int] = {}  # of what anchors name, once it is complete
     inside: list[tuple[str | None, int]] = []  # anchor and values before, of what is not complete
     count = 0
