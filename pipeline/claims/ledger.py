@@ -230,8 +230,8 @@ def _problems(ledger: Ledger) -> Iterator[str]:
         if problem := _setting_problem(ledger, name):
             yield f"settings.{name}: {problem}"
     for dataset, where in ledger.datasets.items():
-        if unknown := where.over.keys() - ledger.settings.keys() - {ALL}:
-            yield f"datasets.{dataset}.over: {listing(sorted(unknown))}: no such setting"
+        if strange := where.over.keys() - ledger.settings.keys() - {ALL}:
+            yield f"datasets.{dataset}.over: {listing(sorted(strange))}: no such setting"
     for name, claim in ledger.claims.items():
         yield from (f"claims.{name}: {text}" for text in _claim_problems(ledger, claim))
 
