@@ -1,0 +1,1 @@
+"""Runs and judgements as trec_eval reads them."""
