@@ -5,6 +5,7 @@ The tests of this file share one clone and run in order; each leaves it as it fo
 
 import json
 import re
+import shutil
 from contextlib import chdir
 
 import networkx
@@ -109,6 +110,7 @@ TRAINED = [model for model in MODELS if model != "cca"]
 ATTENDING = ["dp_rnn", "scan"]
 AVERAGE = "scan_dp_rnn"
 STAGES = ["train", "score", "evaluate"]
+LAST = {"compare", "tabulate_plots"}  # they read the files of all that is evaluated
 AVERAGED = {f"average_scores@{AVERAGE}", f"evaluate_average@{AVERAGE}"}
 MEASURES = {"r1", "r5", "r10", "medr", "meanr", "mapr"}
 OUTPUTS = [
@@ -129,6 +131,7 @@ OUTPUTS = [
     *(f"data/scores/{name}.h5" for name in [*MODELS, AVERAGE]),
     *(f"data/ranks/{name}.h5" for name in [*MODELS, AVERAGE]),
     *(f"metrics/{name}.json" for name in [*MODELS, AVERAGE]),
+    *(f"data/plots/{name}.tsv" for name in ("recall", "separation", "hubs")),
     "report/compare.md",
     "report/index.html",
 ]
@@ -263,6 +266,56 @@ def test_second_repro_does_nothing(clone):
     assert "Data and pipelines are up to date." in clone.run("dvc", "repro")
 
 
+def test_dvc_draws_every_picture_by_name(clone):
+    """As VS Code asks for it: templates filled in, with a title and both axes."""
+    shown = json.loads(clone.run("dvc", "plots", "diff", "--json", "--out", "plots_of_test"))
+    shutil.rmtree(clone.folder / "plots_of_test", ignore_errors=True)
+    assert not shown.get("errors")
+    named = {"validation rsum", "detector", *(name for name in OUTPUTS if name.endswith(".tsv"))}
+    assert set(shown["data"]) == named
+    for name, (picture, *_) in shown["data"].items():
+        content = picture["content"]
+        assert content["data"]["values"], name
+        assert content["title"], name
+        encoding = content.get("spec", content)["encoding"]
+        assert encoding["x"]["title"], name
+        assert encoding["y"]["title"], name
+        fields = {encoding[axis]["field"] for axis in "xy"}
+        assert fields <= set(content["data"]["values"][0]), name
+
+
+def test_the_documented_columns_are_few(clone):
+    pattern = "Created|loss$|.*vse.json:naive.rsum"
+    assert f"--keep '{pattern}'" in (ROOT / "docs/dvc.md").read_text()
+    table = clone.run("dvc", "exp", "show", "--csv", "--drop", ".*", "--keep", pattern)
+    head = table.splitlines()[0].split(",")
+    assert "loss" in head
+    assert [name for name in head if name.endswith("naive.rsum")] == ["metrics/vse.json:naive.rsum"]
+    assert len(head) < 10
+
+
+def test_outputs_travel_through_a_remote_and_weights_by_their_name(clone, first, tmp_path):
+    clone.run("dvc", "remote", "add", "--local", "--default", "store", str(tmp_path / "store"))
+    clone.run("dvc", "push")
+    names = read_yaml(clone.folder / "dvc.yaml")["artifacts"]
+    made = {name for name in OUTPUTS if name.endswith(".safetensors")}
+    assert {artifact["path"] for artifact in names.values()} == made
+    assert all(artifact["type"] == "model" and artifact["desc"] for artifact in names.values())
+    clone.run("git", "tag", "--annotate", "--message", "first", "dp-rnn@v1.0.0")
+    got = tmp_path / "got.safetensors"
+    rev = ["--rev", "v1.0.0", "--out", str(got)]
+    clone.run("dvc", "artifacts", "get", str(clone.folder), "dp-rnn", *rev)
+    assert got.read_bytes() == first[0]["data/checkpoints/dp_rnn.safetensors"]
+    clone.run("git", "tag", "--delete", "dp-rnn@v1.0.0")
+    shutil.rmtree(clone.folder / ".dvc/cache")
+    for output in ("scores", "checkpoints", "corpus", "vocabulary", "features"):
+        shutil.rmtree(clone.folder / "data" / output)
+    clone.run("dvc", "pull")
+    assert outputs(clone) == first[0]
+    assert "Data and pipelines are up to date." in clone.run("dvc", "status")
+    clone.run("dvc", "remote", "remove", "--local", "store")
+
+
 def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
     output = clone.run("dvc", "exp", "run", "-S", "loss=bogus", "-S", "+los=1", check=False)
     assert "loss = 'bogus': allowed are sum_margin, max_margin, knn_margin" in output
@@ -300,13 +353,13 @@ def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
     ],
 )
 def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
-    assert would_run(clone, setting) == expected | {"check_params", "compare"}
+    assert would_run(clone, setting) == expected | {"check_params"} | LAST
 
 
 def test_another_loss_retrains_what_reads_it_and_is_compared(warm_clone):
     """With it an average that docs/running.md adds, and takes out again."""
     expected = stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention")
-    expected |= {"check_params", "compare"} | AVERAGED
+    expected |= {"check_params"} | LAST | AVERAGED
     assert would_run(warm_clone, "loss=infonce") == expected
     mine = "+average_scores.mine={members:[cca,vse,scan_dp_rnn],weights:[1,1,2],normalise:z}"
     output = warm_clone.run("dvc", "exp", "run", "-S", "loss=infonce", "-S", mine)
@@ -335,14 +388,14 @@ def test_scores_of_another_program_are_compared(warm_clone, first, tmp_path):
     own = stages_of(["mine"], "digest_external", "score_external", "evaluate_external")
     mine = f"+external.mine={{scores: {tmp_path}/my.npy}}"
     output = warm_clone.run("dvc", "exp", "run", "-S", mine)
-    assert set(ran(output)) == own | {"check_params", "compare"}
+    assert set(ran(output)) == own | {"check_params"} | LAST
     note = re.search("Cannot be told from chance: (.*)", table.read_text())
     assert "mine" in note[1].rstrip(".").split(", ")
     assert "no ranking loss of ours: mine." in table.read_text()
     assert "metrics/mine.json" in warm_clone.run("dvc", "metrics", "diff")
     assert ran(warm_clone.run("dvc", "repro")) == ["digest_external@mine"]
     np.save(tmp_path / "my.npy", -scores)
-    assert set(ran(warm_clone.run("dvc", "repro"))) == own | {"compare"}
+    assert set(ran(warm_clone.run("dvc", "repro"))) == own | LAST
     warm_clone.run("git", "checkout", ".")
     warm_clone.run("dvc", "checkout")
     for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):

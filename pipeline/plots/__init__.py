@@ -1,0 +1,1 @@
+"""Tables of figures for the plots that DVC draws."""

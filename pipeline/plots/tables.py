@@ -1,0 +1,100 @@
+"""Tables that `dvc plots` draws: one row a point, the model in a column of its own.
+
+All are of the naive criterion, as the model ranks: other criteria are in the table of the report.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.file import QueryRanks
+from pipeline.evaluation.separation import separation
+from pipeline.report.hubs import CLASSES, hubs_of
+from pipeline.scores.file import SplitScores
+from pipeline.scores.ranking import DIRECTIONS
+
+# Ranks at which recall is drawn; on a logarithmic axis more would not be told apart.
+DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
+WAYS = {"i2t": "image to text", "t2i": "text to image"}
+
+Rows = list[dict[str, Any]]
+
+
+def recall_rows(model: str, ranks: QueryRanks) -> Rows:
+    """Recall at K in percent, a row for each direction and each K that its gallery has.
+
+    Args:
+        model: its name.
+        ranks: of the best true item of every query, from 1.
+    """
+    found = {"i2t": ranks.i2t, "t2i": ranks.t2i}
+    galleries = {"i2t": len(ranks.t2i.ids), "t2i": len(ranks.i2t.ids)}
+    return [
+        {
+            "model": model,
+            "direction": WAYS[way],
+            "k": depth,
+            "recall": 100 * float((found[way].measured.ranks <= depth).mean()),
+        }
+        for way in DIRECTIONS
+        for depth in DEPTHS
+        if depth <= galleries[way]
+    ]
+
+
+def separation_rows(model: str, split: SplitScores) -> Rows:
+    """Densities of the scores of true and of other pairs, and their overlap S (dual-path, eq. 10).
+
+    Bins beyond the scores that there are have no rows.
+
+    Args:
+        model: its name.
+        split: N images and M captions with their scores (N, M).
+    """
+    found = separation(split.scores, split.image_groups, split.caption_groups)
+    edges = np.linspace(found.low, found.high, len(found.true) + 1)
+    used = np.flatnonzero(found.true + found.others)
+    bins = range(max(used[0] - 1, 0), min(used[-1] + 2, len(found.true)))
+    return [
+        {
+            "model": model,
+            "pairs": name,
+            "score": float(edges[at] + edges[at + 1]) / 2,
+            "density": float(density[at]),
+            "overlap": found.overlap,
+        }
+        for name, density in zip(("true pairs", "other pairs"), found.densities, strict=True)
+        for at in bins
+    ]
+
+
+def hub_rows(model: str, split: SplitScores) -> Rows:
+    """Shares of the items that are the nearest of no query, of one, and of more, in percent.
+
+    Args:
+        model: its name.
+        split: N images and M captions with their scores (N, M).
+    """
+    return [
+        {
+            "model": model,
+            "items": {"i2t": "captions", "t2i": "images"}[hubs.direction],
+            "nearest_of": name,
+            "share": share,
+        }
+        for hubs in hubs_of(split.scores, model, [Criterion("naive")])
+        for name, share in zip(CLASSES, hubs.shares, strict=True)
+    ]
+
+
+def as_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Tab-separated text with a header, floats with six digits."""
+    return "".join(
+        "\t".join(_cells(line)) + "\n" for line in (rows[0], *(r.values() for r in rows))
+    )
+
+
+def _cells(values: Iterable[Any]) -> list[str]:
+    return [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]

@@ -1,0 +1,60 @@
+"""Rows of the plots against counts by hand."""
+
+import numpy as np
+import pytest
+from report_world import CAPTIONS, IMAGES, OWNERS, made_scores
+
+from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.file import read_query_ranks, write_ranks
+from pipeline.evaluation.folds import evaluate
+from pipeline.plots.tables import as_tsv, hub_rows, recall_rows, separation_rows
+
+
+@pytest.fixture(scope="module")
+def split():
+    return made_scores(0.3)
+
+
+def test_recall_counts_the_queries_whose_best_true_item_is_that_near(split, tmp_path):
+    evaluation = evaluate(split, 1, 0, 0.95, 0, [Criterion("naive")], IMAGES, None)
+    write_ranks(tmp_path / "m.h5", split, evaluation, 0.95)
+    rows = recall_rows("m", read_query_ranks(tmp_path / "m.h5", "naive"))
+    depths = {row["k"] for row in rows if row["direction"] == "text to image"}
+    assert max(depths) == 10  # of 12 images
+    assert max(row["k"] for row in rows) == 30  # of 30 captions
+    for row in rows:
+        by_image = row["direction"] == "image to text"
+        scores = split.scores if by_image else split.scores.T
+        true = np.equal.outer(np.arange(IMAGES), OWNERS)
+        true = true if by_image else true.T
+        hits = [
+            truth[np.argsort(-line)[: row["k"]]].any()
+            for line, truth in zip(scores, true, strict=True)
+        ]
+        assert row["recall"] == pytest.approx(100 * sum(hits) / len(hits))
+
+
+def test_densities_have_area_one_in_the_rows_too(split):
+    rows = separation_rows("m", split)
+    for pairs in ("true pairs", "other pairs"):
+        values = [row for row in rows if row["pairs"] == pairs]
+        assert sum(row["density"] for row in values) * 0.02 == pytest.approx(1)
+        mean = sum(row["density"] * row["score"] for row in values) * 0.02
+        true = np.equal.outer(np.arange(IMAGES), OWNERS)
+        own = split.scores[true if pairs == "true pairs" else ~true]
+        assert mean == pytest.approx(own.mean(), abs=0.01)
+
+
+def test_shares_of_hubs_are_of_all_items(split):
+    rows = hub_rows("m", split)
+    for items, count in (("captions", CAPTIONS), ("images", IMAGES)):
+        shares = {row["nearest_of"]: row["share"] for row in rows if row["items"] == items}
+        assert sum(shares.values()) == pytest.approx(100)
+        nearest = split.scores.argmax(1 if items == "captions" else 0)
+        unused = count - len(set(nearest.tolist()))
+        assert shares["0"] == pytest.approx(100 * unused / count)
+
+
+def test_a_table_has_a_header_and_six_digits():
+    rows = [{"model": "a", "x": 1 / 3}, {"model": "b", "x": 2}]
+    assert as_tsv(rows) == "model\tx\na\t0.333333\nb\t2\n"

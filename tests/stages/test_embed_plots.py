@@ -1,0 +1,78 @@
+"""The page of `dvc plots` without a network, in a real browser, by the templates of .dvc/plots."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from dvc_render.html import render_html
+from dvc_render.vega import VegaRenderer
+
+pytest.importorskip("vl_convert", reason="the extra `plots` is not installed")
+ROOT = Path(__file__).resolve().parents[2]
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+DRIVER = shutil.which("chromedriver")
+POINTS = {
+    "curves": ("epoch", "val_rsum", {"filename": "data/curves/vse.tsv", "field": "val_rsum"}),
+    "recall": ("k", "recall", {"model": "vse", "direction": "image to text"}),
+    "separation": ("score", "density", {"model": "vse", "pairs": "true pairs", "overlap": "0.1"}),
+    "hubs": ("nearest_of", "share", {"model": "vse", "items": "images"}),
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").write_text("[core]\n    analytics = false\n")
+    return tmp_path
+
+
+def test_scripts_are_in_the_page_and_go_again(project, run_stage):
+    run_stage("embed_plots", cwd=project)
+    template = (project / ".dvc/plots.html").read_text()
+    assert template.count("<script") == template.count("</script>") == 1
+    assert "{plot_divs}" in template
+    assert "html_template = plots.html" in (project / ".dvc/config.local").read_text()
+    run_stage("embed_plots", "--remove", cwd=project)
+    assert not (project / ".dvc/plots.html").exists()
+    assert "html_template" not in (project / ".dvc/config.local").read_text()
+
+
+def test_elsewhere_is_a_plain_line(tmp_path, run_stage):
+    done = run_stage("embed_plots", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: .dvc/config: no such file")
+
+
+@pytest.mark.skipif(BROWSER is None or DRIVER is None, reason="no Chromium, or no driver for it")
+def test_every_template_draws_without_a_network(project, run_stage):
+    webdriver = pytest.importorskip("selenium.webdriver")
+    waiting = pytest.importorskip("selenium.webdriver.support.wait")
+    run_stage("embed_plots", cwd=project)
+    drawn = [
+        VegaRenderer(
+            [{x: "1", y: "2", "rev": "workspace", **more}, {x: "2", y: "3", "rev": "b", **more}],
+            name,
+            template=name,
+            template_dir=str(ROOT / ".dvc/plots"),
+            **{"x": x, "y": y, "title": name.upper(), "x_label": x, "y_label": y},
+        )
+        for name, (x, y, more) in POINTS.items()
+    ]
+    render_html(drawn, project / "index.html", project / ".dvc/plots.html")
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    try:
+        driver.get((project / "index.html").as_uri())
+        wait = waiting.WebDriverWait(driver, 20)
+        wait.until(lambda page: len(page.find_elements("css selector", "canvas, svg.marks")) == 4)
+        assert [line for line in driver.get_log("browser") if line["level"] == "SEVERE"] == []
+        loaded = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+        assert [name for name in driver.execute_script(loaded) if name.startswith("http")] == []
+    finally:
+        driver.quit()
