@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from models.base.queries import open_queries, rescored
+from models.portable.folder import read_folder
 from pipeline.corpus.images import open_rgb
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.runtime.errors import WorkbenchError
@@ -17,12 +18,14 @@ from stages.common import command, target
 from stages.params import load_params
 
 page_path = click.Path(dir_okay=False, path_type=Path)
+exported = click.Path(file_okay=False, path_type=Path)
 
 
 @command
 @click.argument("query", required=False, metavar="[TEXT]")
 @click.option("--image", type=target, help="Image file to search with instead of TEXT.")
-@click.option("--model", "name", required=True, help="Model whose scores are in dvc.yaml.")
+@click.option("--model", "name", help="Model whose scores are in dvc.yaml.")
+@click.option("--from", "folder", type=exported, help="Folder of export_model, instead of --model.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
 @click.option("--split", default="test", show_default=True, help="Split to search.")
 @click.option(
@@ -36,7 +39,8 @@ page_path = click.Path(dir_okay=False, path_type=Path)
 def main(
     query: str | None,
     image: Path | None,
-    name: str,
+    name: str | None,
+    folder: Path | None,
     top: int,
     split: str,
     shortlist: int,
@@ -45,11 +49,17 @@ def main(
     """Find the images nearest to TEXT, or the captions nearest to an image."""
     if (query is None) == (image is None):
         raise WorkbenchError("give either a text or --image FILE")
+    if (name is None) == (folder is None):
+        raise WorkbenchError("give either --model MODEL or --from FOLDER")
     began, params = time.perf_counter(), load_params()
     set_threads(params.runtime.threads)
     words = [] if query is None else words_of(query)
     picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
-    model, files, checkpoint = open_queries(name, pick_device(params.runtime.device))
+    brought = None
+    if folder is not None:
+        name, brought, _ = read_folder(folder)
+    assert name is not None
+    model, files, checkpoint = open_queries(name, pick_device(params.runtime.device), brought)
     kind = "caption" if picture else "image"
     index = read_index(files["output"], split, kind, checkpoint.sha256)
     wordnet = params.sentences.tfidf.wordnet

@@ -37,6 +37,7 @@ STAGES = {
     "encode_sentences": "",
     "evaluate": TORCH,
     "export_image_network": IMAGES,
+    "export_model": IMAGES,
     "export_regions": TORCH,
     "export_run": TORCH,
     "extract_image_features": IMAGES,

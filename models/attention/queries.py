@@ -21,7 +21,7 @@ class RegionQueries(ABC):
     """A models.base.queries.QueryModel; `network`: class of the model.
 
     Args:
-        files: by what they are: `text`, `features` and `captions` are read.
+        files: by what they are: `text`, `features`, `captions` and `detector` are read.
         checkpoint: of the model.
         device: where it runs.
 
@@ -37,7 +37,7 @@ class RegionQueries(ABC):
         self.vocabulary, self.regions = Vocabulary.load(files["text"]), open_rows(files["features"])
         checkpoint.require(identity(self.vocabulary, self.regions))
         self.model, self.device = checkpoint.build(self.network).to(device), device
-        self.captions = files["captions"]
+        self.files = files
 
     @abstractmethod
     def embed_regions(self, regions: Regions) -> Any:
@@ -70,17 +70,20 @@ class RegionQueries(ABC):
     @torch.inference_mode()
     def of_image(self, image: Image.Image) -> Query:
         """The query of an image; captions are scored by their words."""
-        from models.detector.queries import detected  # torchvision takes seconds to load
-
         check_aspect(image)
-        found = self.embed_regions(detected(image, self.regions, self.device).to(self.device))
+        found = self.embed_regions(self._regions_of(image))
 
         @torch.inference_mode()
         def rescore(ids: Sequence[str]) -> np.ndarray:
-            words = stored_word_ids(self.captions, ids, self.vocabulary)
+            words = stored_word_ids(self.files["captions"], ids, self.vocabulary)
             return self.score(found, self._embedded(*words))[0].cpu().numpy()
 
         return Query(self.vectors(images=found)[0].cpu().numpy(), rescore)
+
+    def _regions_of(self, image: Image.Image) -> Regions:
+        from models.detector.queries import detected  # torchvision takes seconds to load
+
+        return detected(image, self.regions, self.files["detector"], self.device).to(self.device)
 
     def _embedded(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Any:
         return self.embed_words(tokens.to(self.device), lengths)

@@ -31,6 +31,13 @@ from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
 
 FILES = ("images", "captions", "features", "text", "checkpoint", "output")
+# What queries may go through beside the model itself: by name, the stage that makes it and its
+# option. The queries.py of a model names its own in BESIDE.
+MADE_BY = {
+    "image_network": ("extract_image_features", "network"),
+    "encoder": ("encode_sentences", "encoder"),
+    "detector": ("extract_region_features", "detector"),
+}
 Files = dict[str, Path]
 TextInputs = Callable[[Sequence[str], Path | None], tuple[torch.Tensor, ...]]
 
@@ -61,15 +68,66 @@ class QueryModel(Protocol):
         """The query of an RGB image, read as the corpus's were."""
 
 
-def open_queries(name: str, device: torch.device) -> tuple[QueryModel, Files, Checkpoint]:
-    """A model by its name, its artefacts and its weights; WorkbenchError for an unknown name."""
+def open_queries(
+    name: str, device: torch.device, exported: Files | None = None
+) -> tuple[QueryModel, Files, Checkpoint]:
+    """A model that takes queries about the corpus.
+
+    Args:
+        name: of the model.
+        device: where it runs.
+        exported: files to use instead of those of dvc.yaml, as models.portable.folder gives them.
+
+    Returns:
+        The model, its artefacts and its weights.
+
+    Raises:
+        WorkbenchError: an unknown name, files that do not fit each other.
+    """
+    files = query_files(name)
+    # of an export not the features: they are those of one image, and a corpus is searched
+    files |= {key: path for key, path in (exported or {}).items() if key != "features"}
+    checkpoint = read_checkpoint(files["checkpoint"], name)
+    return query_model(name, files, checkpoint, device), files, checkpoint
+
+
+def query_files(name: str) -> Files:
+    """The files that a model's queries need, where dvc.yaml has them: those of its scoring, and
+    what its queries.py names in BESIDE.
+
+    Raises WorkbenchError for an unknown model and for one that takes no queries.
+    """
+    _maker(name)
+    own: Any = offered(name, "queries", "BESIDE")
+    places = {key: MADE_BY[key] for key in own or ()}
+    beside = {key: stage_paths(stage, (option,))[option] for key, (stage, option) in places.items()}
+    return stage_paths("score", FILES, name) | beside
+
+
+def query_model(
+    name: str, files: Files, checkpoint: Checkpoint, device: torch.device
+) -> QueryModel:
+    """A model that takes queries, of files wherever they lie.
+
+    Args:
+        name: of the model.
+        files: by the names of FILES and MADE_BY.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: a model that takes none, files that are not those of the training.
+    """
+    model: QueryModel = _maker(name)(files, checkpoint, device)
+    return model
+
+
+def _maker(name: str) -> Callable[..., Any]:
     make = offered(name, "queries", "queries")
     if make is None:
         able = ", ".join(models_with("queries", "queries"))
         raise WorkbenchError(f"model {name!r} cannot be searched with; {able} can")
-    files = stage_paths("score", FILES, name)
-    checkpoint = read_checkpoint(files["checkpoint"], name)
-    return make(files, checkpoint, device), files, checkpoint
+    return make
 
 
 def caption_embedder(name: str, device: torch.device) -> tuple[CaptionEmbedder, str]:
@@ -117,13 +175,19 @@ class VectorQueries:
         text: from the words of a query and the folder of WordNet's files to what the network takes
             of captions.
         device: where the network is put.
+        image_network: file of the network that made the features.
     """
 
     def __init__(
-        self, network: Any, features: FeatureFile, text: TextInputs, device: torch.device
+        self,
+        network: Any,
+        features: FeatureFile,
+        text: TextInputs,
+        device: torch.device,
+        image_network: Path,
     ) -> None:
         self.network, self.features = network.to(device), features
-        self.text, self.device = text, device
+        self.text, self.device, self.image_network = text, device, image_network
 
     @torch.inference_mode()
     def of_words(self, words: Sequence[str], wordnet: Path | None) -> Query:
@@ -135,8 +199,7 @@ class VectorQueries:
         """The query of an image; WorkbenchError for another network than the corpus's."""
         from models.backbone.queries import image_features  # torchvision takes seconds to load
 
-        network = stage_paths("extract_image_features", ("network",))["network"]
-        features = image_features(image, network, self.features, self.device)
+        features = image_features(image, self.image_network, self.features, self.device)
         with torch.inference_mode():
             vectors = self.network.embed_images(features.to(self.device))
         return Query(vectors[0].cpu().numpy())
@@ -158,12 +221,12 @@ def sentence_queries(
     """
     features, sentences = FeatureFile(files["features"]), FeatureFile(files["text"])
     checkpoint.require(identity(features, sentences))
-    encoder = stage_paths("encode_sentences", ("encoder",))["encoder"]
     return VectorQueries(
         checkpoint.build(network),
         features,
-        lambda words, wordnet: sentence_vector(words, sentences, encoder, wordnet),
+        lambda words, wordnet: sentence_vector(words, sentences, files["encoder"], wordnet),
         device,
+        files["image_network"],
     )
 
 

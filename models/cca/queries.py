@@ -6,6 +6,8 @@ from models.base.queries import Files, VectorQueries, sentence_queries
 from models.cca.network import CCA
 from pipeline.storage.checkpoint import Checkpoint
 
+BESIDE = ("encoder", "image_network")
+
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> VectorQueries:
     """The trained model as something that can be searched with.

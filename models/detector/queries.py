@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from pipeline.inputs.regions import Regions, relative_positions
 from pipeline.regions.file import packed
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.graph import stage_paths
 from pipeline.search.index import REMEDY
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
@@ -39,12 +39,15 @@ UNREAD = {
 }
 
 
-def detected(image: Image.Image, stored: FeatureFile, device: torch.device) -> Regions:
+def detected(
+    image: Image.Image, stored: FeatureFile, detector: Path, device: torch.device
+) -> Regions:
     """The regions of an RGB image, alone.
 
     Args:
         image: RGB.
         stored: the regions of the corpus.
+        detector: the file of the detector that found them.
         device: where the detector runs.
 
     Raises:
@@ -52,10 +55,9 @@ def detected(image: Image.Image, stored: FeatureFile, device: torch.device) -> R
             is not the one that found them.
     """
     settings = _settings(stored)
-    path = stage_paths("extract_region_features", ("detector",))["detector"]
-    network: Any = load_detector(path)[0]
+    network: Any = load_detector(detector)[0]
     if weights_digest(network) != stored.attributes.get("weights_sha256"):
-        raise WorkbenchError(f"{stored.path}: not found by the detector of {path}", REMEDY)
+        raise WorkbenchError(f"{stored.path}: not found by the detector of {detector}", REMEDY)
     network.to(device).eval()
     detect, chosen = network.regions, partial(select, settings)
     found = regions_of([np.array(image)], detect, chosen, device)

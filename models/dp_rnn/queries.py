@@ -9,6 +9,8 @@ from models.dp_rnn.network import DPRNN, Sides
 from pipeline.inputs.regions import Regions
 from pipeline.storage.checkpoint import Checkpoint
 
+BESIDE = ("detector",)
+
 
 class DPRNNQueries(RegionQueries):
     """Vectors as models.dp_rnn.scoring keeps them; every pair is scored in full."""

@@ -9,6 +9,8 @@ from models.scan.network import SCAN
 from pipeline.inputs.regions import Regions
 from pipeline.storage.checkpoint import Checkpoint
 
+BESIDE = ("detector",)
+
 
 class SCANQueries(RegionQueries):
     """Vectors as models.attention.scoring keeps them."""

@@ -10,6 +10,8 @@ from pipeline.inputs.words import identity
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
 
+BESIDE = ("image_network",)
+
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> VectorQueries:
     """The trained model as something that can be searched with.
@@ -25,7 +27,13 @@ def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> Vecto
     vocabulary, features = Vocabulary.load(files["text"]), FeatureFile(files["features"])
     checkpoint.require(identity(vocabulary, features))
     network = checkpoint.build(VSE)
-    return VectorQueries(network, features, lambda words, _: word_ids(words, vocabulary), device)
+    return VectorQueries(
+        network,
+        features,
+        lambda words, _: word_ids(words, vocabulary),
+        device,
+        files["image_network"],
+    )
 
 
 def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> CaptionEmbedder:

@@ -1,0 +1,77 @@
+"""The two towers of a model as plain modules, which can be traced: tensors in, unit rows out."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+BATCHES, LENGTHS = (1, 3, 8), (1, 2, 5, 12, 40)
+
+
+@dataclass(frozen=True)
+class Tower:
+    """One side of a model.
+
+    Attributes:
+        module: takes the inputs by name, gives (B, K) unit rows.
+        inputs: an example of each, with at least two rows.
+        words: inputs whose second dimension is the number of words, which may be any.
+        lengths: inputs that hold the lengths of the captions in words.
+        largest: by name, the first number that is no value of an input of whole numbers.
+    """
+
+    module: nn.Module
+    inputs: dict[str, torch.Tensor]
+    words: tuple[str, ...] = ()
+    lengths: tuple[str, ...] = ()
+    largest: dict[str, int] = field(default_factory=dict)
+
+    def example(self, batch: int, length: int, generator: torch.Generator) -> dict[str, Any]:
+        """Random inputs of `batch` rows and, where captions may be of any length, `length` words.
+
+        Args:
+            batch: rows.
+            length: words of the longest caption.
+            generator: to draw from.
+        """
+        made = {}
+        for name, value in self.inputs.items():
+            shape = [batch, *value.shape[1:]]
+            if name in self.words:
+                shape[1] = length
+            if name in self.lengths:
+                made[name] = torch.randint(1, length + 1, (batch,), generator=generator)
+                made[name][0] = length
+            elif value.is_floating_point():
+                made[name] = torch.randn(shape, generator=generator)
+            else:
+                drawn = torch.randint(0, self.largest[name], shape, generator=generator)
+                made[name] = drawn.to(value.dtype)
+        return made
+
+
+class ImageTower(nn.Module):
+    """`embed_images` of a model."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """What the model takes of images, to (B, K)."""
+        rows: torch.Tensor = self.network.embed_images(images)
+        return rows
+
+
+class CaptionTower(nn.Module):
+    """`embed_captions` of a model that takes one tensor of captions."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, captions: torch.Tensor) -> torch.Tensor:
+        """What the model takes of captions, to (B, K)."""
+        rows: torch.Tensor = self.network.embed_captions(captions)
+        return rows

@@ -1,0 +1,53 @@
+"""VSE's two sides as modules without packed sequences, which cannot be traced."""
+
+import torch
+from torch import nn
+
+from models.layers.linear import unit_rows
+from models.portable.towers import ImageTower, Tower
+from models.vse.network import VSE
+from pipeline.storage.checkpoint import Checkpoint
+
+
+class PaddedCaptions(nn.Module):
+    """`VSE.embed_captions` over padded rows: the network reads forwards, so that what stands behind
+    a caption's end changes no state before it; states behind the end are then left out.
+
+    network: VSE.
+    """
+
+    def __init__(self, network: VSE) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Padded word ids (B, T) with lengths (B,) to unit rows (B, K)."""
+        text = self.network.text
+        states, _ = text.recurrent(text.words(tokens))
+        if text.pool == "last":
+            last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
+            pooled = states.gather(1, last)[:, 0]
+        else:
+            inside = torch.arange(tokens.shape[1])[None, :, None] < lengths[:, None, None]
+            if text.pool == "max":
+                pooled = states.masked_fill(~inside, -torch.inf).amax(1)
+            else:
+                pooled = states.masked_fill(~inside, 0.0).sum(1) / lengths[:, None]
+        return unit_rows(self.network.text_projection(pooled))
+
+
+def towers(checkpoint: Checkpoint) -> dict[str, Tower]:
+    """Both sides: image features (B, D), and word ids (B, T) with lengths (B,)."""
+    network = checkpoint.build(VSE)
+    width, words = network.image_projection.in_features, network.text.words.num_embeddings
+    tokens = torch.ones((2, 3), dtype=torch.int64)
+    return {
+        "image": Tower(ImageTower(network), {"images": torch.zeros(2, width)}),
+        "caption": Tower(
+            PaddedCaptions(network),
+            {"tokens": tokens, "lengths": torch.tensor([3, 2])},
+            words=("tokens",),
+            lengths=("lengths",),
+            largest={"tokens": words},
+        ),
+    }

@@ -1,0 +1,167 @@
+"""A folder as after `dvc repro` with every model, whose weights are drawn and tell inputs apart."""
+
+import hashlib
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from corpora import write_corpus
+from PIL import Image, ImageDraw
+from tiny_inputs import WORDS, write_params, write_vocabulary
+
+from models.base.queries import FILES
+from models.cca.network import CCA
+from models.detector.file import describe, write_detector
+from models.detector.weights import seeded_detector
+from models.dp_rnn.network import DPRNN
+from models.dual_path.image_cnn import build, open_network
+from models.scan.network import SCAN
+from models.two_branch.network import TwoBranch
+from models.vse.network import VSE
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs import sources as vectors
+from pipeline.inputs import words
+from pipeline.runtime.graph import stage_paths
+from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.storage.features import FeatureFile
+from stages import encode_sentences, extract_image_features, extract_region_features, score
+
+SIDE = 32
+COUNTS = {"train": 6, "val": 3, "test": 9}
+SMALL = {"model": "resnet18", "layers": ["layer1"], "pool": "mean_max", "size": SIDE}
+SMALL |= {"batch_size": 6, "workers": 0, "views": "flip", "weights": "random"}
+REGIONS = {"regions__boxes": 5, "regions__workers": 0, "dual_path__word_dim": 6}
+PAIRS = {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "dim": 7}
+NETWORKS = {
+    "vse": (
+        VSE,
+        {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "hidden": 5, "dim": 7}
+        | {"text_encoder": "lstm", "text_pool": "max"},
+    ),
+    "two_branch": (TwoBranch, {"sentence_dim": 6, "hidden": 0, "dim": 7, "batch_norm": 0}),
+    "cca": (CCA, {"sentence_dim": 6, "dim": 4}),
+    "scan": (SCAN, PAIRS | {"position_gate": True}),
+    "dp_rnn": (DPRNN, PAIRS),
+    "dual_path": (build, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "text_cnn": "resnet18",
+                          "text_width": 8, "hidden": 9, "dim": 7, "slots": 8}),
+}  # fmt: skip
+WITH_VOCABULARY = ("dp_rnn", "dual_path", "scan", "vse")
+
+
+def small_params(folder, **changes):
+    features = {f"image_features__{key}": value for key, value in (SMALL | changes).items()}
+    write_params(folder, sentences__encoding="mean_vector", **REGIONS, **features)
+
+
+def put_detector(seed):
+    path = stage_paths("extract_region_features", ("detector",))["detector"]
+    names = ("cat", "dog"), ("red",)
+    network = seeded_detector("fpn_resnet18", *names, seed, channels=8, hidden=6)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_detector(path, network.eval(), describe(network, "random", {}, {}, {}))
+
+
+def draw_corpus(folder):
+    """Images of 32 pixels with captions of 2 to 5 words, two of them per image."""
+    generator = np.random.default_rng(0)
+    images, captions = [], []
+    for split, count in COUNTS.items():
+        for number in range(count):
+            name = f"{split}{number}.png"
+            picture = Image.new("RGB", (SIDE, SIDE), tuple(generator.integers(0, 256, 3).tolist()))
+            corner = generator.integers(0, 20, 2).tolist()
+            fill = tuple(generator.integers(0, 256, 3).tolist())
+            ImageDraw.Draw(picture).ellipse([*corner, corner[0] + 11, corner[1] + 11], fill)
+            picture.save(folder / name)
+            digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            images.append((name, name, split, name, SIDE, SIDE, digest))
+            for place in range(2):
+                words = list(generator.choice(WORDS, generator.integers(2, 6)))
+                text = f"{' '.join(words).capitalize()}."
+                captions.append((f"{name}#{place}", name, split, text, words))
+    write_corpus(folder / "corpus", images, captions)
+
+
+def run(command, *arguments):
+    result = CliRunner().invoke(command, list(map(str, arguments)))
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def make_world(folder):
+    """A folder as after `dvc repro`, of drawn weights: the repository's dvc.yaml says where."""
+    shutil.copy(encode_sentences.__file__.replace("stages/encode_sentences.py", "dvc.yaml"), folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        small_params(folder)
+        draw_corpus(folder)
+        write_vocabulary(folder, WORDS)
+        (folder / "data").mkdir()
+        for name in ("corpus", "vocabulary"):
+            (folder / name).rename(folder / "data" / name)
+        put_detector(0)
+        for stage, command, names in (
+            (
+                "extract_image_features",
+                extract_image_features.main,
+                ("images", "detector", "output", "network"),
+            ),
+            (
+                "extract_region_features",
+                extract_region_features.main,
+                ("images", "captions", "detector", "output"),
+            ),
+            (
+                "encode_sentences",
+                encode_sentences.main,
+                ("captions", "vocabulary", "output", "encoder"),
+            ),
+        ):
+            assert run(command, *as_options(stage_paths(stage, names))).exit_code == 0
+        for model in NETWORKS:
+            draw_weights(model)
+            put_scores(model)
+
+
+def put_scores(model):
+    every = ["--shortlist", 50] if model == "dp_rnn" else []
+    result = run(score.main, model, *as_options(files_of(model)), *every)
+    assert result.exit_code == 0, result.output
+
+
+def as_options(paths):
+    return [word for name, path in paths.items() for word in (f"--{name}", path)]
+
+
+def files_of(model):
+    return stage_paths("score", FILES, model)
+
+
+def draw_weights(model):
+    """A checkpoint of weights that tell inputs apart, whatever they are."""
+    files, (kind, sizes) = files_of(model), NETWORKS[model]
+    features = FeatureFile(files["features"])
+    sizes = {"image_dim": features.shape()[-1]} | sizes
+    if model == "dual_path":
+        path = stage_paths("extract_image_features", ("network",))["network"]
+        sizes |= open_network(path, features).architecture
+    if model in WITH_VOCABULARY:
+        inputs = words.identity(Vocabulary.load(files["text"]), features)
+    else:
+        inputs = vectors.identity(features, FeatureFile(files["text"]))
+    torch.manual_seed(0)
+    network = kind(**sizes)
+    state = network.state_dict()
+    drawn = {name: torch.randn(value.shape) / 4 for name, value in state.items()}
+    if model in ("scan", "dp_rnn"):  # buffers are kept
+        state |= {name: 4 * drawn[name] for name, _ in network.named_parameters()}
+        state |= {"recurrence": torch.ones((), dtype=torch.uint8)} if model == "dp_rnn" else {}
+    elif model != "dual_path":  # whose own weights are drawn already
+        state |= {n: v for n, v in drawn.items() if not n.startswith(("image_s", "sentence_s"))}
+    description = Description(
+        model=model, architecture=sizes, params={}, inputs=inputs, epoch=1, val_rsum=1.0
+    )
+    write_checkpoint(files["checkpoint"], state, description)
