@@ -1,6 +1,7 @@
 """What all stages share: a command decorator that turns errors into plain lines."""
 
 import functools
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from stages import catch_interrupts
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 Item = TypeVar("Item")
 
 
@@ -42,7 +44,8 @@ def command(function: Callable[..., None]) -> click.Command:
         except KeyboardInterrupt:
             fail("interrupted; run the same command to continue")
 
-    return click.command(help=function.__doc__)(guarded)
+    versioned = click.version_option(package_name="vse-workbench")(guarded)
+    return click.command(help=function.__doc__)(versioned)
 
 
 def model_inputs(function: Callable[..., None]) -> Callable[..., None]:
@@ -81,6 +84,11 @@ def named(section: str, items: Mapping[str, Item], name: str) -> Item:
         there = listing(items) or "none"
         raise WorkbenchError(f"{section} {name!r}: params.yaml has {there}", f"see {section} there")
     return items[name]
+
+
+def print_json(value: Any) -> None:
+    """Print one line of JSON on standard output; NaN is a bug and raises ValueError."""
+    click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def fail(text: str) -> None:

@@ -1,10 +1,12 @@
 """Two runs side by side, and which of their differences are within noise."""
 
+from dataclasses import asdict
+
 import click
 
 from pipeline.comparison.paired import conclusion, paired_differences, table
 from pipeline.comparison.revisions import load_run
-from stages.common import command
+from stages.common import command, json_option, print_json
 
 
 @command
@@ -22,6 +24,7 @@ from stages.common import command
     help="Share of the resamples inside an interval.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@json_option
 def main(
     a: str,
     b: str,
@@ -31,6 +34,7 @@ def main(
     resamples: int,
     confidence: float,
     seed: int,
+    as_json: bool,
 ) -> None:
     """Compare two runs by a paired bootstrap over their test images.
 
@@ -40,14 +44,18 @@ def main(
     criteria = criterion, criterion_b or criterion
     first, second = load_run(a, model, criteria[0]), load_run(b, model, criteria[1])
     differences = paired_differences(first, second, resamples, confidence, seed)
+    said = conclusion(first, second, differences)
+    if as_json:
+        figures = [asdict(each) | {"better": each.better or None} for each in differences]
+        runs = {"a": a, "b": b, "criteria": criteria, "protocol": first.protocol}
+        print_json(runs | {"confidence": confidence, "figures": figures, "conclusion": said})
+        return
     click.echo(f"A: {a}, {criteria[0]}\nB: {b}, {criteria[1]}")
     click.echo(
         f"{len(first.i2t.ids):,} images, {len(first.t2i.ids):,} captions, protocol "
         f"{first.protocol}, {resamples:,} resamples\n"
     )
-    click.echo(
-        "\n".join([*table(differences, confidence), "", conclusion(first, second, differences)])
-    )
+    click.echo("\n".join([*table(differences, confidence), "", said]))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,21 @@
 """What is in a cached HDF5 file, and whether it is what was written."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pipeline.report.inspection import describe_row, neighbours, summary, verify_file
+from pipeline.report.inspection import (
+    describe_row,
+    described,
+    neighbours,
+    summary,
+    verify_file,
+)
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
-from stages.common import command, existing, target
+from stages.common import command, existing, json_option, print_json, target
 
 
 @command
@@ -19,6 +26,7 @@ from stages.common import command, existing, target
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of every dataset.")
 @click.option("--picture", type=target, help="With --id: PNG of the image with its regions.")
 @click.option("--images", type=existing, help="Images table; default: the one of dvc.yaml.")
+@json_option
 def main(
     file: Path,
     row: str | None,
@@ -27,10 +35,17 @@ def main(
     verify: bool,
     picture: Path | None,
     images: Path | None,
+    as_json: bool,
 ) -> None:
     """Show datasets, attributes, value statistics and first ids of FILE."""
     if picture is not None and row is None:
         raise WorkbenchError("--picture needs --id: the image to draw")
+    if as_json:
+        if row is not None or picture is not None:
+            raise WorkbenchError("--json has no rows: use it without --id and --picture")
+        found: dict[str, Any] = {"verified": verify_file(file)} if verify else {}
+        found |= {"neighbours": neighbours(file, query, count)} if query is not None else {}
+        return print_json(described(file) | found)
     if verify:
         click.echo(f"{file}: header and {verify_file(file)} datasets match their SHA-256")
     if row is not None and picture is None:

@@ -1,24 +1,23 @@
 """A run of any program judged by qrels, with the metrics and the ties of this project."""
 
-import json
 from pathlib import Path
 
 import click
 
 from pipeline.trec.judge import TITLES, judged
 from pipeline.trec.read import read_qrels, read_run
-from stages.common import command, existing
+from stages.common import command, existing, json_option, print_json
 
 
 @command
 @click.argument("run", type=existing)
 @click.argument("qrels", type=existing)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+@json_option
 def main(run: Path, qrels: Path, as_json: bool) -> None:
     """Print R@K, mAP@R, R-precision, mAP and nDCG of RUN by QRELS, both in TREC format."""
     figures = judged(read_run(run), read_qrels(qrels))
     if as_json:
-        click.echo(json.dumps(figures))
+        print_json(figures)
         return
     for name, title in TITLES.items():
         click.echo(f"{title:6} {figures[name]:8.4f}")

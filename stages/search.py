@@ -1,6 +1,7 @@
 """Search the indexed corpus by a text or an image: what a model finds, in its own order."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from pipeline.runtime.files import write_text
 from pipeline.runtime.process import pick_device, say, set_threads
 from pipeline.search.index import find_hits, lines, read_index, words_of
 from pipeline.search.page import page
-from stages.common import command, target
+from stages.common import command, json_option, print_json, target
 from stages.params import load_params
 
 page_path = click.Path(dir_okay=False, path_type=Path)
@@ -36,6 +37,7 @@ exported = click.Path(file_okay=False, path_type=Path)
     help="How many the vectors choose, at least --top, for a model that scores pairs.",
 )
 @click.option("--html", type=page_path, help="Page with thumbnails to write.")
+@json_option
 def main(
     query: str | None,
     image: Path | None,
@@ -45,6 +47,7 @@ def main(
     split: str,
     shortlist: int,
     html: Path | None,
+    as_json: bool,
 ) -> None:
     """Find the images nearest to TEXT, or the captions nearest to an image."""
     if (query is None) == (image is None):
@@ -70,8 +73,10 @@ def main(
     images, captions = load_images(files["images"]), load_captions(files["captions"])
     near, scores = rescored(index, asked, max(top, shortlist))
     hits = find_hits(near, scores, top, images, captions, kind)
-    for line in lines(hits):
-        click.echo(line)
+    if as_json:
+        print_json([asdict(hit) for hit in hits])
+    else:
+        click.echo("\n".join(lines(hits)))
     if html:
         title = image.name if image else str(query)
         write_text(html, page(title, picture, hits, name, split))

@@ -7,8 +7,9 @@ larger than memory can be looked at.
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ruamel.yaml import YAML
@@ -70,6 +71,25 @@ def summary(path: Path) -> Iterator[str]:
     yield from _section("attributes", attribute_lines(file.attributes).splitlines())
     yield from _section("values", _value_table(path, layouts))
     yield from _section("first entries", _first_entries(path, layouts))
+
+
+def described(path: Path) -> dict[str, Any]:
+    """The same as `summary` for a program: ids, bytes, attributes, and by dataset its shape, type
+    and statistics; numbers that there are none of are null."""
+    file = open_file(path)
+    datasets: dict[str, Any] = {}
+    for name, layout in datasets_of(file).items():
+        datasets[name] = {"shape": list(layout.shape), "type": _type(layout)}
+        if layout.dtype.kind != "S" and layout.shape:
+            numbers = asdict(statistics(path, layout)).items()
+            datasets[name] |= {key: None if np.isnan(value) else value for key, value in numbers}
+    return {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "ids": len(file) if isinstance(file, FeatureFile) else None,
+        "attributes": _unfolded(file.attributes),
+        "datasets": datasets,
+    }
 
 
 def verify_file(path: Path) -> int:
@@ -147,7 +167,14 @@ def statistics(path: Path, layout: Layout) -> Statistics:
 
 def attribute_lines(attributes: Attributes) -> str:
     """Attributes as YAML, JSON text (params) unfolded."""
-    values: dict[str, object] = {}
+    yaml, text = YAML(), io.StringIO()
+    yaml.width = 1000
+    yaml.dump(_unfolded(attributes), text)
+    return text.getvalue()
+
+
+def _unfolded(attributes: Attributes) -> dict[str, Any]:
+    values: dict[str, Any] = {}
     for name, value in attributes.items():
         values[name] = value
         if isinstance(value, str) and value[:1] in ("{", "["):
@@ -155,10 +182,7 @@ def attribute_lines(attributes: Attributes) -> str:
                 values[name] = json.loads(value)
             except (ValueError, RecursionError):  # not JSON after all: shown as it is
                 values[name] = value
-    yaml, text = YAML(), io.StringIO()
-    yaml.width = 1000
-    yaml.dump(values, text)
-    return text.getvalue()
+    return values
 
 
 def _feature_file(path: Path) -> FeatureFile:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # glibc's malloc.h: memory at the end of the heap that is handed back, and the size from which an
 # allocation is a mapping of its own
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+QUIET = 300.0  # seconds between lines of progress where nobody watches
 LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
 
 
@@ -84,6 +85,8 @@ def pick_device(name: str) -> "torch.device":
 class Progress:
     """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere.
 
+    Where the environment variable CI is set there is no bar, and a line every QUIET seconds.
+
     Use as a context manager and call `update`.
 
     Args:
@@ -102,7 +105,9 @@ class Progress:
         self.started = self.last_line = time.monotonic()
         self.note = ""
         self._bar = None
-        if sys.stderr.isatty():
+        if os.environ.get("CI"):
+            self.interval = max(interval, QUIET)
+        elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             from tqdm import tqdm
 
             self._bar = tqdm(

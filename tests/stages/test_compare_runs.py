@@ -1,5 +1,6 @@
 """The command that compares two runs, by files and by revisions of a real repository."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -135,6 +136,19 @@ def test_prints_a_table_and_a_conclusion(project, run_stage):
     assert verdict == "B is better"
     expected = f"B is better in rsum by {float(difference):.1f} [{low:.1f}, {high:.1f}], also in "
     assert lines[-1].startswith(expected)
+
+
+def test_a_program_reads_the_same(compare):
+    files = ("data/ranks/cca.h5", "data/ranks/vse.h5")
+    found = json.loads(compare(*files, "--json").stdout)
+    printed = rows(compare(*files).stdout)
+    for each in found["figures"]:
+        assert printed[each["figure"]][0] == f"{each['a']:.1f}"
+        assert printed[each["figure"]][-1] == (
+            f"{each['better']} is better" if each["better"] else "within noise"
+        )
+    assert found["criteria"] == ["naive", "naive"]
+    assert found["conclusion"] in compare(*files).stdout
 
 
 def test_metrics_files_stand_for_their_ranks(compare):

@@ -57,6 +57,19 @@ def test_a_whole_file_is_shown(tmp_path: Path) -> None:
     assert "9 ids" in missing.stderr
 
 
+def test_a_program_reads_the_same(tmp_path: Path) -> None:
+    path = feature_file(tmp_path / "image.h5")
+    shown = inspect(path, "--json", "--verify", "--neighbours", "id4", "--count", 3)
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert (found["ids"], found["verified"], len(found["neighbours"])) == (9, 3, 3)
+    assert found["attributes"]["params"] == {"size": 128}
+    values = FeatureFile(path).load("features").astype(np.float64)
+    assert found["datasets"]["features"]["shape"] == [9, 2, 6]
+    assert found["datasets"]["features"]["mean"] == pytest.approx(values.mean())
+    assert inspect(path, "--json", "--id", "id4").exit_code == 1
+
+
 def content(path: Path) -> dict[str, object]:
     """Everything in a file that a reader could get, through h5py alone."""
     found: dict[str, object] = {}

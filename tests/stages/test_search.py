@@ -217,6 +217,14 @@ def test_parts_that_do_not_fit_each_other(folder):
     assert "not made with the weights of the checkpoint" in result.stderr
 
 
+def test_a_program_reads_the_same(folder):
+    question = ["w1 w2", "--model", "vse", "--top", 3]
+    found = json.loads(run(main, *question, "--json").stdout)
+    assert [hit["name"] for hit in found] == [name for name, _ in listed(run(main, *question))]
+    assert [hit["rank"] for hit in found] == [1, 2, 3]
+    assert set(found[0]) == {"rank", "score", "name", "text", "path"}
+
+
 def test_the_page(folder):
     text = f"{WORDS[1]} <i>{WORDS[2]}</i>"
     result = run(main, text, "--model", "vse", "--top", 3, "--html", "out.html")

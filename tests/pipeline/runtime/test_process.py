@@ -67,6 +67,15 @@ def test_cuda_without_a_device_is_a_plain_error():
     assert pick_device("auto").type == "cpu"
 
 
+def test_progress_is_quiet_where_nobody_watches(capsys, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    with Progress("extract", total=4, unit="images", interval=0.0) as progress:
+        for _ in range(4):
+            progress.update(1)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("extract: 4/4 images")
+
+
 def test_progress_prints_lines_where_there_is_no_terminal(capsys):
     with Progress("extract", total=4, unit="images", done=1, interval=0.0) as progress:
         progress.update(1)
