@@ -1,0 +1,96 @@
+"""The package as others get it: a wheel that imports, a whole source archive, its papers."""
+
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import licences
+import pytest
+from clone import Clone
+from packaging.requirements import Requirement
+
+from pipeline.runtime.files import read_yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BUILD = "from setuptools import build_meta as b; b.build_{}({!r})"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A wheel and a source archive, built from the files that git knows."""
+    folder = tmp_path_factory.mktemp("package")
+    source, made = Clone(folder / "source").folder, folder / "made"
+    made.mkdir()
+    for kind in ("sdist", "wheel"):
+        subprocess.run(
+            [sys.executable, "-c", BUILD.format(kind, str(made))],
+            cwd=source,
+            check=True,
+            capture_output=True,
+        )
+    return made
+
+
+def test_the_wheel_is_installed_and_imported_elsewhere(built, tmp_path):
+    (wheel,) = built.glob("*.whl")
+    install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([*install, "--target", tmp_path / "site", wheel], check=True)
+    script = "import pipeline, models, stages, sys; from models.base.registry import model_names; "
+    script += "print(pipeline.__file__, *model_names())"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "site")},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    place, *names = done.stdout.split()
+    assert place.startswith(str(tmp_path / "site"))
+    assert names == sorted(path.parent.name for path in (ROOT / "models").glob("[!b]*/model.py"))
+    files = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"{name}/py.typed" for name in ("pipeline", "models", "stages")} <= files
+    for file in (ROOT / "pipeline").rglob("templates/*"):
+        assert str(file.relative_to(ROOT)) in files
+    assert not any(name.startswith("tests") for name in files)
+
+
+def test_the_source_archive_has_every_file_that_git_tracks(built):
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        inside = {name.partition("/")[2] for name in file.getnames()}
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    lost = [name for name in tracked if name not in inside and (ROOT / name).is_file()]
+    assert not lost, "add to MANIFEST.in"
+
+
+def test_every_dependency_has_a_licence_that_the_page_names():
+    assert not [line for line in licences.table() if line.endswith("| unknown |")]
+    assert not licences.strangers(), "run: python tests/support/licences.py"
+
+
+def test_the_citation_is_of_this_version():
+    cited = read_yaml(ROOT / "CITATION.cff")
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert (cited["version"], cited["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert cited["version"] == PROJECT["version"]
+
+
+def test_every_dependency_has_a_range_and_a_pin_inside_it():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    pins = {licences.canonicalize_name(name): version for name, version in pins.items()}
+    extras = PROJECT["optional-dependencies"]
+    for line in [*PROJECT["dependencies"], *(line for lines in extras.values() for line in lines)]:
+        needed = Requirement(line)
+        if needed.name == PROJECT["name"]:
+            continue
+        bounds = {part.operator for part in needed.specifier}
+        assert bounds == {">=", "<"}, line
+        assert pins[licences.canonicalize_name(needed.name)] in needed.specifier, line
