@@ -21,6 +21,7 @@ from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
 from models.losses import LOSSES
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
+from pipeline.phrases.params import PhrasesConfig
 from pipeline.readers import READERS
 from pipeline.readers.params import CorpusConfig, ShapesConfig
 from pipeline.regions.params import RegionsConfig
@@ -82,6 +83,7 @@ class CommonParams(Section):
     regions: RegionsConfig
     sentences: SentencesConfig
     pseudo_classes: PseudoClassesConfig
+    phrases: PhrasesConfig
     ranking: RankingConfig
     scoring: ScoringConfig
     average_scores: dict[str, AverageConfig]

@@ -48,6 +48,7 @@ STAGES = {
     "judge_run": "",
     "keep_results": TORCH,
     "prepare_corpus": "",
+    "prepare_phrases": "",
     "queue_claims": TORCH,
     "record_attention": TORCH,
     "score": TORCH,

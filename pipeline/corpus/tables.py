@@ -82,36 +82,36 @@ class Corpus:
         """
         (folder / "images").mkdir(parents=True, exist_ok=True)
         pairs = pd.DataFrame(columns=RELEVANCE.names) if self.relevance is None else self.relevance
-        _write_table(folder / "relevance.parquet", pairs, RELEVANCE)
-        _write_table(folder / "captions.parquet", self.captions, CAPTIONS)
-        _write_table(folder / "boxes.parquet", self.boxes, BOXES)
+        write_table(folder / "relevance.parquet", pairs, RELEVANCE)
+        write_table(folder / "captions.parquet", self.captions, CAPTIONS)
+        write_table(folder / "boxes.parquet", self.boxes, BOXES)
         lines = ["file\treason", *("\t".join(row) for row in self.rejects.itertuples(index=False))]
         write_text(folder / "rejects.tsv", "\n".join(lines) + "\n")
-        _write_table(folder / "images.parquet", self.images, IMAGES)
+        write_table(folder / "images.parquet", self.images, IMAGES)
 
 
 def load_images(path: Path) -> pd.DataFrame:
     """Read images.parquet; WorkbenchError when it is damaged or of another schema."""
-    images = _read_table(path, IMAGES)
+    images = read_table(path, IMAGES)
     _check_rows(path, images, "image_id")
     return images
 
 
 def load_captions(path: Path) -> pd.DataFrame:
     """Read captions.parquet, tokens as lists; WorkbenchError when it is damaged."""
-    captions = _read_table(path, CAPTIONS)
+    captions = read_table(path, CAPTIONS)
     _check_rows(path, captions, "caption_id")
     return captions
 
 
 def load_boxes(path: Path) -> pd.DataFrame:
     """Read boxes.parquet, attributes as lists; empty for a corpus without boxes."""
-    return _read_table(path, BOXES)
+    return read_table(path, BOXES)
 
 
 def load_relevance(path: Path) -> pd.DataFrame:
     """Read relevance.parquet; WorkbenchError when it is damaged or holds impossible grades."""
-    pairs = _read_table(path, RELEVANCE)
+    pairs = read_table(path, RELEVANCE)
     wrong = pairs["grade"][~((pairs["grade"] > 0) & (pairs["grade"] < float("inf")))]
     if len(wrong):
         raise WorkbenchError(f"{path}: grades that are not above 0: {listing(wrong)}", REBUILD)
@@ -145,7 +145,14 @@ def captions_digest(captions: pd.DataFrame) -> str:
     return digest.hexdigest()
 
 
-def _write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
+def write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
+    """Write a table atomically; the same rows give the same bytes.
+
+    Args:
+        path: of the file, .parquet.
+        table: with the columns of the schema, and perhaps others, which are left out.
+        schema: names and types.
+    """
     columns = [pa.array(table[field.name].tolist(), field.type) for field in schema]
     # Page checksums: without them a flipped bit in a string is read as another string.
     content = pa.BufferOutputStream()
@@ -153,7 +160,8 @@ def _write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
     write_bytes(path, memoryview(content.getvalue()))
 
 
-def _read_table(path: Path, schema: pa.Schema) -> pd.DataFrame:
+def read_table(path: Path, schema: pa.Schema) -> pd.DataFrame:
+    """Read a table; WorkbenchError when it is missing, damaged, of another schema or has holes."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REBUILD)
     try:

@@ -16,6 +16,7 @@ from pipeline.readers.params import ShapesConfig
 from pipeline.readers.processes import ordered_map
 from pipeline.readers.shapes.drawing import box, draw
 from pipeline.readers.shapes.grammar import Speaker
+from pipeline.readers.shapes.mentions import plain
 from pipeline.readers.shapes.relations import Box
 from pipeline.readers.shapes.scenes import Scene, Thing, make_scenes
 from pipeline.readers.shapes.spelling import misspell
@@ -59,10 +60,10 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Raises:
         WorkbenchError: world.yaml is missing or wrong.
     """
-    world = _chosen(load_world(raw / "world.yaml"), options.shapes)
+    world = world_of(raw, options.shapes)
     root = out / "images"
     root.mkdir(parents=True, exist_ok=True)
-    tasks = [task for split in SPLITS for task in _tasks(world, split, options)]
+    tasks = scenes_of(world, options)
     work = partial(render, root=root, world=world, options=options.shapes)
     rendered = ordered_map(work, tasks, options.workers, "rendering scenes")
     return _tables(root, tasks, rendered)
@@ -81,20 +82,39 @@ def render(task: Task, root: Path, world: World, options: ShapesConfig) -> Rende
     boxes = [box(thing, world, side) for thing in task.scene.things]
     image = draw(task.scene, world, side, options.clutter)
     image.save(root / task.image_id, "JPEG", quality=JPEG_QUALITY)
-    rng, between = np.random.default_rng(task.seed), options.relations == "between"
-    speaker = Speaker(world, side, rng, between)
-    captions = speaker.captions(task.scene, boxes, options.captions_per_image)
+    captions = [plain(text) for text in spoken(task, boxes, world, options)]
     if options.misspelt:  # by a generator of its own: the captions are otherwise the same
         words, rng = world.vocabulary(), np.random.default_rng([*task.seed, 4])
         captions = [misspell(text, options.misspelt, words, rng) for text in captions]
     return Rendered(boxes, captions)
 
 
-def _chosen(world: World, options: ShapesConfig) -> World:
-    """The world with the numbers of objects and the words that the options ask for."""
+def spoken(task: Task, boxes: list[Box], world: World, options: ShapesConfig) -> list[str]:
+    """The captions of a scene as they are spelt right, with marks around what stands for objects.
+
+    Args:
+        task: the scene, and the seed of its captions.
+        boxes: of its objects, pixels.
+        world: what the scene's words stand for.
+        options: size of the image, number of captions, and what may be told.
+    """
+    rng, between = np.random.default_rng(task.seed), options.relations == "between"
+    speaker = Speaker(world, options.image_size, rng, between)
+    return speaker.marked_captions(task.scene, boxes, options.captions_per_image)
+
+
+def world_of(raw: Path, options: ShapesConfig) -> World:
+    """The world of raw/world.yaml with the numbers of objects and the words that the options ask
+    for; WorkbenchError when the file is missing or wrong."""
+    world = load_world(raw / "world.yaml")
     if options.objects is not None:
         world = world.model_copy(update={"objects": tuple(options.objects)})
     return world.saying_all() if options.synonyms else world
+
+
+def scenes_of(world: World, options: Options) -> list[Task]:
+    """The scenes of all splits, in the order of the corpus."""
+    return [task for split in SPLITS for task in _tasks(world, split, options)]
 
 
 def _tasks(world: World, split: str, options: Options) -> list[Task]:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from pipeline.readers.shapes.mentions import capitalised, marked, plain
 from pipeline.readers.shapes.relations import Box, holds, triples
 from pipeline.readers.shapes.scenes import Scene, Thing
 from pipeline.readers.shapes.world import Attribute, World
@@ -50,42 +51,56 @@ class Speaker:
             boxes: x1, y1, x2, y2 in pixels of each of its objects.
             count: number of captions.
         """
-        said: list[str] = []
+        return [plain(text) for text in self.marked_captions(scene, boxes, count)]
+
+    def marked_captions(self, scene: Scene, boxes: Sequence[Box], count: int) -> list[str]:
+        """The same captions with marks around what stands for objects (mentions.marked).
+
+        Args:
+            scene: what to speak of.
+            boxes: x1, y1, x2, y2 in pixels of each of its objects.
+            count: number of captions.
+        """
+        captions: list[str] = []
+        said: set[str] = set()
         for _ in range(count):
             caption = self.caption(scene, boxes)
             for _ in range(10):
-                if caption not in said:
+                if plain(caption) not in said:
                     break
                 caption = self.caption(scene, boxes)
-            said.append(caption)
-        return said
+            said.add(plain(caption))
+            captions.append(caption)
+        return captions
 
     def caption(self, scene: Scene, boxes: Sequence[Box]) -> str:
-        """One caption, with a capital letter and a full stop."""
+        """One caption with its marks, a capital letter and a full stop."""
         focus = scene.focus if self.rng.random() < FOCUS else None
         kind = self.rng.choice(["relation", "list", "count"], p=[0.5, 0.42, 0.08])
         text = ""
         if kind == "count" and focus is None:
-            text = self._counted(scene.things)
+            text = self._counted(scene)
         elif kind == "relation":
             if self.between and self.rng.random() < BETWEEN:
-                text = self._in_the_middle(scene.things, boxes, focus)
-            text = text or self._related(scene.things, boxes, focus)
-        text = text or self._listed(scene.things, focus)
+                text = self._in_the_middle(scene, boxes, focus)
+            text = text or self._related(scene, boxes, focus)
+        text = text or self._listed(scene, focus)
         text = self._pick(self.world.frames).replace("{}", text)
-        return text[0].upper() + text[1:] + "."
+        return capitalised(text) + "."
 
-    def _listed(self, things: Sequence[Thing], focus: tuple[int, Attribute] | None) -> str:
-        order = self._order(len(things), focus)[:3]
-        return _join([self._object(things[n], _required(n, focus)) for n in order])
+    def _listed(self, scene: Scene, focus: tuple[int, Attribute] | None) -> str:
+        order = self._order(len(scene.things), focus)[:3]
+        text = _join([self._object(scene, n, _required(n, focus)) for n in order])
+        return marked("several", order, text)
 
     def _related(
         self,
-        things: Sequence[Thing],
+        scene: Scene,
         boxes: Sequence[Box],
         focus: tuple[int, Attribute] | None,
     ) -> str:
         """Two objects and how they lie, "" when no relation is clear."""
+        things = scene.things
         true = [
             (first, second, relation)
             for first, second in permutations(range(len(things)), 2)
@@ -96,16 +111,16 @@ class Speaker:
         if not true:
             return ""
         first, second, relation = self._pick(true)
-        one, two = (self._object(things[n], _required(n, focus)) for n in (first, second))
-        text = f"{one} {self._pick(relation.words)} {two}"
-        rest = [thing for n, thing in enumerate(things) if n not in (first, second)]
+        one, two = (self._object(scene, n, _required(n, focus)) for n in (first, second))
+        text = marked("relation", [first], f"{one} {self._pick(relation.words)} {two}")
+        rest = [n for n in range(len(things)) if n not in (first, second)]
         if rest and self.rng.random() < 0.75:
-            text += f", and {self._object(self._pick(rest))}"
+            text += f", and {self._object(scene, self._pick(rest))}"
         return text
 
     def _in_the_middle(
         self,
-        things: Sequence[Thing],
+        scene: Scene,
         boxes: Sequence[Box],
         focus: tuple[int, Attribute] | None,
     ) -> str:
@@ -114,14 +129,16 @@ class Speaker:
         if not true:
             return ""
         three = self._pick(true)
-        middle, one, two = (self._object(things[n], _required(n, focus)) for n in three)
-        return f"{middle} {self._pick(self.world.between)} {one} and {two}"
+        middle, one, two = (self._object(scene, n, _required(n, focus)) for n in three)
+        text = f"{middle} {self._pick(self.world.between)} {one} and {two}"
+        return marked("relation", three[:1], text)
 
-    def _counted(self, things: Sequence[Thing]) -> str:
+    def _counted(self, scene: Scene) -> str:
         """How many objects share something, and one or two others; "" when none do.
 
         Numbers without a word are not told.
         """
+        things = scene.things
         model = self._pick(things)
         groups = [
             (shared, same)
@@ -134,9 +151,10 @@ class Speaker:
         shared, same = self._pick(groups)
         noun = self._noun(model, shared, plural=True)
         text = " ".join([self.world.counts[len(same) - 2], *self._adjectives(model, shared), noun])
-        rest = [thing for thing in things if thing not in same]
+        text = marked("several", [n for n, thing in enumerate(things) if thing in same], text)
+        rest = [n for n, thing in enumerate(things) if thing not in same]
         order = self._order(len(rest), None)[: 1 + int(self.rng.random() < 0.5)]
-        return _join([text, *(self._object(rest[n]) for n in order)])
+        return _join([text, *(self._object(scene, rest[n]) for n in order)])
 
     def _shareable(self, model: Thing) -> list[set[Attribute]]:
         """What a number of objects can be counted by."""
@@ -145,14 +163,16 @@ class Speaker:
             sets += [{"texture"}, {"texture", "shape"}]
         return sets
 
-    def _object(self, thing: Thing, required: Attribute | None = None) -> str:
+    def _object(self, scene: Scene, number: int, required: Attribute | None = None) -> str:
+        thing = scene.things[number]
         spoken = self._spoken(thing) | ({required} if required else set())
         if not spoken & {"shape", "colour"}:
             spoken |= {"colour"}
         if len(spoken) == len(MENTION):  # never all there is to say
             spoken -= {"texture" if required == "size" else "size"}
         words = [*self._adjectives(thing, spoken), self._noun(thing, spoken, plural=False)]
-        return " ".join(["an" if words[0][0] in "aeiou" else "a", *words])
+        article = "an" if words[0][0] in "aeiou" else "a"
+        return marked("object", [number], " ".join([article, *words]))
 
     def _spoken(self, thing: Thing) -> set[Attribute]:
         chance = MENTION | ({"texture": MENTION_PLAIN} if self._is_plain(thing) else {})

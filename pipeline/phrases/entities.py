@@ -1,0 +1,283 @@
+"""Flickr30k Entities (Plummer et al. 2015): Sentences/*.txt, Annotations/*.xml and lists of splits.
+
+A line of a sentence file is a caption with marks, `[/EN#283585/people A young girl]`; the number is
+that of a chain, 0 for what cannot be seen. An annotation file has boxes, which count pixels from 1
+and hold their last one, each with the chains that it belongs to.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+
+from pipeline.corpus.tables import SPLITS
+from pipeline.corpus.tokens import tokenise
+from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
+from pipeline.readers.source import find_in_raw
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import Progress, say
+from pipeline.runtime.text import Problems, read_text
+
+NOT_VISUAL = "0"
+MAX_BYTES = 1 << 20  # of a file; the largest of the data set has 20 KB
+LEFT_OUT = {
+    "not visual": "phrases of what cannot be seen (chain 0)",
+    "no box": "phrases of chains without a box",
+    "no words": "phrases without words",
+    "no caption": "sentences that are no caption of the corpus",
+}
+
+_MARK = re.compile(r"\[/EN#(\d+)((?:/\w+)+) ([^\[\]]+)\]")
+_BRACKETS = re.compile(r"[\[\]]")
+
+
+@dataclass
+class Found:
+    """What was read so far.
+
+    Attributes:
+        phrases: rows of the table.
+        boxes: likewise.
+        left_out: numbers by the keys of LEFT_OUT.
+    """
+
+    phrases: list[tuple[object, ...]] = field(default_factory=list)
+    boxes: list[tuple[object, ...]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def read_entities(
+    raw: Path, folder: str | None, by_lists: bool, images: pd.DataFrame, captions: pd.DataFrame
+) -> PhraseTables:
+    """The phrases of the corpus's images.
+
+    Args:
+        raw: folder of the corpus.
+        folder: inside raw, with Sentences and Annotations; None for raw itself.
+        by_lists: splits come from train.txt, val.txt and test.txt beside them, else from images.
+        images: table of the corpus, named `<number>.jpg` as in Flickr30k.
+        captions: table of the corpus.
+
+    Raises:
+        WorkbenchError: files that are missing or damaged, boxes outside their image, lists that
+            contradict the corpus.
+    """
+    root = raw if folder is None else find_in_raw(raw, folder, "phrases.path")
+    for name in ("Sentences", "Annotations"):
+        if not (root / name).is_dir():
+            raise WorkbenchError(
+                f"{root}: no folder {name}", "set phrases.path to the folder of Flickr30k Entities"
+            )
+    images = with_splits(images, listed_splits(root)) if by_lists else images
+    texts: dict[str, dict[str, list[str]]] = {}
+    columns = (captions[name] for name in ("image_id", "caption_id", "tokens"))
+    for image, caption, words in zip(*columns, strict=True):
+        texts.setdefault(image, {})[caption] = words
+    found = Found()
+    with Progress("phrases", len(images), "images") as progress:
+        keys = ("image_id", "width", "height", "split")
+        for name, width, height, split in zip(*(images[key] for key in keys), strict=True):
+            read_image(root, name, (width, height), split, texts.get(name, {}), found)
+            progress.update()
+    _tell(found, root, images["image_id"])
+    boxes = pd.DataFrame(found.boxes, columns=["image_id", "chain", *SIDES])
+    return PhraseTables(pd.DataFrame(found.phrases, columns=PHRASES.names), boxes)
+
+
+def read_image(
+    root: Path,
+    name: str,
+    size: tuple[int, int],
+    split: str,
+    captions: Mapping[str, Sequence[str]],
+    found: Found,
+) -> None:
+    """Add the phrases and boxes of one image.
+
+    Args:
+        root: folder with Sentences and Annotations.
+        name: of the image.
+        size: its width and height, pixels.
+        split: that it is in.
+        captions: words of its captions by their ids.
+        found: what is added to.
+
+    Raises:
+        WorkbenchError: files that are missing or damaged.
+    """
+    stem = Path(name).stem
+    chains = read_boxes(_inside(root / "Annotations", f"{stem}.xml"), size)
+    path, used = _inside(root / "Sentences", f"{stem}.txt"), set[str]()
+    for line, text in enumerate(read_text(path).splitlines()):
+        phrases = list(read_sentence(f"{path}, line {line + 1}", text))
+        caption = own_caption(tokenise(_MARK.sub(r"\3", text)), captions, f"{name}#{line}")
+        if caption is None:
+            found.left_out["no caption"] += 1
+            continue
+        for number, (chain, kind, words) in enumerate(phrases):
+            lacking = "not visual" if chain == NOT_VISUAL else "" if chain in chains else "no box"
+            if lacking := lacking or ("" if words else "no words"):
+                found.left_out[lacking] += 1
+                continue
+            used.add(chain)
+            row = f"{name}#{line}/{number}", caption, name, split, words, chain, kind
+            found.phrases.append(row)
+    spoken_of = {chain: boxes for chain, boxes in chains.items() if chain in used}
+    found.boxes += [(name, chain, *box) for chain, boxes in spoken_of.items() for box in boxes]
+
+
+def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Chain, type and words of each marked phrase of a line.
+
+    Args:
+        place: file and line, for messages.
+        text: the line.
+
+    Raises:
+        WorkbenchError: brackets that are no marks.
+    """
+    if _BRACKETS.search(_MARK.sub("", text)):
+        raise WorkbenchError(
+            f"{place}: brackets that are no mark of a phrase: {text.strip()[:80]!r}",
+            "marks are of the form [/EN#id/type words]",
+        )
+    for mark in _MARK.finditer(text):
+        yield mark[1], mark[2].strip("/"), tokenise(mark[3])
+
+
+def own_caption(
+    words: Sequence[str], captions: Mapping[str, Sequence[str]], likely: str
+) -> str | None:
+    """The caption of the corpus that a sentence is, None when it is none of its image's.
+
+    Tokens are compared without the places where words are cut, which differ between releases.
+
+    Args:
+        words: of the sentence.
+        captions: words of its image's captions by their ids.
+        likely: the id to try first.
+    """
+    letters = "".join(words)
+    ids = [likely, *captions] if likely in captions else list(captions)
+    return next((name for name in ids if "".join(captions[name]) == letters), None)
+
+
+def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float, ...]]]:
+    """The boxes of each chain, x1, y1, x2, y2 in pixels from 0; chains without one are left out.
+
+    Args:
+        path: of the annotation file.
+        size: width and height of the image, pixels.
+
+    Raises:
+        WorkbenchError: not such a file, of an image of another size, or boxes outside it.
+    """
+    root = _parsed(path)
+    stated = root.findtext("size/width"), root.findtext("size/height")
+    if stated != tuple(map(str, size)):
+        raise WorkbenchError(
+            f"{path}: of an image of {stated[0]} x {stated[1]} pixels; the corpus's has "
+            f"{size[0]} x {size[1]}",
+            "give the images of Flickr30k in their own size",
+        )
+    chains: dict[str, list[tuple[float, ...]]] = {}
+    for thing in root.iter("object"):
+        box = thing.find("bndbox")
+        if box is None:  # a scene, or what has no box
+            continue
+        try:
+            left, top, right, bottom = (int(box.findtext(side, ""))
+                                        for side in ("xmin", "ymin", "xmax", "ymax"))  # fmt: skip
+        except ValueError:
+            raise WorkbenchError(f"{path}: a box without whole numbers for its sides") from None
+        if not (1 <= left <= right <= size[0] and 1 <= top <= bottom <= size[1]):
+            raise WorkbenchError(
+                f"{path}: box {left} {top} {right} {bottom} is not inside the image of "
+                f"{size[0]} x {size[1]} pixels (they count from 1)"
+            )
+        for name in thing.findall("name"):
+            own = chains.setdefault((name.text or "").strip(), [])
+            own.append((left - 1, top - 1, right, bottom))
+    return chains
+
+
+def listed_splits(root: Path) -> dict[str, str]:
+    """The split of each image by the lists train.txt, val.txt and test.txt, without endings.
+
+    Raises WorkbenchError when a list is missing or an image stands in two.
+    """
+    splits: dict[str, str] = {}
+    problems = Problems(str(root))
+    for split in SPLITS:
+        path = _inside(root, f"{split}.txt")
+        names = [line.strip().removesuffix(".jpg") for line in read_text(path).splitlines()]
+        problems.add("images in two lists", [name for name in names if name in splits])
+        splits |= dict.fromkeys(filter(None, names), split)
+    problems.raise_if_any("an image that is trained on must not be tested on: mend the lists")
+    return splits
+
+
+def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame:
+    """The corpus's images that the lists name.
+
+    The vocabulary and the encoder of phrases have seen the corpus's training captions, so that the
+    lists' splits must be the corpus's own.
+
+    Args:
+        images: table of the corpus.
+        splits: of each image, named without an ending.
+
+    Raises:
+        WorkbenchError: images in another split than in the corpus, or none of them listed.
+    """
+    stems = [Path(name).stem for name in images["image_id"]]
+    listed = images[[stem in splits for stem in stems]]
+    wanted = [splits[stem] for stem in stems if stem in splits]
+    moved = listed["image_id"][listed["split"] != wanted]
+    if len(moved) or listed.empty:
+        told = f"images in another split of the corpus: {listing(moved, 3)}"
+        raise WorkbenchError(
+            f"{len(moved):,} {told}" if len(moved) else "the lists name no image of the corpus",
+            "read the corpus by the same lists (dataset: captions_csv, corpus.split_files), or set "
+            "phrases.splits: corpus",
+        )
+    if len(listed) < len(images):
+        say(f"left out: {len(images) - len(listed):,} images of the corpus in no list")
+    return listed
+
+
+def _tell(found: Found, root: Path, images: Iterable[str]) -> None:
+    say(f"phrases: {len(found.phrases):,}, with {len(found.boxes):,} boxes")
+    for key, number in found.left_out.items():
+        say(f"left out: {number:,} {LEFT_OUT[key]}")
+    annotated = {path.stem for path in (root / "Annotations").glob("*.xml")}
+    if strangers := len(annotated - {Path(name).stem for name in images}):
+        say(f"left out: {strangers:,} annotation files of images that are not read")
+
+
+def _inside(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.is_file():
+        raise WorkbenchError(
+            f"{path}: no such file", "every image of the corpus needs a file of each kind"
+        )
+    if path.stat().st_size > MAX_BYTES:
+        raise WorkbenchError(f"{path}: more than {MAX_BYTES:,} bytes")
+    return path
+
+
+def _parsed(path: Path) -> ElementTree.Element:
+    text = read_text(path)
+    if "<!" in text:  # entities, which a small file can make huge; comments and such go with them
+        raise WorkbenchError(f"{path}: has declarations (<!...), which annotations do not have")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise WorkbenchError(f"{path}: not valid XML: {error}") from None
+    if root.tag != "annotation":
+        raise WorkbenchError(f"{path}: <{root.tag[:40]}>, not <annotation>")
+    return root

@@ -1,0 +1,43 @@
+"""From the phrases section of params.yaml to the tables of phrases, whatever they come from."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.phrases.entities import read_entities
+from pipeline.phrases.params import PhrasesConfig
+from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables
+from pipeline.phrases.world import read_world
+from pipeline.readers.source import Options
+from pipeline.runtime.process import say
+
+
+def read_phrases(
+    settings: PhrasesConfig,
+    dataset: str,
+    raw: Path,
+    images: pd.DataFrame,
+    captions: pd.DataFrame,
+    options: Options,
+) -> PhraseTables:
+    """The phrases of the corpus, none for a dataset that has none of its own.
+
+    Args:
+        settings: the section phrases.
+        dataset: name of the corpus's reader.
+        raw: folder that it read.
+        images: table of the corpus.
+        captions: table of the corpus.
+        options: what the reader depended on.
+
+    Raises:
+        WorkbenchError: anything that cannot be used.
+    """
+    if settings.source == "flickr30k_entities":
+        by_lists = settings.splits == "lists"
+        return read_entities(raw, settings.path, by_lists, images, captions)
+    if settings.source == "corpus" and dataset == "shapes":
+        return read_world(raw, captions, options)
+    say(f"phrases.source = {settings.source}: the dataset {dataset} has no phrases with boxes")
+    names = PHRASES.names, PHRASE_BOXES.names
+    return PhraseTables(*(pd.DataFrame(columns=columns) for columns in names))

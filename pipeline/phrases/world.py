@@ -1,0 +1,93 @@
+"""Phrases of the built-in world: its captions name objects, and where these are is known."""
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from pipeline.corpus.tokens import tokenise
+from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
+from pipeline.readers.params import ShapesConfig
+from pipeline.readers.processes import ordered_map
+from pipeline.readers.shapes import Task, scenes_of, spoken, world_of
+from pipeline.readers.shapes.drawing import box
+from pipeline.readers.shapes.mentions import Mention, mentions, plain
+from pipeline.readers.shapes.relations import Box
+from pipeline.readers.shapes.world import World
+from pipeline.readers.source import Options
+from pipeline.runtime.errors import WorkbenchError, listing
+
+
+class Told(NamedTuple):
+    """What captions tell of a scene: boxes of its objects, words and mentions of each caption."""
+
+    boxes: list[Box]
+    words: list[list[str]]
+    mentions: list[list[Mention]]
+
+
+def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTables:
+    """The phrases of the rendered captions: single objects, several of them, and relations.
+
+    The scenes are drawn again as the reader drew them. A relation, such as "a red circle above a
+    square", stands for what it speaks of, here the circle.
+
+    Args:
+        raw: folder of world.yaml.
+        captions: table of the corpus, the world's.
+        options: what the world was made with.
+
+    Raises:
+        WorkbenchError: captions of another world.
+    """
+    world = world_of(raw, options.shapes)
+    tasks = scenes_of(world, options)
+    work = partial(tell, world=world, options=options.shapes)
+    told = ordered_map(work, tasks, options.workers, "phrases of scenes")
+    words = dict(zip(captions["caption_id"], captions["tokens"], strict=True))
+    phrases: list[tuple[object, ...]] = []
+    boxes: dict[tuple[object, ...], None] = {}  # in order, each once
+    for task, (places, texts, said) in zip(tasks, told, strict=True):
+        split = task.image_id.partition("_")[0]
+        for number, (text, spans) in enumerate(zip(texts, said, strict=True)):
+            caption = f"{task.image_id}#{number}"
+            if caption not in words:  # corpus.max_captions left it out
+                continue
+            tokens = words.pop(caption)
+            if len(tokens) != len(text) or (tokens != text and not options.shapes.misspelt):
+                raise _another_world([caption])
+            for place, span in enumerate(spans):
+                chain = "+".join(map(str, sorted(span.numbers)))
+                own = tokens[span.first : span.last]
+                phrase = f"{caption}/{place}", caption, task.image_id
+                phrases.append((*phrase, split, own, chain, span.kind))
+                keys = [(task.image_id, chain, *places[thing]) for thing in sorted(span.numbers)]
+                boxes |= dict.fromkeys(keys)
+    if words:
+        raise _another_world(words)
+    columns = ["image_id", "chain", *SIDES]
+    return PhraseTables(
+        pd.DataFrame(phrases, columns=PHRASES.names), pd.DataFrame(list(boxes), columns=columns)
+    )
+
+
+def tell(task: Task, world: World, options: ShapesConfig) -> Told:
+    """What the captions of a scene tell of which of its objects.
+
+    Args:
+        task: the scene, and the seed of its captions.
+        world: what the scene's words stand for.
+        options: size of the image, number of captions, and what may be told.
+    """
+    boxes = [box(thing, world, options.image_size) for thing in task.scene.things]
+    texts = spoken(task, boxes, world, options)
+    return Told(boxes, [tokenise(plain(text)) for text in texts], list(map(mentions, texts)))
+
+
+def _another_world(captions: Iterable[str]) -> WorkbenchError:
+    return WorkbenchError(
+        f"captions that this world does not tell: {listing(captions, 3)}",
+        "bring the corpus up to date with: dvc repro prepare_corpus",
+    )

@@ -1,0 +1,70 @@
+"""Which words of a caption stand for which objects: marks around them while a caption is made.
+
+A mark is `[kind#numbers words]`, one inside another where a phrase holds others; no word of a world
+has brackets. Numbers are those of the objects in their scene, joined by +.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_OPEN = re.compile(r"\[(\w+)#([\d+]+) ")
+_FIRST = re.compile(r"((?:\[\w+#[\d+]+ )*)(\w)")
+_PIECE = re.compile(r"\[\w+#[\d+]+ |\]|\w+")
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Words of a caption that stand for objects.
+
+    Attributes:
+        kind: object | several (objects that are counted or listed) | relation (an object, told by
+            where it lies to others).
+        numbers: of the objects in their scene.
+        first: number of the first word in the caption.
+        last: number behind that of the last word.
+    """
+
+    kind: str
+    numbers: tuple[int, ...]
+    first: int
+    last: int
+
+
+def marked(kind: str, numbers: Iterable[int], text: str) -> str:
+    """Words with the mark of what they stand for.
+
+    Args:
+        kind: as in Mention.
+        numbers: likewise.
+        text: the words, marks inside them or not.
+    """
+    return f"[{kind}#{'+'.join(map(str, numbers))} {text}]"
+
+
+def plain(text: str) -> str:
+    """A caption without its marks."""
+    return _OPEN.sub("", text).replace("]", "")
+
+
+def capitalised(text: str) -> str:
+    """A caption, marks inside it or not, with a capital letter at its beginning."""
+    return _FIRST.sub(lambda found: found[1] + found[2].upper(), text, count=1)
+
+
+def mentions(text: str) -> list[Mention]:
+    """What the marks of a caption say, in the order in which they begin."""
+    found: list[Mention | None] = []
+    open_marks: list[tuple[int, str, tuple[int, ...], int]] = []
+    words = 0
+    for piece in _PIECE.findall(text):
+        if piece == "]":
+            place, kind, numbers, first = open_marks.pop()
+            found[place] = Mention(kind, numbers, first, words)
+        elif mark := _OPEN.fullmatch(piece):
+            numbers = tuple(map(int, mark[2].split("+")))
+            open_marks.append((len(found), mark[1], numbers, words))
+            found.append(None)
+        else:
+            words += 1
+    return [mention for mention in found if mention is not None]
