@@ -1,13 +1,79 @@
-"""Section of params.yaml: phrases."""
+"""Section of params.yaml: phrases, the boxes they are looked for in, and their vectors."""
 
-from typing import Literal
+import os
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pipeline.runtime.section import Name, Section
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from pipeline.runtime.section import (
+    Count,
+    Name,
+    Natural,
+    Section,
+    contradictions,
+    network_problems,
+    wrong_value,
+)
+
+BOX_FILES = (".npy", ".npz", ".h5", ".hdf5", ".txt", ".mat")
+
+
+class ProposalsConfig(Section):
+    """The boxes of an image that phrases are looked for in."""
+
+    source: Literal["detector", "file"]
+    path: Name | None
+    order: Literal["xyxy", "xywh", "yxyx"]
+    origin: Annotated[int, Field(ge=0, le=1)]
+    number: Count
+    other_images: Literal["error", "skip"]
+
+    @contradictions
+    def _file_is_there(self) -> Iterator[InitErrorDetails]:
+        if self.source == "detector":
+            if self.path is not None:
+                yield wrong_value("path", self.path, "must be null when source is 'detector'")
+        elif self.path is None:
+            yield wrong_value("path", None, "source 'file' needs the path of a file or folder")
+        elif not os.path.exists(self.path):
+            yield wrong_value("path", self.path, "no such file or folder")
+        elif not os.path.isdir(self.path) and not self.path.endswith(BOX_FILES):
+            allowed = f"allowed are folders and files that end in {', '.join(BOX_FILES)}"
+            yield wrong_value("path", self.path, allowed)
+
+
+class BoxNetworkConfig(Section):
+    """An image network whose feature maps boxes are pooled from."""
+
+    model: Name
+    weights: Name
+    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
+    pool: Literal["mean", "max", "mean_max"]
+    short_side: Count
+    normalisation: Literal["torchvision", "caffe"]
+
+
+class BoxFeaturesConfig(Section):
+    """How boxes become vectors: by the detector's head, or pooled from an image network's maps."""
+
+    source: Literal["detector", "network"]
+    network: BoxNetworkConfig
+    batch_size: Count
+    workers: Natural
+
+    @contradictions
+    def _network_is_one(self) -> Iterator[InitErrorDetails]:
+        if self.source == "network":
+            yield from network_problems(self.network, "phrases.features.network")
 
 
 class PhrasesConfig(Section):
-    """Phrases: whence they come."""
+    """Phrases: whence they come, and what they are looked for in."""
 
     source: Literal["corpus", "flickr30k_entities", "none"]
     path: Name | None
     splits: Literal["lists", "corpus"]
+    proposals: ProposalsConfig
+    features: BoxFeaturesConfig

@@ -147,7 +147,9 @@ def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> Regions:
     counts: dict[str, int] = {}
     corners: list[tuple[float, ...]] = []
     own = boxes[boxes["image_id"].isin(images)]
-    own = own.iloc[np.argsort(pd.Index(images).get_indexer(own["image_id"]), kind="stable")]
+    own = own.iloc[
+        np.argsort(pd.Index(images).get_indexer(pd.Index(own["image_id"])), kind="stable")
+    ]
     columns = zip(own["image_id"], own["chain"], own[list(SIDES)].to_numpy().tolist(), strict=True)
     for image, chain, box in columns:
         key = image, tuple(box)

@@ -1,0 +1,183 @@
+"""The loop over images that fills the files of proposals and of phrases' own boxes."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from models.backbone.preprocessing import check_aspect
+from models.detector.extraction import Pictures
+from models.phrases.regions import Describer, as_tensors
+from models.phrases.views import Proposed, View
+from pipeline.corpus.loading import ImageFiles, decode_ahead, whole_batches
+from pipeline.corpus.tables import images_digest
+from pipeline.phrases.params import PhrasesConfig
+from pipeline.phrases.tables import Regions
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
+from pipeline.storage.features import FeatureWriter
+
+FromFile = Callable[[str, tuple[int, int]], tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where boxes and their vectors come from.
+
+    Attributes:
+        describer: makes the vectors.
+        proposer: proposes boxes; the describer itself where it does, None where a file has them.
+        file: from an image's id and size to its boxes and scores, None where the proposer has them.
+        number: R, proposals of an image at most.
+    """
+
+    describer: Describer
+    proposer: Describer | None
+    file: FromFile | None
+    number: int
+
+    def look(self, images: Sequence[Tensor], ids: Sequence[str]) -> tuple[View, list[Proposed]]:
+        """A view of B images, and the proposals of each, with their vectors.
+
+        images: uint8 RGB (3, H, W) on the device; ids: of the images.
+        """
+        view = self.describer.see(images)
+        found = [best(own, self.number) for own in self._proposed(view, images, ids)]
+        if self.proposer is not self.describer:
+            vectors = view.features([own.boxes for own in found])
+            found = [own._replace(features=f) for own, f in zip(found, vectors, strict=True)]
+        return view, found
+
+    def _proposed(self, view: View, images: Sequence[Tensor], ids: Sequence[str]) -> list[Proposed]:
+        if self.file is not None:
+            sizes = [(image.shape[-1], image.shape[-2]) for image in images]
+            read = [self.file(name, size) for name, size in zip(ids, sizes, strict=True)]
+            device = images[0].device
+            return [Proposed(*(torch.from_numpy(a).to(device) for a in own)) for own in read]
+        assert self.proposer is not None, "boxes come from a file or from a proposer"
+        seen: Any = view if self.proposer is self.describer else self.proposer.see(images)
+        proposed: list[Proposed] = seen.proposals()
+        return proposed
+
+
+def best(found: Proposed, number: int) -> Proposed:
+    """The first `number` proposals."""
+    features = None if found.features is None else found.features[:number]
+    return Proposed(found.boxes[:number], found.scores[:number], features)
+
+
+def described(
+    settings: PhrasesConfig, sources: Sources, images: pd.DataFrame
+) -> dict[str, str | int | float]:
+    """What a file of boxes says of itself.
+
+    Args:
+        settings: the section phrases.
+        sources: of boxes and vectors.
+        images: rows of the corpus's table.
+    """
+    proposals = settings.proposals.model_dump(exclude={"path", "other_images"})
+    features = settings.features.model_dump(mode="json", exclude={"workers", "batch_size"})
+    if settings.features.source == "detector":
+        del features["network"]
+    maker = sources.describer
+    return {
+        "model": maker.model,
+        "layer": maker.layer,
+        "weights_sha256": maker.weights,
+        "params": json.dumps({"proposals": proposals, "features": features}, sort_keys=True),
+        "corpus_sha256": images_digest(images),
+    }
+
+
+def proposal_datasets(number: int, width: int) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape of a row and type of every dataset; number: R; width: D."""
+    return {
+        "features": ((number, width), "float16"),
+        "boxes": ((number, 4), "float32"),
+        "scores": ((number,), "float32"),
+        "counts": ((), "int32"),
+        "sizes": ((2,), "int32"),
+    }
+
+
+def extract_boxes(
+    images: pd.DataFrame,
+    regions: Regions,
+    sources: Sources,
+    proposals: FeatureWriter,
+    truth: FeatureWriter,
+    settings: PhrasesConfig,
+    device: torch.device,
+    max_pixels: int,
+) -> None:
+    """Compute the missing rows of both files.
+
+    Args:
+        images: N rows with image_id, path, width, height and sha256.
+        regions: M boxes of phrases, of some of the images.
+        sources: of boxes and vectors.
+        proposals: writes `proposal_datasets`, ids as in `images`.
+        truth: writes `features` (D,), ids as in `regions`.
+        settings: the section phrases.
+        device: where the networks are.
+        max_pixels: larger images are refused before they are decoded.
+
+    Raises:
+        WorkbenchError: images that cannot be read, or boxes that are not theirs.
+    """
+    check_aspect(images)
+    ids = images["image_id"].tolist()
+    owners = pd.Index(ids).get_indexer(pd.Index(regions.image_ids))
+    missing = np.union1d(proposals.missing, owners[truth.missing])
+    todo = whole_batches(missing, settings.features.batch_size, len(ids))
+    source = Pictures(ImageFiles(images, max_pixels), todo)
+    done = len(ids) - sum(map(len, todo))
+    with Progress("proposals", len(ids), "images", done=done) as progress:
+        for batch in decode_ahead(source, settings.features.workers, "phrases.features"):
+            names = [ids[row] for row in batch.rows]
+            own = [np.flatnonzero(owners == row) for row in batch.rows]
+            given = [torch.from_numpy(regions.boxes[rows]).to(device) for rows in own]
+            with torch.inference_mode():
+                pictures = as_tensors(batch.pictures, device)
+                view, found = sources.look(pictures, names)
+                _check_found(names, found)
+                vectors = torch.cat(view.features(given))
+            sizes = [(picture.shape[1], picture.shape[0]) for picture in batch.pictures]
+            rows = np.concatenate(own)
+            if len(rows):
+                truth.write(rows, features=vectors.float().cpu().numpy())
+            proposals.write(batch.rows, **_packed(found, sizes, sources.number))
+            progress.update(len(batch.rows))
+
+
+def _check_found(names: Sequence[str], found: Sequence[Proposed]) -> None:
+    none = [name for name, own in zip(names, found, strict=True) if not len(own.boxes)]
+    if none:
+        raise WorkbenchError(
+            f"no proposals in image {none[0]}",
+            "the detector finds nothing there: train it longer, or see phrases.proposals.source",
+        )
+
+
+def _packed(
+    found: Sequence[Proposed], sizes: Sequence[tuple[int, int]], number: int
+) -> dict[str, np.ndarray]:
+    """The datasets' rows of B images: zeros beyond the counts."""
+    assert found[0].features is not None, "proposals have vectors"
+    shapes = proposal_datasets(number, found[0].features.shape[1])
+    arrays = {
+        name: np.zeros((len(found), *row), "float32" if name == "features" else kind)
+        for name, (row, kind) in shapes.items()
+    }
+    for row, (own, size) in enumerate(zip(found, sizes, strict=True)):
+        count = len(own.boxes)
+        arrays["counts"][row], arrays["sizes"][row] = count, size
+        for name, values in own._asdict().items():
+            arrays[name][row, :count] = values.float().cpu().numpy()
+    return arrays

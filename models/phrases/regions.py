@@ -1,0 +1,135 @@
+"""Which views params.yaml asks for: one that proposes boxes, one that makes vectors of boxes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.backbone.build import load_body, weighted
+from models.backbone.network import Backbone, BackboneError, cut, weights_digest
+from models.backbone.preprocessing import preprocessing_of
+from models.detector.fpn import FPNDetector
+from models.detector.load import load_detector
+from models.phrases.views import (
+    C4View,
+    FPNView,
+    NetworkView,
+    ProposingView,
+    View,
+    scaled_input,
+)
+from pipeline.phrases.params import BoxFeaturesConfig, BoxNetworkConfig
+from pipeline.runtime.errors import WorkbenchError
+
+
+@dataclass(frozen=True)
+class Describer:
+    """What makes vectors of boxes.
+
+    Attributes:
+        see: from B images, uint8 RGB (3, H, W) on its device, to a view of them.
+        model: name of the network.
+        layer: whose output a box is pooled from.
+        weights: digest of the network.
+        width: D of a vector.
+        proposes: whether its views propose boxes, too.
+    """
+
+    see: Callable[[Sequence[Tensor]], View]
+    model: str
+    layer: str
+    weights: str
+    width: int
+    proposes: bool = False
+
+
+def detector_views(path: Path, device: torch.device) -> Describer:
+    """The detector of a file, which proposes boxes and describes them by its head.
+
+    Raises WorkbenchError when the file is missing or damaged.
+    """
+    network: Any = load_detector(path)[0]
+    fpn = isinstance(network, FPNDetector)
+    network.to(device).eval()
+
+    def see(images: Sequence[Tensor]) -> ProposingView:
+        return FPNView(network, images) if fpn else C4View(network, images)
+
+    layer, digest = "box_head" if fpn else "res5", weights_digest(network)
+    return Describer(see, network.architecture, layer, digest, network.region_dim, proposes=True)
+
+
+def network_views(
+    settings: BoxNetworkConfig, seed: int, detector: Path, device: torch.device
+) -> Describer:
+    """An image network from whose maps boxes are pooled.
+
+    Args:
+        settings: the section phrases.features.network.
+        seed: of random weights.
+        detector: the file that weights `detector` are taken from.
+        device: where the network runs.
+
+    Raises:
+        WorkbenchError: networks, layers and weights that cannot be used.
+    """
+    try:
+        backbone = _cut(settings, seed, detector).to(device)
+    except BackboneError as error:
+        message = f"phrases.features.network: {error}"
+        raise WorkbenchError(message, "change it in params.yaml") from error
+    seen = preprocessing_of(settings.model, None, "center", "short_side", settings.normalisation)
+    mean, std = (torch.tensor(part, device=device).view(3, 1, 1) for part in (seen.mean, seen.std))
+
+    def see(images: Sequence[Tensor]) -> NetworkView:
+        inputs = [scaled_input(i, settings.short_side, mean, std, seen.bgr) for i in images]
+        return NetworkView(backbone, inputs, [(i.shape[-1], i.shape[-2]) for i in images])
+
+    whole = torch.zeros(3, settings.short_side, settings.short_side, dtype=torch.uint8)
+    box = torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=device) * settings.short_side
+    with torch.inference_mode():
+        width = see([whole.to(device)]).features([box])[0].shape[1]
+    layers = ",".join(settings.layers)
+    return Describer(see, settings.model, layers, weights_digest(backbone), width)
+
+
+def describer(
+    settings: BoxFeaturesConfig, seed: int, detector: Path, device: torch.device
+) -> Describer:
+    """What makes the vectors of boxes that params.yaml asks for.
+
+    Args:
+        settings: the section phrases.features.
+        seed: of random weights.
+        detector: the file of the detector.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: what cannot be used.
+    """
+    if settings.source == "detector":
+        return detector_views(detector, device)
+    return network_views(settings.network, seed, detector, device)
+
+
+def as_tensors(pictures: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
+    """Pictures (H, W, 3) uint8 RGB as tensors (3, H, W) on a device."""
+    return [torch.from_numpy(one).permute(2, 0, 1).contiguous().to(device) for one in pictures]
+
+
+def _cut(settings: BoxNetworkConfig, seed: int, detector: Path) -> Backbone:
+    network = weighted(settings.model, settings.weights, seed)
+    backbone, _ = cut(network, settings.layers, settings.pool, settings.short_side)
+    if settings.weights == "detector":
+        load_body(backbone, settings.model, detector, "phrases.features.network")
+    with torch.inference_mode():
+        found = backbone.graph(torch.zeros(1, 3, settings.short_side, settings.short_side))
+    flat = [name for name, node in zip(settings.layers, backbone.nodes, strict=True)
+            if found[node].ndim != 4]  # fmt: skip
+    if flat:
+        raise BackboneError(f"layers {flat}: boxes are pooled from maps, these give vectors")
+    return backbone

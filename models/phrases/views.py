@@ -1,0 +1,191 @@
+"""Images as a detector or an image network sees them: boxes that it proposes, vectors of any boxes.
+
+A view computes the maps of some images once; its boxes are in pixels of the images as given.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torchvision.ops import roi_align
+
+from models.backbone.network import Backbone, pooled
+from models.detector.c4 import CHUNK, C4Detector
+from models.detector.fpn import FPNDetector, ratios
+
+CELLS = 7  # along each side of a pooled box
+SAMPLES = 2  # points along each side of a cell
+
+
+class Proposed(NamedTuple):
+    """Proposals of one image, best first.
+
+    Attributes:
+        boxes: (P, 4) x1, y1, x2, y2 in pixels of the image as given.
+        scores: (P,) probability that there is any object.
+        features: (P, D) vectors of the boxes, where whoever proposes them makes them anyway.
+    """
+
+    boxes: Tensor
+    scores: Tensor
+    features: Tensor | None = None
+
+
+class View(Protocol):
+    """B images, seen."""
+
+    def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
+        """Vectors (P, D) float32 of the boxes (P, 4) of each image."""
+
+
+class ProposingView(View, Protocol):
+    """B images, seen by what finds boxes in them."""
+
+    def proposals(self) -> list[Proposed]:
+        """The boxes of each image, of whatever class."""
+
+
+class FPNView:
+    """Images in the pyramid of an FPN detector; images of one size share a batch.
+
+    Args:
+        network: the detector, in evaluation mode.
+        images: B, uint8 RGB (3, H, W) on its device.
+    """
+
+    def __init__(self, network: FPNDetector, images: Sequence[Tensor]) -> None:
+        self.network, self.count = network, len(images)
+        groups: dict[tuple[int, int], list[int]] = {}
+        for place, image in enumerate(images):
+            groups.setdefault((image.shape[-2], image.shape[-1]), []).append(place)
+        self.groups = []
+        for places in groups.values():
+            batch, maps = network.maps([images[place] for place in places])
+            scale = torch.tensor(ratios(images[places[0]], batch.image_sizes[0]))
+            self.groups.append((places, batch, maps, scale.to(images[places[0]].device)))
+
+    def proposals(self) -> list[Proposed]:
+        """As in ProposingView: those of the proposal network, its boxes as they are."""
+        found: dict[int, Proposed] = {}
+        for places, batch, maps, scale in self.groups:
+            boxes, _ = self.network.rpn(batch, maps)
+            pooled = self._pooled(maps, boxes, batch.image_sizes)
+            scores = 1 - self.network.roi_heads.box_predictor(pooled)[0].softmax(1)[:, 0]
+            counts = [len(own) for own in boxes]
+            parts = zip(places, boxes, scores.split(counts), pooled.split(counts), strict=True)
+            for place, own, score, rows in parts:
+                found[place] = sorted_by_score(own / scale, score, rows)
+        return [found[place] for place in range(self.count)]
+
+    def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
+        """As in View: of the detector's box head."""
+        found: dict[int, Tensor] = {}
+        for places, batch, maps, scale in self.groups:
+            own = [boxes[place] * scale for place in places]
+            rows = self._pooled(maps, own, batch.image_sizes).split([len(part) for part in own])
+            found |= dict(zip(places, rows, strict=True))
+        return [found[place] for place in range(self.count)]
+
+    def _pooled(
+        self, maps: dict[str, Tensor], boxes: list[Tensor], sizes: list[tuple[int, int]]
+    ) -> Tensor:
+        heads = self.network.roi_heads
+        rows: Tensor = heads.box_head(heads.box_roi_pool(maps, boxes, sizes))
+        return rows
+
+
+class C4View:
+    """Images in the maps of a C4 detector, one at a time.
+
+    Args:
+        network: the detector, in evaluation mode.
+        images: B, uint8 RGB (3, H, W) on its device.
+    """
+
+    def __init__(self, network: C4Detector, images: Sequence[Tensor]) -> None:
+        self.network = network
+        self.seen = []
+        for image in images:
+            pixels, scale = network.scaled(image)
+            self.seen.append((network.backbone(pixels), pixels.shape[-2:], scale))
+
+    def proposals(self) -> list[Proposed]:
+        """As in ProposingView: those of the proposal network."""
+        found = []
+        for maps, size, scale in self.seen:
+            boxes = self.network.proposal_generator(maps, *size, scale)
+            features, scores, _ = self.network.roi_heads(maps, boxes)
+            found.append(sorted_by_score(boxes / scale, 1 - scores[:, 0], features))
+        return found
+
+    def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
+        """As in View: of res5, averaged over the cells of a box."""
+        heads = self.network.roi_heads
+        return [
+            torch.cat([heads.features(maps, part) for part in (own * scale).split(CHUNK)])
+            for own, (maps, _, scale) in zip(boxes, self.seen, strict=True)
+        ]
+
+
+class NetworkView:
+    """Images in the feature maps of a cut network, each box pooled from them (He et al. 2017).
+
+    Args:
+        backbone: the network, in evaluation mode; its pool is taken over the cells of a box.
+        inputs: B, normalised (3, H, W), scaled as the network is to see them.
+        sizes: B, width and height of the images as given, pixels.
+    """
+
+    def __init__(
+        self, backbone: Backbone, inputs: Sequence[Tensor], sizes: Sequence[tuple[int, int]]
+    ) -> None:
+        self.backbone, self.sizes = backbone, sizes
+        self.maps = [backbone.graph(image[None]) for image in inputs]
+
+    def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
+        """As in View: RoIAlign of 7 x 7 cells from every layer, pooled, side by side."""
+        seen = zip(boxes, self.maps, self.sizes, strict=True)
+        return [torch.cat(list(self._of_layers(*image)), 1) for image in seen]
+
+    def _of_layers(
+        self, boxes: Tensor, maps: dict[str, Tensor], size: tuple[int, int]
+    ) -> Iterator[Tensor]:
+        for node in self.backbone.nodes:
+            layer = maps[node].float()
+            places = boxes.new_tensor([layer.shape[-1] / size[0], layer.shape[-2] / size[1]])
+            cells = roi_align(layer, [boxes * places.tile(2)], CELLS, 1.0, SAMPLES, aligned=True)
+            yield pooled(cells, self.backbone.pool)
+
+
+def sorted_by_score(boxes: Tensor, scores: Tensor, features: Tensor) -> Proposed:
+    """Proposals, best first; of equal ones the earlier.
+
+    Args:
+        boxes: (P, 4).
+        scores: (P,).
+        features: (P, D).
+    """
+    order = scores.argsort(descending=True, stable=True)
+    return Proposed(boxes[order], scores[order], features[order])
+
+
+def scaled_input(image: Tensor, short_side: int, mean: Tensor, std: Tensor, bgr: bool) -> Tensor:
+    """An image as an image network sees it, its shorter side scaled.
+
+    Args:
+        image: uint8 RGB (3, H, W).
+        short_side: pixels.
+        mean: (3, 1, 1) of values from 0 to 1.
+        std: (3, 1, 1) likewise.
+        bgr: whether the network's channels are BGR.
+
+    Returns:
+        (3, H', W') float32.
+    """
+    scale = short_side / min(image.shape[-2:])
+    size = [max(round(side * scale), 1) for side in image.shape[-2:]]
+    pixels = (image.flip(0) if bgr else image).float() / 255
+    resized = F.interpolate(pixels[None], size=size, mode="bilinear", antialias=True)[0]
+    return (resized - mean) / std

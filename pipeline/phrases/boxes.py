@@ -1,0 +1,44 @@
+"""How far boxes overlap, and which of several that overlap are kept."""
+
+import numpy as np
+
+
+def areas(boxes: np.ndarray) -> np.ndarray:
+    """(..., 4) x1, y1, x2, y2 to areas (...,) float64; 0 where a box has none."""
+    corners = boxes.astype(np.float64)
+    sides = np.clip(corners[..., 2:] - corners[..., :2], 0, None)
+    return np.asarray(sides[..., 0] * sides[..., 1])
+
+
+def overlaps(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Intersection over union of boxes (..., A, 4) with boxes (..., B, 4): (..., A, B) float64.
+
+    A box without area overlaps with nothing, itself included.
+    """
+    a, b = ones.astype(np.float64)[..., :, None, :], others.astype(np.float64)[..., None, :, :]
+    shared = areas(
+        np.concatenate([np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])], -1)
+    )
+    joined = areas(a) + areas(b) - shared
+    return np.divide(shared, joined, out=np.zeros_like(shared), where=shared > 0)
+
+
+def survivors(near: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Greedy suppression, each query by its own scores, all queries of an image in one pass.
+
+    The best box of a query suppresses those near it, then the next that is left, and so on; of
+    equal scores the earlier box comes first.
+
+    Args:
+        near: (R, R) bool, which boxes suppress each other.
+        scores: (Q, R) of each query.
+
+    Returns:
+        (Q, R) bool.
+    """
+    alive = np.ones(scores.shape, bool)
+    rows, boxes = np.arange(len(scores)), np.arange(scores.shape[1])
+    for best in np.argsort(-scores, axis=1, kind="stable").T:
+        suppressed = near[best] & (boxes != best[:, None])
+        alive &= ~(suppressed & alive[rows, best][:, None])
+    return alive

@@ -1,0 +1,138 @@
+"""Mean average precision over unique phrases, each of them a class of its own.
+
+For every phrase the proposals of all test images that have it are ranked together, after those that
+overlap too far with a better one of their image are left out. As in PASCAL VOC since 2010: a box is
+right if it overlaps enough with a true box that no better one has claimed, and precision is made to
+fall with recall. Equal scores count against the model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.phrases.boxes import overlaps, survivors
+from pipeline.phrases.found import CORRECT, Searched
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One unique phrase and the T right boxes of its ranking, best first.
+
+    Attributes:
+        images: (M,) numbers of the images that have it.
+        truths: (M,) true boxes in each of them.
+        own: (T,) place in `images` of each right box.
+        boxes: (T, M) boxes of each image down to and with that right box.
+        right: (T, M) right ones among them.
+    """
+
+    images: np.ndarray
+    truths: np.ndarray
+    own: np.ndarray
+    boxes: np.ndarray
+    right: np.ndarray
+
+    def precision(self, weights: np.ndarray) -> np.ndarray:
+        """Average precision where image i counts weights[:, i] times.
+
+        weights: (W, M), not all 0 in a row. Returns (W,) from 0 to 1.
+        """
+        counted = weights @ self.boxes.T
+        share = np.divide(weights @ self.right.T, counted, out=np.zeros(counted.shape),
+                          where=counted > 0)  # fmt: skip
+        falling = np.maximum.accumulate(share[:, ::-1], axis=1)[:, ::-1]
+        total = (weights[:, self.own] * falling).sum(1)
+        return np.asarray(total / (weights @ self.truths))
+
+
+def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[str, Ranked]:
+    """Every unique phrase with its ranking.
+
+    Args:
+        searched: Q phrases with the R proposals of their images.
+        scores: (Q, R) of the proposals; equal for the same phrase in the same image.
+        nms: overlap above which the better box of an image leaves the other out.
+    """
+    parts: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {}
+    texts = searched.phrases["text"].to_numpy()
+    order = np.argsort(searched.images, kind="stable")
+    edges = np.flatnonzero(np.diff(searched.images[order], prepend=-1))
+    for rows in np.split(order, edges[1:]):
+        image = int(searched.images[rows[0]])
+        for text, truths, own, right in _in_image(searched, scores, rows, texts[rows], nms):
+            parts.setdefault(text, []).append((image, truths, own, right))
+    return {text: _ranked(own) for text, own in parts.items()}
+
+
+def mean_precision(ranked: Sequence[Ranked]) -> float:
+    """Mean over unique phrases of their average precision, in percent."""
+    return 100.0 * float(np.mean([one.precision(np.ones((1, len(one.images))))[0]
+                                  for one in ranked]))  # fmt: skip
+
+
+def resampled_precision(ranked: Sequence[Ranked], weights: np.ndarray) -> np.ndarray:
+    """The same of resampled images, over the phrases that a sample has: (W,) percent.
+
+    Args:
+        ranked: unique phrases.
+        weights: (W, N) how often each image is drawn.
+    """
+    total, there = np.zeros(len(weights)), np.zeros(len(weights))
+    for one in ranked:
+        own = weights[:, one.images]
+        drawn = own.any(1)
+        total[drawn] += one.precision(own[drawn])
+        there += drawn
+    return 100.0 * total / there
+
+
+def _in_image(
+    searched: Searched, scores: np.ndarray, rows: np.ndarray, texts: np.ndarray, nms: float
+) -> list[tuple[str, int, np.ndarray, np.ndarray]]:
+    """Of each unique phrase of an image: text, number of true boxes, scores and rightness."""
+    image = searched.images[rows[0]]
+    boxes = searched.boxes[image, : searched.counts[image]]
+    _, places, codes = np.unique(texts, return_index=True, return_inverse=True)
+    own = scores[rows[places], : len(boxes)]
+    alive = survivors(overlaps(boxes, boxes) > nms, own)
+    truths = searched.truth[rows]
+    near = overlaps(boxes, truths)
+    found = []
+    for number, place in enumerate(places):
+        _, firsts = np.unique(truths[codes == number], axis=0, return_index=True)
+        columns = np.flatnonzero(codes == number)[np.sort(firsts)]
+        kept = np.flatnonzero(alive[number])
+        kept = kept[np.argsort(-own[number, kept], kind="stable")]
+        right = _claimed(near[np.ix_(kept, columns)])
+        found.append((str(texts[place]), len(columns), own[number, kept], right))
+    return found
+
+
+def _claimed(near: np.ndarray) -> np.ndarray:
+    """(B,) bool: boxes, best first, that are the first on the true box they overlap with most.
+
+    near: (B, T) overlaps.
+    """
+    nearest = near.argmax(1)
+    enough = np.flatnonzero(near.max(1, initial=0) >= CORRECT)
+    right = np.zeros(len(near), bool)
+    right[enough[np.unique(nearest[enough], return_index=True)[1]]] = True
+    return right
+
+
+def _ranked(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Ranked:
+    images, truths = (np.array([part[n] for part in parts]) for n in (0, 1))
+    owner = np.repeat(np.arange(len(parts)), [len(part[2]) for part in parts])
+    scores, right = (np.concatenate([part[n] for part in parts]) for n in (2, 3))
+    order = np.lexsort((right, -scores))
+    owner, right = owner[order], right[order]
+    places = np.flatnonzero(right)
+    segment = np.searchsorted(places, np.arange(len(owner)))  # which right box closes the stretch
+    shape = len(places) + 1, len(parts)
+    cells = segment * len(parts) + owner
+    boxes, rights = (
+        np.cumsum(np.bincount(cells, counted, shape[0] * shape[1]).reshape(shape)[:-1], axis=0)
+        for counted in (np.ones(len(owner)), right.astype(np.float64))
+    )
+    return Ranked(images, truths.astype(np.float64), owner[places], boxes, rights)

@@ -1,0 +1,56 @@
+"""Phrases through the encoder of captions (Fisher vectors in Wang et al. 2016, section 3.3)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
+from pipeline.sentences.encoder import SentenceEncoder, blocks, check_known, read_encoder
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.groups import GroupFile
+
+REMEDY = "bring both up to date with: dvc repro encode_sentences"
+
+
+def encoding_of(path: Path, made_with: FeatureFile, wordnet: Path | None) -> SentenceEncoder:
+    """The encoder of the captions.
+
+    Args:
+        path: of the encoder.
+        made_with: vectors that name it.
+        wordnet: folder of WordNet's files, None to look for them.
+
+    Raises:
+        WorkbenchError: it is missing, damaged or another one, or there is none, the vectors of
+            the captions being from elsewhere.
+    """
+    if path.is_file() and GroupFile(path).attributes.get("encoding") == "file":
+        raise WorkbenchError(
+            "sentences.encoding = file: there is no encoder that makes a vector of a phrase",
+            "set sentences.encoding to fisher, mean_vector or tfidf, or phrases.source to none",
+        )
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such file", REMEDY)
+    if sha256_file(path) != made_with.attributes.get("weights_sha256"):
+        raise WorkbenchError(f"{path}: not the encoder of {made_with.path}", REMEDY)
+    return read_encoder(path, wordnet)
+
+
+def encoded(
+    encoder: SentenceEncoder, words: Sequence[Sequence[str]], names: Sequence[str], unknown: str
+) -> np.ndarray:
+    """Vectors (M, E) float32 of M phrases; zeros where no word is known.
+
+    Args:
+        encoder: of the captions.
+        words: of each phrase.
+        names: of the phrases, for messages.
+        unknown: error or zero, what to do about phrases without a known word.
+
+    Raises:
+        WorkbenchError: there are such and `unknown` is error.
+    """
+    check_known(names, encoder.encoding.known(words), unknown)
+    return np.concatenate([encoder.encode(block) for _, block in blocks(words)])

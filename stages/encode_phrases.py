@@ -1,0 +1,41 @@
+"""A vector of every unique phrase, by the encoder of the captions."""
+
+from pathlib import Path
+
+import click
+import numpy as np
+
+from pipeline.phrases.absent import write_absent
+from pipeline.phrases.tables import load_phrases
+from pipeline.phrases.vectors import encoded, encoding_of
+from pipeline.runtime.process import say, set_threads
+from pipeline.storage.features import FeatureFile, write_features
+from stages.common import command, existing, target
+from stages.params import load_params
+
+
+@command
+@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
+@click.option("--sentences", type=existing, required=True, help="Vectors of the captions.")
+@click.option("--encoder", type=existing, required=True, help="Encoder that made them.")
+@click.option("--output", type=target, required=True, help="Feature file to write.")
+def main(phrases: Path, sentences: Path, encoder: Path, output: Path) -> None:
+    """Encode every unique phrase as the captions were."""
+    params, tables = load_params(), load_phrases(phrases)
+    if not len(tables):
+        return write_absent(output)
+    set_threads(params.runtime.threads)
+    made = encoding_of(encoder, FeatureFile(sentences), params.sentences.tfidf.wordnet_folder)
+    texts = sorted(set(tables.phrases["text"]))
+    vectors = encoded(made, [text.split() for text in texts], texts, params.sentences.unknown)
+    attributes = {
+        name: value
+        for name, value in FeatureFile(sentences).attributes.items()
+        if name != "schema_version"
+    }
+    write_features(output, texts, {"features": vectors.astype(np.float16)}, attributes)
+    say(f"phrases: {len(texts):,} x {made.dim}, {made}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Boxes that phrases are looked for in, and vectors of these and of the phrases' own boxes."""
+
+from pathlib import Path
+
+import click
+import torch
+
+from models.phrases.extraction import Sources, described, extract_boxes, proposal_datasets
+from models.phrases.regions import describer, detector_views
+from pipeline.corpus.tables import SPLITS, load_images
+from pipeline.phrases.absent import write_absent
+from pipeline.phrases.files import bound_of_split
+from pipeline.phrases.proposal_files import ProposalFiles
+from pipeline.phrases.tables import distinct_regions, load_phrases
+from pipeline.runtime.files import fingerprint, sha256_file, source_digest
+from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.storage.features import FeatureFile, FeatureWriter
+from stages.common import WORK, command, existing, target
+from stages.params import load_params
+
+
+@command
+@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
+@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
+@click.option("--detector", type=target, required=True, help="Detector file.")
+@click.option("--output", type=target, required=True, help="File of proposals to write.")
+@click.option("--truth", type=target, required=True, help="File of the phrases' own boxes.")
+def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path) -> None:
+    """Propose boxes in every image that has phrases; a killed run continues where it stopped."""
+    params = load_params()
+    settings, runtime = params.phrases, params.runtime
+    set_threads(runtime.threads)
+    seed_everything(params.seed)
+    tables, table = load_phrases(phrases), load_images(images)
+    if not len(tables):
+        write_absent(output)
+        return write_absent(truth)
+    table = table[table["image_id"].isin(tables.phrases["image_id"])].reset_index(drop=True)
+    ids, device = table["image_id"].tolist(), pick_device(runtime.device)
+    maker = describer(settings.features, params.seed, detector, device)
+    file, proposer = None, maker if maker.proposes else None
+    if settings.proposals.source == "file":
+        file, proposer = ProposalFiles(settings.proposals, ids), None
+    elif proposer is None:
+        proposer = detector_views(detector, device)
+    sources = Sources(maker, proposer, file, settings.proposals.number)
+    training = set(tables.of_split("train")["image_id"])
+    regions = distinct_regions(tables.boxes, [name for name in ids if name in training])
+    attributes = described(settings, sources, table)
+    key = fingerprint(
+        attributes=attributes,
+        phrases=sha256_file(phrases / "phrase_boxes.parquet"),
+        proposals=file.digest() if file else proposer and proposer.weights,
+        source=source_digest(),
+        machine=[str(device), runtime.threads, torch.__version__],
+    )
+    datasets = proposal_datasets(sources.number, maker.width)
+    own = {"features": ((maker.width,), "float16")}
+    work, pixels = WORK / "proposals", int(params.corpus.max_megapixels * 1e6)
+    with (
+        FeatureWriter(work, key, ids, datasets, attributes) as proposed,
+        FeatureWriter(work / "truth", key, regions.ids, own, attributes) as true,
+    ):
+        extract_boxes(table, regions, sources, proposed, true, settings, device, pixels)
+        true.finish(truth)
+        proposed.finish(output)
+    proposals = FeatureFile(output)
+    bounds = [f"{split} {bound_of_split(tables, split, proposals):.1f}" for split in SPLITS]
+    say(f"proposals: {len(ids):,} images, {len(regions.ids):,} boxes of phrases; "
+        f"R@{sources.number} upper bound {', '.join(bounds)}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

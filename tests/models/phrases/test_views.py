@@ -1,0 +1,91 @@
+"""Boxes and vectors from views agree with the networks' own code, one image at a time."""
+
+import numpy as np
+import pytest
+import torch
+from torchvision.ops import roi_align
+
+from models.backbone.network import classifier, cut
+from models.detector.fpn import build_detector
+from models.phrases.views import C4View, FPNView, NetworkView, scaled_input
+
+
+@pytest.fixture(scope="module")
+def images():
+    torch.manual_seed(0)
+    sizes = [(48, 64), (64, 48), (48, 64)]
+    return [torch.randint(0, 256, (3, *size), dtype=torch.uint8) for size in sizes]
+
+
+@pytest.fixture(scope="module")
+def fpn():
+    torch.manual_seed(0)
+    sizes = {"channels": 8, "hidden": 16, "layers": 2, "anchors": [[12.0], [24.0]]}
+    made = build_detector("fpn_resnet18", ["a", "b"], ["c"], proposals=9, short_side=96,
+                          long_side=200, **sizes)  # fmt: skip
+    return made.eval()
+
+
+def test_a_pyramids_proposals_have_the_vectors_of_their_boxes(fpn, images):
+    with torch.inference_mode():
+        view = FPNView(fpn, images)
+        found = view.proposals()
+        again = view.features([own.boxes for own in found])
+        alone = FPNView(fpn, images[1:2]).proposals()[0]
+    for own, features, image in zip(found, again, images, strict=True):
+        assert len(own.boxes) == 9
+        assert (own.scores.diff() <= 0).all()
+        torch.testing.assert_close(own.features, features, rtol=1e-4, atol=1e-5)
+        limit = torch.tensor([image.shape[2], image.shape[1]] * 2) + 1e-3
+        assert ((own.boxes >= 0) & (own.boxes <= limit)).all()
+    torch.testing.assert_close(alone.boxes, found[1].boxes, rtol=1e-4, atol=1e-3)
+
+
+def test_a_pyramids_vectors_are_those_of_its_regions(fpn, images):
+    """Refined boxes apart, `regions` describes the same proposals."""
+    with torch.inference_mode():
+        known = fpn.regions(images)[0]
+        found = FPNView(fpn, images).proposals()[0]
+    order = (1 - known.object_scores[:, 0]).argsort(descending=True, stable=True)
+    torch.testing.assert_close(known.features[order], found.features, rtol=1e-4, atol=1e-5)
+
+
+def test_bottom_up_views_describe_proposals_and_other_boxes(images):
+    torch.manual_seed(0)
+    sizes = {"width": 4, "blocks": [1, 1, 1, 1], "hidden": 8, "proposals": 6, "smallest": 1.0}
+    made = build_detector("c4_resnet101", ["a"], [], short_side=64, long_side=128, **sizes).eval()
+    with torch.inference_mode():
+        view = C4View(made, images[:2])
+        found = view.proposals()
+        again = view.features([own.boxes for own in found])
+        known = made.regions(images[:1])[0]
+    order = (1 - known.object_scores[:, 0]).argsort(descending=True, stable=True)
+    torch.testing.assert_close(known.boxes[order], found[0].boxes)
+    for own, features in zip(found, again, strict=True):
+        torch.testing.assert_close(own.features, features, rtol=1e-4, atol=1e-5)
+
+
+def test_boxes_are_pooled_from_the_maps_of_a_network(images):
+    backbone, width = cut(classifier("resnet18", 0), ["layer1", "layer2"], "mean", 64)
+    mean, std = torch.zeros(3, 1, 1), torch.ones(3, 1, 1)
+    inputs = [scaled_input(image, 64, mean, std, bgr=False) for image in images]
+    assert [tuple(i.shape) for i in inputs] == [(3, 64, 85), (3, 85, 64), (3, 64, 85)]
+    boxes = torch.tensor([[4.0, 6, 40, 30], [0, 0, 48, 48]])
+    with torch.inference_mode():
+        view = NetworkView(backbone, inputs, [(64, 48), (48, 64), (64, 48)])
+        found = view.features([boxes, boxes[:1], boxes[:0]])
+        maps = backbone.graph(inputs[0][None])
+        wanted = []
+        for node in backbone.nodes:
+            across, down = maps[node].shape[-1] / 64, maps[node].shape[-2] / 48
+            own = boxes * torch.tensor([across, down, across, down])
+            wanted.append(roi_align(maps[node], [own], 7, 1.0, 2, aligned=True).mean((2, 3)))
+    assert [tuple(part.shape) for part in found] == [(2, width), (1, width), (0, width)]
+    torch.testing.assert_close(found[0], torch.cat(wanted, 1))
+
+
+def test_channels_turn_for_networks_of_caffe():
+    image = torch.tensor(np.arange(3 * 4 * 4).reshape(3, 4, 4), dtype=torch.uint8)
+    mean, std = torch.zeros(3, 1, 1), torch.full((3, 1, 1), 1 / 255)
+    found = scaled_input(image, 4, mean, std, bgr=True)
+    torch.testing.assert_close(found, image.flip(0).float())

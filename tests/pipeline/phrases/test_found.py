@@ -1,0 +1,174 @@
+"""Recall, upper bound and average precision against slow loops written from their definitions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from phrase_cases import random_search
+
+from pipeline.phrases.boxes import areas, overlaps, survivors
+from pipeline.phrases.found import (
+    check_scores,
+    first_ranks,
+    recalls,
+    searched,
+    types_of,
+    upper_bound,
+)
+from pipeline.phrases.precision import mean_precision, ranked_phrases, resampled_precision
+from pipeline.runtime.errors import WorkbenchError
+
+
+def slow_overlap(one, other):
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    size = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+    return width * height / (sum(size) - width * height)
+
+
+def slow_rank(scores, boxes, truth):
+    """The place of the best right box when all wrong boxes of its score stand before it."""
+    order = sorted(
+        zip(scores, boxes, strict=True),
+        key=lambda pair: (-pair[0], slow_overlap(pair[1], truth) >= 0.5),
+    )
+    for place, (_, box) in enumerate(order, 1):
+        if slow_overlap(box, truth) >= 0.5:
+            return place
+    return 0
+
+
+def slow_nms(scores, boxes, nms):
+    kept = []
+    for place in sorted(range(len(boxes)), key=lambda p: (-scores[p], p)):
+        if all(slow_overlap(boxes[place], boxes[other]) <= nms for other in kept):
+            kept.append(place)
+    return kept
+
+
+def slow_precision(images, nms):
+    """Average precision of a phrase; images: (scores, boxes, true boxes) of each, perhaps twice."""
+    found = []
+    for scores, boxes, truths in images:
+        claimed = set()
+        for place in slow_nms(scores, boxes, nms):
+            near = [slow_overlap(boxes[place], truth) for truth in truths]
+            best = max(range(len(near)), key=near.__getitem__)
+            right = near[best] >= 0.5 and best not in claimed
+            if right:
+                claimed.add(best)
+            found.append((-scores[place], right))
+    found.sort()
+    total, rights = sum(len(truths) for _, _, truths in images), 0
+    curve = []
+    for count, (_, right) in enumerate(found, 1):
+        rights += right
+        curve.append((rights / total, rights / count))
+    area, recall = 0.0, 0.0
+    for reached, _ in curve:
+        area += (reached - recall) * max(p for r, p in curve if r >= reached)
+        recall = reached
+    return area
+
+
+def by_phrase(found, scores):
+    """text -> (scores, boxes, different true boxes) of each of its images."""
+    groups = {}
+    for row, (text, image) in enumerate(zip(found.phrases["text"], found.images, strict=True)):
+        count = found.counts[image]
+        own = groups.setdefault(text, {}).setdefault(
+            image, (scores[row, :count].tolist(), found.boxes[image, :count].tolist(), [])
+        )
+        if found.truth[row].tolist() not in own[2]:
+            own[2].append(found.truth[row].tolist())
+    return groups
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ranks_and_bound_are_those_of_slow_loops(seed):
+    found, scores = random_search(seed)
+    ranks = first_ranks(scores, found.hits())
+    slow = [
+        slow_rank(scores[row, : found.counts[i]], found.boxes[i, : found.counts[i]], truth)
+        for row, (i, truth) in enumerate(zip(found.images, found.truth, strict=True))
+    ]
+    np.testing.assert_array_equal(ranks, slow)
+    assert 0 < sum(rank > 0 for rank in slow) < len(slow)
+    for k in (1, 5, 10):
+        share = sum(0 < rank <= k for rank in slow) / len(slow)
+        assert recalls(ranks)[f"r{k}"] == pytest.approx(100 * share)
+    reached = sum(rank > 0 for rank in slow) / len(slow)
+    assert upper_bound(found.hits()) == pytest.approx(100 * reached)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("nms", [0.1, 0.5])
+def test_precision_is_that_of_a_slow_loop(seed, nms):
+    found, scores = random_search(seed)
+    ranked, slow = ranked_phrases(found, scores, nms), by_phrase(found, scores)
+    assert set(ranked) == set(slow)
+    wanted = {text: slow_precision(list(images.values()), nms) for text, images in slow.items()}
+    for text, value in wanted.items():
+        own = ranked[text]
+        assert own.precision(np.ones((1, len(own.images))))[0] == pytest.approx(value), text
+    mean = 100 * np.mean(list(wanted.values()))
+    assert mean_precision(list(ranked.values())) == pytest.approx(mean)
+    assert 0 < mean < 100
+
+
+def test_resampled_precision_is_that_of_a_set_with_images_twice():
+    found, scores = random_search(0)
+    ranked, slow = ranked_phrases(found, scores, 0.3), by_phrase(found, scores)
+    weights = np.random.default_rng(1).integers(0, 3, (4, len(found.counts))).astype(float)
+    for drawn, value in zip(weights, resampled_precision(list(ranked.values()), weights),
+                            strict=True):  # fmt: skip
+        own = [
+            slow_precision(
+                [found for i, found in images.items() for _ in range(int(drawn[i]))], 0.3
+            )
+            for images in slow.values()
+            if any(drawn[i] for i in images)
+        ]
+        assert value == pytest.approx(100 * np.mean(own))
+
+
+def test_a_model_that_says_the_same_of_all_boxes_is_worst():
+    found, scores = random_search(0)
+    flat = np.where(np.isfinite(scores), 0.0, -np.inf)
+    hits = found.hits()
+    counts = found.counts[found.images]
+    worst = np.where(hits.any(1), counts - hits.sum(1) + 1, 0)
+    np.testing.assert_array_equal(first_ranks(flat, hits), worst)
+
+
+def test_boxes_without_area_overlap_with_nothing():
+    boxes = np.array([[1, 1, 1, 9], [5, 5, 2, 2], [0, 0, 4, 4]], np.float32)
+    np.testing.assert_array_equal(areas(boxes), [0, 0, 16])
+    np.testing.assert_array_equal(overlaps(boxes, boxes), np.diag([0.0, 0.0, 1.0]))
+
+
+def test_suppression_is_greedy_for_each_query():
+    boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10], [2, 0, 12, 10]], np.float32)
+    scores = np.array([[1.0, 2.0, 3.0, 0.0], [2.0, 2.0, 2.0, 2.0]])
+    alive = survivors(overlaps(boxes, boxes) > 0.5, scores)
+    np.testing.assert_array_equal(alive, [[0, 1, 1, 0], [1, 0, 1, 0]])
+
+
+def test_phrases_of_several_types_count_in_each():
+    table = pd.DataFrame({"type": ["people", "other", "people/other"]})
+    assert {name: rows.tolist() for name, rows in types_of(table).items()} == {
+        "other": [1, 2],
+        "people": [0, 2],
+    }
+
+
+def test_what_cannot_be_measured_is_refused():
+    found, scores = random_search(0)
+    check_scores(scores, found.counts[found.images])
+    with pytest.raises(WorkbenchError, match="not finite"):
+        check_scores(np.where(scores > 0, np.nan, scores), found.counts[found.images])
+    rows = found.phrases.assign(image_id=["strange", *found.phrases["image_id"][1:]])
+    boxes = {"boxes": found.boxes, "counts": found.counts}
+    with pytest.raises(WorkbenchError, match="1 images without proposals: strange"):
+        searched(rows, found.truth, list(dict.fromkeys(found.phrases["image_id"])), boxes)
