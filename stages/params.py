@@ -20,6 +20,7 @@ from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
 from models.losses import LOSSES
+from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.readers import READERS
@@ -84,6 +85,8 @@ class CommonParams(Section):
     sentences: SentencesConfig
     pseudo_classes: PseudoClassesConfig
     phrases: PhrasesConfig
+    phrase_two_branch: PhraseTwoBranchConfig
+    phrase_cca: PhraseCCAConfig
     ranking: RankingConfig
     scoring: ScoringConfig
     average_scores: dict[str, AverageConfig]

@@ -16,6 +16,7 @@ from models.backbone.network import POOLS
 from models.backbone.params import ImageFeaturesConfig
 from models.base.registry import config_of, model_names, models_with
 from models.dual_path.params import PseudoClassesConfig
+from models.phrases.registry import MODELS as PHRASE_MODELS
 from pipeline.evaluation.criteria import NAMES
 from pipeline.evaluation.params import InferenceConfig
 from pipeline.readers import READERS
@@ -38,6 +39,9 @@ VALUES = (ROOT / "params.yaml").read_text()
 # Editing these changes how a stage is run or what it prints, never what it computes: they are left
 # out of the deps on purpose, so that a better error message retrains nothing.
 LEFT_OUT = ("pipeline.runtime", "stages.__init__", "stages.common", "stages.params")
+
+# What models of phrases read of params.yaml beside their sections.
+PHRASE_SETTINGS = {"phrase_cca": {"seed"}, "phrase_two_branch": {"loss", "ranking", "seed"}}
 
 MAY_IMPORT = {
     "pipeline": {"pipeline"},
@@ -87,6 +91,8 @@ def program(name, item):
 def loaded_by(name, item):
     """Modules a stage runs: its program, and what the registry loads for its item."""
     part = {"train": "model", "score": "model", "record_attention": "attention"}.get(name)
+    if name in ("train_phrases", "evaluate_phrases"):
+        return [f"stages.{program(name, item)}", PHRASE_MODELS[item]]
     chosen = {
         "prepare_corpus": [reader.module for reader in READERS.values()],
         "encode_sentences": [place.partition(":")[0] for place in ENCODINGS.values()],
@@ -148,6 +154,8 @@ def test_params_are_those_the_stage_reads(name, item):
         assert stage["params"] == [{"params.yaml": None}]
         return
     read = attributes(ROOT / f"stages/{program(name, item)}.py", "params")
+    if name == "train_phrases":
+        read = read - {"model", "seed"} | {item, *PHRASE_SETTINGS[item]}
     if name == "train":
         read.discard("model")  # params.model(name): what the model reads of it
         read.discard("seed")
@@ -211,6 +219,15 @@ def test_every_model_is_in_the_graph():
     drawn = next(iter(read_yaml(GRAPH)["plots"][0].values()))["y"]
     fits = {"cca"}  # one row, no curve
     assert {Path(file).stem for file in drawn} == set(names) - fits
+
+
+def test_every_model_of_phrases_is_in_the_graph():
+    for stage in ("train_phrases", "evaluate_phrases"):
+        assert stage_items(stage, GRAPH) == sorted(PHRASE_MODELS), f"items of {stage} in dvc.yaml"
+    for name, module in PHRASE_MODELS.items():
+        read = attributes(ROOT / f"{module.replace('.', '/')}.py", "settings") - {"config"}
+        assert read == PHRASE_SETTINGS[name]
+        assert name in Params.model_fields
 
 
 def test_names_in_params_are_those_of_the_code():

@@ -37,6 +37,7 @@ STAGES = {
     "encode_phrases": "",
     "encode_sentences": "",
     "evaluate": TORCH,
+    "evaluate_phrases": TORCH,
     "export_image_network": IMAGES,
     "export_model": IMAGES,
     "export_regions": TORCH,
@@ -60,6 +61,7 @@ STAGES = {
     "tabulate_runs": "",
     "train": TORCH,
     "train_detector": IMAGES,
+    "train_phrases": TORCH,
 }
 MODELS = {name: IMAGES if name == "dual_path" else TORCH for name in model_names()}
 ALLOWED = {f"stages.{name}": allowed for name, allowed in STAGES.items()}

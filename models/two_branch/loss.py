@@ -74,36 +74,61 @@ class StructureLoss(nn.Module):
         Returns:
             A scalar, at least float32.
         """
+        same = image_groups[:, None] == caption_groups[None, :]
+        alike = [groups[:, None] == groups[None, :] for groups in (image_groups, caption_groups)]
+        return self.of_masks(images, captions, same, same, *alike)
+
+    def of_masks(
+        self,
+        images: torch.Tensor,
+        captions: torch.Tensor,
+        pairs: torch.Tensor,
+        same: torch.Tensor,
+        same_images: torch.Tensor,
+        same_captions: torch.Tensor,
+    ) -> torch.Tensor:
+        """The loss of a batch whose items belong together in other ways than by groups.
+
+        Args:
+            images: (I, K) unit rows.
+            captions: (C, K) unit rows.
+            pairs: (I, C) bool, the positive pairs.
+            same: (I, C) bool, True where neither is a negative of the other.
+            same_images: (I, I) bool, True for neighbours and on the diagonal.
+            same_captions: (C, C) bool likewise.
+
+        Returns:
+            A scalar, at least float32.
+        """
         # bf16 keeps 3 digits of an inner product: too few beside a margin of 0.1
         with torch.autocast(images.device.type, enabled=False):
             rows = at_least_float32(images), at_least_float32(captions)
-            groups = image_groups, caption_groups
-            return self.cross_view(*rows, *groups) + self.within_views(*rows, *groups)
+            within = self.within_views(*rows, same_images, same_captions)
+            return self.cross_view(*rows, pairs, same) + within
 
     def cross_view(
         self,
         images: torch.Tensor,
         captions: torch.Tensor,
-        image_groups: torch.Tensor,
-        caption_groups: torch.Tensor,
+        pairs: torch.Tensor,
+        same: torch.Tensor,
     ) -> torch.Tensor:
         """The first two terms of eq. 5, weighted.
 
         Args:
-            images: as for `forward`.
-            captions: as for `forward`.
-            image_groups: as for `forward`.
-            caption_groups: as for `forward`.
+            images: as for `of_masks`.
+            captions: as for `of_masks`.
+            pairs: as for `of_masks`.
+            same: as for `of_masks`.
         """
         total = images.new_zeros(())
         if not (self.image_to_sentence or self.sentence_to_image):
             return total
         scores = -distances(images @ captions.T)
-        same = image_groups[:, None] == caption_groups[None, :]
         if self.image_to_sentence:
-            total = total + self.image_to_sentence * self.term(self.ranking, scores, same, same)
+            total = total + self.image_to_sentence * self.term(self.ranking, scores, pairs, same)
         if self.sentence_to_image:
-            by_caption = self.term(self.ranking, scores.T, same.T, same.T)
+            by_caption = self.term(self.ranking, scores.T, pairs.T, same.T)
             total = total + self.sentence_to_image * by_caption
         return total
 
@@ -111,24 +136,23 @@ class StructureLoss(nn.Module):
         self,
         images: torch.Tensor,
         captions: torch.Tensor,
-        image_groups: torch.Tensor,
-        caption_groups: torch.Tensor,
+        same_images: torch.Tensor,
+        same_captions: torch.Tensor,
     ) -> torch.Tensor:
         """The last two terms of eq. 5, weighted.
 
         Args:
-            images: as for `forward`.
-            captions: as for `forward`.
-            image_groups: as for `forward`.
-            caption_groups: as for `forward`.
+            images: as for `of_masks`.
+            captions: as for `of_masks`.
+            same_images: as for `of_masks`.
+            same_captions: as for `of_masks`.
         """
         total = images.new_zeros(())
-        for weight, rows, groups in (
-            (self.image_image, images, image_groups),
-            (self.sentence_sentence, captions, caption_groups),
+        for weight, rows, same in (
+            (self.image_image, images, same_images),
+            (self.sentence_sentence, captions, same_captions),
         ):
             if weight:
-                same = groups[:, None] == groups[None, :]
                 pairs = same.clone().fill_diagonal_(False)  # an anchor is not its own neighbour
                 scores = -distances(rows @ rows.T)
                 total = total + weight * self.term(self.neighbours, scores, pairs, same)

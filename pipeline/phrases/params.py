@@ -12,6 +12,7 @@ from pipeline.runtime.section import (
     Name,
     Natural,
     Section,
+    Share,
     contradictions,
     network_problems,
     wrong_value,
@@ -75,5 +76,7 @@ class PhrasesConfig(Section):
     source: Literal["corpus", "flickr30k_entities", "none"]
     path: Name | None
     splits: Literal["lists", "corpus"]
+    train_images: Count | None
     proposals: ProposalsConfig
     features: BoxFeaturesConfig
+    nms: Share

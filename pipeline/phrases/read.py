@@ -35,9 +35,26 @@ def read_phrases(
     """
     if settings.source == "flickr30k_entities":
         by_lists = settings.splits == "lists"
-        return read_entities(raw, settings.path, by_lists, images, captions)
-    if settings.source == "corpus" and dataset == "shapes":
-        return read_world(raw, captions, options)
-    say(f"phrases.source = {settings.source}: the dataset {dataset} has no phrases with boxes")
-    names = PHRASES.names, PHRASE_BOXES.names
-    return PhraseTables(*(pd.DataFrame(columns=columns) for columns in names))
+        found = read_entities(raw, settings.path, by_lists, images, captions)
+    elif settings.source == "corpus" and dataset == "shapes":
+        found = read_world(raw, captions, options)
+    else:
+        say(f"phrases.source = {settings.source}: the dataset {dataset} has no phrases with boxes")
+        names = PHRASES.names, PHRASE_BOXES.names
+        return PhraseTables(*(pd.DataFrame(columns=columns) for columns in names))
+    return found if settings.train_images is None else first_images(found, settings.train_images)
+
+
+def first_images(tables: PhraseTables, number: int) -> PhraseTables:
+    """The tables with the phrases of the first training images alone.
+
+    tables: in the order of the corpus; number: of training images that are kept.
+    """
+    phrases, boxes = tables.phrases, tables.boxes
+    training = phrases["image_id"][phrases["split"] == "train"].drop_duplicates()
+    dropped = set(training[number:])
+    if not dropped:
+        return tables
+    say(f"left out: phrases of {len(dropped):,} training images (phrases.train_images)")
+    kept = [table[~table["image_id"].isin(dropped)] for table in (phrases, boxes)]
+    return PhraseTables(*(table.reset_index(drop=True) for table in kept))

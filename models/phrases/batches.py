@@ -1,0 +1,151 @@
+"""Batches of regions and phrases, in which both have neighbours of their own kind.
+
+As for images and captions (models.two_branch.batches) random pairs seldom hold two phrases of one
+region or two regions of one phrase, so each region brings one more phrase and each phrase one more
+region (Wang et al. 2016, section 3.3). Phrases and regions belong together many to many, so a batch
+says which pair does and has no groups.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from models.phrases.data import PhrasePairs, dense
+from models.two_branch.batches import Members
+from pipeline.runtime.errors import WorkbenchError
+
+
+@dataclass(frozen=True)
+class PhraseBatch:
+    """R regions and C phrases, each of them once.
+
+    Attributes:
+        regions: (R, D) vectors, those of hard negatives last.
+        phrases: (C, E) vectors.
+        pairs: (R, C) bool, which belong together.
+        same: (R, C) bool, True where neither is a negative of the other.
+        same_regions: (R, R) bool, True where one phrase stands for both, and on the diagonal.
+        same_phrases: (C, C) bool, True where both stand for one region, and on the diagonal.
+    """
+
+    regions: torch.Tensor
+    phrases: torch.Tensor
+    pairs: torch.Tensor
+    same: torch.Tensor
+    same_regions: torch.Tensor
+    same_phrases: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.phrases)
+
+    def to(self, device: torch.device) -> "PhraseBatch":
+        """The same batch on a device."""
+        return PhraseBatch(*(part.to(device) for part in vars(self).values()))
+
+
+class Mined(NamedTuple):
+    """Hard negatives, H in all.
+
+    Attributes:
+        vectors: rows (B,) of hard negatives to vectors (B, D).
+        phrases: (H,) the phrase that each is a negative of.
+    """
+
+    vectors: Callable[[np.ndarray], torch.Tensor]
+    phrases: np.ndarray
+
+
+class PhraseBatches:
+    """Training batches: in every epoch every pair of region and phrase is once the seed of one.
+
+    A last batch of fewer than two pairs is left out.
+
+    Args:
+        data: the training split.
+        size: seed pairs per batch.
+        seed: with the epoch's and the step's number it alone decides what is drawn.
+        extra_phrases: phrases that each region of a seed pair brings, 0 for none.
+        extra_regions: regions that each phrase of a seed pair brings, 0 for none.
+        mined: hard negatives, of which each phrase of a seed pair brings `sampled`.
+        sampled: see `mined`.
+
+    Raises:
+        WorkbenchError: fewer than two pairs, or pairs of one phrase only.
+    """
+
+    def __init__(
+        self,
+        data: PhrasePairs,
+        size: int,
+        seed: int,
+        extra_phrases: int = 0,
+        extra_regions: int = 0,
+        mined: Mined | None = None,
+        sampled: int = 0,
+    ) -> None:
+        self.data, self.size, self.seed = data, size, seed
+        self.extra_phrases, self.extra_regions = extra_phrases, extra_regions
+        self.mined, self.sampled = mined, sampled
+        count, (regions, phrases) = len(data.pairs), data.related.shape
+        if count < 2 or phrases < 2:
+            raise WorkbenchError(
+                f"{count} training pairs of {phrases} phrases: at least 2 of each are needed",
+                "see phrases.source in params.yaml",
+            )
+        self.by_region = Members(data.pairs[:, 0], regions)
+        self.by_phrase = Members(data.pairs[:, 1], phrases)
+        self.negatives = Members(mined.phrases, phrases) if mined else None
+        self.steps = count // size + (count % size > 1)
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[PhraseBatch]:
+        """The batches of an epoch (from 0), from number `first` on."""
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.data.pairs))
+        for step in range(first, self.steps):
+            rng = np.random.default_rng([self.seed, epoch, step + 1])
+            yield self.batch(order[step * self.size : (step + 1) * self.size], rng)
+
+    def batch(self, seeds: np.ndarray, rng: np.random.Generator) -> PhraseBatch:
+        """The batch that grows from seed pairs.
+
+        seeds: (B,) rows of pairs; rng: of all draws.
+        """
+        regions, phrases = self.rows(seeds, rng)
+        hard = self.hard_rows(phrases, rng)
+        related = self.data.related[regions]
+        pairs = dense(related[:, phrases])
+        vectors = self.data.regions(regions)
+        same = pairs
+        if self.mined is not None:
+            own = torch.from_numpy(self.mined.phrases[hard][:, None] == phrases)
+            vectors = torch.cat([vectors, self.mined.vectors(hard)])
+            same = torch.cat([pairs, ~own])  # what is a negative of one phrase may fit another
+            pairs = torch.cat([pairs, torch.zeros_like(own)])
+        alike = torch.eye(len(vectors), dtype=torch.bool)
+        alike[: len(regions), : len(regions)] = dense(counted(related) @ counted(related).T)
+        columns = counted(self.data.related[:, phrases])
+        return PhraseBatch(
+            vectors, self.data.phrases(phrases), pairs, same, alike, dense(columns.T @ columns)
+        )
+
+    def rows(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the regions (R,) and phrases (C,) of the batch of seed pairs (B,), sorted."""
+        pairs = self.data.pairs
+        regions, phrases = np.unique(pairs[seeds, 0]), np.unique(pairs[seeds, 1])
+        more = self.by_region.draw(regions, np.full_like(regions, self.extra_phrases), seeds, rng)
+        other = self.by_phrase.draw(phrases, np.full_like(phrases, self.extra_regions), seeds, rng)
+        return np.union1d(regions, pairs[other, 0]), np.union1d(phrases, pairs[more, 1])
+
+    def hard_rows(self, phrases: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """(H,) rows of the hard negatives of some phrases (C,), drawn; none before the mining."""
+        if self.negatives is None:
+            return np.zeros(0, np.int64)
+        wanted, none = np.full_like(phrases, self.sampled), np.zeros(0, np.int64)
+        return self.negatives.draw(phrases, wanted, none, rng)
+
+
+def counted(rows: Any) -> Any:
+    """A sparse matrix of 0 and 1 whose products can be counted without overflow."""
+    return rows.astype(np.int32)

@@ -1,0 +1,157 @@
+"""Training data of phrases: which regions each unique phrase has, and the vectors of both."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+
+from pipeline.inputs.sources import MEMORY_BUDGET, FeatureRows, open_vectors
+from pipeline.phrases.absent import is_absent
+from pipeline.phrases.tables import PhraseTables, distinct_regions, load_phrases
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
+from pipeline.storage.checkpoint import feature_identity
+from pipeline.storage.features import FeatureFile
+
+
+@dataclass(frozen=True)
+class PhraseInputs:
+    """The artefacts that models of phrases read.
+
+    Attributes:
+        phrases: folder of the tables.
+        proposals: file of the boxes that phrases are looked for in.
+        truth: file of the vectors of the phrases' own boxes.
+        vectors: file of the phrases' vectors.
+    """
+
+    phrases: Path
+    proposals: Path
+    truth: Path
+    vectors: Path
+
+    @property
+    def absent(self) -> bool:
+        """Whether the corpus has no phrases."""
+        return is_absent(self.proposals)
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of every file, by field and file name."""
+        return {
+            f"{field}/{file.name}": sha256_file(file)
+            for field, path in sorted(vars(self).items())
+            for file in (sorted(path.iterdir()) if path.is_dir() else [path])
+        }
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The artefacts, opened.
+
+    Attributes:
+        tables: of phrases.
+        proposals: boxes and vectors of each image's proposals.
+        vectors: of unique phrases.
+    """
+
+    tables: PhraseTables
+    proposals: FeatureFile
+    vectors: FeatureFile
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """D of the regions' vectors and E of the phrases'."""
+        return self.proposals.shape()[-1], self.vectors.shape()[-1]
+
+    def identity(self) -> dict[str, str]:
+        """What weights cannot be used without."""
+        of_regions = feature_identity(self.proposals.attributes, "regions")
+        return of_regions | feature_identity(self.vectors.attributes, "phrases")
+
+
+def open_phrases(inputs: PhraseInputs) -> Opened:
+    """Open the artefacts; WorkbenchError when one is missing, damaged or of another kind."""
+    proposals = FeatureFile(inputs.proposals)
+    lacking = [name for name in ("boxes", "counts", "features") if name not in proposals.layouts]
+    if lacking or len(proposals.shape()) != 3:
+        raise WorkbenchError(
+            f"{inputs.proposals}: no file of proposals: it has no {', '.join(lacking)}"
+            if lacking
+            else f"{inputs.proposals}: vectors of shape {proposals.shape()} are not of proposals",
+            "write it again with: dvc repro extract_proposals",
+        )
+    proposals.in_memory(MEMORY_BUDGET)
+    return Opened(load_phrases(inputs.phrases), proposals, open_vectors(inputs.vectors))
+
+
+@dataclass(frozen=True)
+class PhrasePairs:
+    """The training split: R regions, C unique phrases, and what belongs to what.
+
+    Attributes:
+        regions: rows (B,) of regions to vectors (B, D).
+        phrases: rows (B,) of phrases to vectors (B, E).
+        region_images: (R,) name of each region's image.
+        boxes: (R, 4) x1, y1, x2, y2 in pixels.
+        related: (R, C) of 0 and 1, which region a phrase stands for.
+        pairs: (P, 2) rows of a region and a phrase, of every phrase as many as are trained on.
+    """
+
+    regions: FeatureRows
+    phrases: FeatureRows
+    region_images: list[str]
+    boxes: np.ndarray
+    related: csr_matrix
+    pairs: np.ndarray
+
+    def blocks(self, size: int = 4096) -> list[np.ndarray]:
+        """Runs of `size` pairs (B, 2)."""
+        return [self.pairs[start : start + size] for start in range(0, len(self.pairs), size)]
+
+
+def training_pairs(opened: Opened, truth: Path, most: int, seed: int) -> PhrasePairs:
+    """The pairs of regions and phrases of the training split, each once.
+
+    Args:
+        opened: the artefacts.
+        truth: file of the vectors of the phrases' own boxes.
+        most: regions of a phrase, drawn where it has more (10 in Wang et al. 2016).
+        seed: of the draws.
+
+    Raises:
+        WorkbenchError: a file of other boxes than the tables have.
+    """
+    rows = opened.tables.of_split("train")
+    regions = distinct_regions(opened.tables.boxes, list(dict.fromkeys(rows["image_id"])))
+    texts = sorted(set(rows["text"]))
+    place = {text: number for number, text in enumerate(texts)}
+    both = sorted(
+        {
+            (place[text], region)
+            for text, image, chain in zip(rows["text"], rows["image_id"], rows["chain"],
+                                          strict=True)
+            for region in regions.of_chain[image, chain]
+        }
+    )  # fmt: skip
+    phrases, places = np.array(both).T
+    shape = len(regions.ids), len(texts)
+    related = csr_matrix((np.ones(len(both), np.int8), (places, phrases)), shape)
+    order = np.lexsort((np.random.default_rng([seed, 1]).random(len(both)), phrases))
+    phrases, places = phrases[order], places[order]
+    number = np.arange(len(phrases)) - np.searchsorted(phrases, phrases)
+    kept = number < most
+    return PhrasePairs(
+        FeatureRows(open_vectors(truth), regions.ids),
+        FeatureRows(opened.vectors, texts),
+        regions.image_ids,
+        regions.boxes,
+        related,
+        np.stack([places[kept], phrases[kept]], 1),
+    )
+
+
+def dense(rows: csr_matrix) -> torch.Tensor:
+    """A sparse matrix of 0 and more as a bool tensor."""
+    return torch.from_numpy(rows.toarray() > 0)

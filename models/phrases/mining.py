@@ -1,0 +1,119 @@
+"""Hard negatives: proposals that lie nearer to a phrase than its own boxes (Wang et al. 2016, 3.3).
+
+Of each unique phrase the images of its training pairs are searched. A proposal that overlaps enough
+with one of the phrase's boxes there is what the model should find, so it is no negative.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from models.phrases.batches import Mined
+from models.phrases.data import Opened, PhrasePairs
+from models.phrases.params import MiningConfig
+from models.phrases.scoring import embedded_proposals
+from pipeline.phrases.boxes import overlaps
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.hdf5 import mapped
+
+
+class ProposalRows:
+    """Vectors of proposals: rows (B,) to float32 (B, D), read from their file when asked for.
+
+    proposals: file of R slots an image; places: (H, 2) row of an image and slot.
+    """
+
+    def __init__(self, proposals: FeatureFile, places: np.ndarray) -> None:
+        self.values = mapped(proposals.path, proposals.layouts["features"])
+        self.places = places
+
+    def __call__(self, rows: np.ndarray) -> torch.Tensor:
+        images, slots = self.places[rows].T
+        return torch.from_numpy(np.asarray(self.values[images, slots])).float()
+
+
+@torch.inference_mode()
+def mine(
+    network: Any,
+    data: PhrasePairs,
+    opened: Opened,
+    settings: MiningConfig,
+    seed: int,
+    device: torch.device,
+) -> Mined:
+    """The hard negatives of every unique phrase of the training split.
+
+    Args:
+        network: trained, in evaluation mode, has embed_images and embed_captions.
+        data: the training split.
+        opened: the proposals.
+        settings: how many of a phrase are kept, and which are none.
+        seed: of the draws.
+        device: where the network is.
+
+    Raises:
+        WorkbenchError: no phrase has any.
+    """
+    blocks = range(0, data.related.shape[1], 1024)
+    rows = [np.arange(start, min(start + 1024, data.related.shape[1])) for start in blocks]
+    phrases = torch.cat([network.embed_captions(data.phrases(own).to(device)) for own in rows])
+    blocks = range(0, len(data.boxes), 1024)
+    rows = [np.arange(start, min(start + 1024, len(data.boxes))) for start in blocks]
+    regions = torch.cat([network.embed_images(data.regions(own).to(device)) for own in rows])
+    names, owners = np.unique(data.region_images, return_inverse=True)
+    wanted = by_image(data, owners, len(names))
+    places = opened.proposals.rows(names.tolist())
+    boxes, counts = (opened.proposals.read(places, name) for name in ("boxes", "counts"))
+    found = []
+    for image, vectors in enumerate(
+        embedded_proposals(network, opened.proposals, names.tolist(), device)
+    ):
+        own, here = wanted[image], np.flatnonzero(owners == image)
+        if not len(own):
+            continue
+        related = data.related[here][:, own].toarray() > 0  # (G, U) boxes of this image
+        truth = (regions[here] @ phrases[own].T).cpu().numpy()
+        nearest = np.where(related, truth, -np.inf).max(0)
+        scores = (vectors @ phrases[own].T).cpu().numpy()
+        near = overlaps(boxes[image, : counts[image]], data.boxes[here]) >= settings.overlap
+        slots, columns = np.nonzero((scores > nearest) & ~(near.astype(np.int32) @ related > 0))
+        found.append(np.stack([np.full_like(slots, places[image]), slots, own[columns]], 1))
+    return kept(np.concatenate(found), opened.proposals, settings.negatives, seed)
+
+
+def by_image(data: PhrasePairs, owners: np.ndarray, count: int) -> list[np.ndarray]:
+    """The unique phrases that are looked for in each image: those of its training pairs.
+
+    Args:
+        data: the training split.
+        owners: (R,) number of each region's image.
+        count: number of images.
+    """
+    both = np.unique(np.stack([owners[data.pairs[:, 0]], data.pairs[:, 1]], 1), axis=0)
+    return np.split(both[:, 1], np.searchsorted(both[:, 0], np.arange(1, count)))
+
+
+def kept(found: np.ndarray, proposals: FeatureFile, most: int, seed: int) -> Mined:
+    """At most so many hard negatives of a phrase, drawn.
+
+    Args:
+        found: (H, 3) row of an image, slot and phrase.
+        proposals: whose rows these are.
+        most: of one phrase.
+        seed: of the draws.
+
+    Raises:
+        WorkbenchError: there are none.
+    """
+    if not len(found):
+        raise WorkbenchError(
+            "no proposal lies nearer to a phrase than its own boxes: nothing to learn from",
+            "set phrase_two_branch.mining.epochs to 0",
+        )
+    order = np.lexsort((np.random.default_rng([seed, 2]).random(len(found)), found[:, 2]))
+    found = found[order]
+    number = np.arange(len(found)) - np.searchsorted(found[:, 2], found[:, 2])
+    found = found[number < most]
+    return Mined(ProposalRows(proposals, found[:, :2]), found[:, 2])

@@ -1,0 +1,52 @@
+"""How many phrases of the test split a model finds, and which box it takes for each."""
+
+from pathlib import Path
+
+import click
+
+from models.phrases.data import PhraseInputs, open_phrases
+from models.phrases.registry import phrase_model
+from models.phrases.scoring import phrase_scores
+from pipeline.phrases.absent import write_absent
+from pipeline.phrases.files import search_of
+from pipeline.phrases.result import evaluate_phrases, said, write_result
+from pipeline.runtime.files import write_json
+from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.storage.checkpoint import read_checkpoint
+from stages.common import command, existing, target
+from stages.params import load_params
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
+@click.option("--proposals", type=existing, required=True, help="Boxes to look in.")
+@click.option("--truth", type=existing, required=True, help="Vectors of the phrases' own boxes.")
+@click.option("--vectors", type=existing, required=True, help="Vectors of the phrases.")
+@click.option("--checkpoint", type=target, required=True, help="Weights of the model.")
+@click.option("--metrics", type=target, required=True, help="Metrics file to write (JSON).")
+@click.option("--output", type=target, required=True, help="What was found, to write (HDF5).")
+def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path) -> None:
+    """Localise the phrases of the test split with MODEL and measure what it finds."""
+    params, inputs, network = load_params(), PhraseInputs(**paths), phrase_model(name).NETWORK
+    if inputs.absent:
+        write_json(metrics, {"phrases": 0})
+        return write_absent(output)
+    set_threads(params.runtime.threads)
+    seed_everything(params.seed)
+    device = pick_device(params.runtime.device)
+    opened, trained = open_phrases(inputs), read_checkpoint(checkpoint, name)
+    trained.require(opened.identity())
+    model = trained.build(network).to(device)
+    searched = search_of(opened.tables, "test", opened.proposals)
+    scores = phrase_scores(model, searched, opened.proposals, opened.vectors, device)
+    settings = params.evaluation
+    protocol = params.phrases.nms, settings.bootstrap, settings.confidence, params.seed
+    result = evaluate_phrases(searched, scores, *protocol)
+    write_result(output, searched, scores, result, {"model": name})
+    write_json(metrics, result.summary())
+    say(f"{name}: {said(result)}")
+
+
+if __name__ == "__main__":
+    main()

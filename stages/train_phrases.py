@@ -1,0 +1,63 @@
+"""Train one model that localises phrases; an interrupted training is continued."""
+
+from pathlib import Path
+
+import click
+import torch
+
+from models.base.model import Settings
+from models.phrases.data import PhraseInputs
+from models.phrases.registry import phrase_model
+from pipeline.phrases.absent import write_absent
+from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.training.curve import curve_tsv
+from pipeline.training.resume import ResumeFile
+from stages.common import WORK, command, existing, target
+from stages.params import load_params
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
+@click.option("--proposals", type=existing, required=True, help="Boxes to look in.")
+@click.option("--truth", type=existing, required=True, help="Vectors of the phrases' own boxes.")
+@click.option("--vectors", type=existing, required=True, help="Vectors of the phrases.")
+@click.option("--output", type=target, required=True, help="Checkpoint to write, .safetensors.")
+@click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
+def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
+    """Train MODEL and write the weights that find most phrases of the validation split."""
+    params, inputs, prepare = load_params(), PhraseInputs(**paths), phrase_model(name).prepare
+    if inputs.absent:
+        write_text(curve, curve_tsv([{"epoch": 0}]))
+        return write_absent(output)
+    device = pick_device(params.runtime.device)
+    set_threads(params.runtime.threads)
+    seed_everything(params.seed)
+    settings: Settings = params.model(name)
+    job = prepare(settings, inputs, device)
+    key = fingerprint(
+        model=name,
+        params=job.params,
+        inputs=inputs.digests(),
+        source=source_digest(),
+        torch=torch.__version__,
+        device=device.type,
+        threads=params.runtime.threads,
+    )
+    resume = ResumeFile(WORK / f"train-{name}-{key[:16]}", key)
+    fitted = job.run(resume)
+    best = fitted.kept["val_rsum"]
+    sizes, used = job.architecture, job.params
+    description = Description(model=name, architecture=sizes, params=used, inputs=job.inputs,
+                              epoch=fitted.epoch, val_rsum=best)  # fmt: skip
+    write_text(curve, curve_tsv(fitted.history))
+    named = {n: v for n, v in fitted.weights.items() if n.startswith(job.kept)}
+    write_checkpoint(output, {n.removeprefix(job.kept): v for n, v in named.items()}, description)
+    resume.remove()
+    say(f"{name}: kept epoch {fitted.epoch}, validation R@1 + R@5 + R@10 {best:.1f}")
+
+
+if __name__ == "__main__":
+    main()
