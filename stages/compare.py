@@ -6,6 +6,7 @@ import click
 
 from pipeline.comparison.extended import extended_report
 from pipeline.comparison.files import metrics_files, of_models
+from pipeline.comparison.phrases import phrase_report, read_rows
 from pipeline.comparison.results import read_results
 from pipeline.comparison.table import brief, report
 from pipeline.evaluation.criteria import make_criteria
@@ -13,7 +14,7 @@ from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import read_yaml, write_text
-from pipeline.runtime.graph import EVALUATING, stage_items
+from pipeline.runtime.graph import EVALUATING, LOCALISING, stage_items
 from pipeline.runtime.process import say
 from stages.common import command, existing, target
 from stages.params import load_params
@@ -25,6 +26,8 @@ from stages.params import load_params
 @click.option("--scores", type=existing, multiple=True, help="HDF5, or a folder; for the page.")
 @click.option("--curves", type=existing, multiple=True, help="TSV, or a folder; for the page.")
 @click.option("--attention", type=existing, multiple=True, help="HDF5, or a folder; for the page.")
+@click.option("--phrases", type=existing, help="Folder of the phrases' tables; for the page.")
+@click.option("--found", type=existing, multiple=True, help="HDF5 of phrases, or a folder.")
 @click.option("--images", type=existing, help="Images of the corpus, for the page.")
 @click.option("--captions", type=existing, help="Captions of the corpus, for the page.")
 @click.option("--output", type=target, required=True, help="Table to write (markdown).")
@@ -35,6 +38,8 @@ def main(
     scores: tuple[Path, ...],
     curves: tuple[Path, ...],
     attention: tuple[Path, ...],
+    phrases: Path | None,
+    found: tuple[Path, ...],
     images: Path | None,
     captions: Path | None,
     output: Path,
@@ -47,12 +52,16 @@ def main(
     """
     params, folders = load_params(), any(path.is_dir() for path in metrics)
     evaluated = [name for stage in EVALUATING for name in stage_items(stage)] if folders else []
-    metrics = metrics_files(metrics, sorted(evaluated))
+    searching = stage_items(LOCALISING) if folders else []
+    metrics = metrics_files(metrics, sorted([*evaluated, *searching]))
+    localised = read_rows([path for path in metrics if path.stem in searching])
+    metrics = tuple(path for path in metrics if path.stem not in searching)
     models = [path.stem for path in metrics]
     ranks, scores = of_models(ranks, models, ".h5"), of_models(scores, models, ".h5")
     curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
     results = read_results(metrics, ranks)
     table = report(results, params.corpus_name, params.loss) + extended_report(results)
+    table += phrase_report(localised)
     texts = {output: table}
     if page is not None:
         if images is None or captions is None:
@@ -62,7 +71,9 @@ def main(
         values = parameters(read_yaml(Path("params.yaml")))
         subset = params.evaluation.subset
         run = Run(params.corpus_name, params.loss, values, criteria, subset)
-        texts[page] = build_page(results, Files(scores, curves, images, captions, attention), run)
+        found = of_models(found, searching, ".h5")
+        files = Files(scores, curves, images, captions, attention, phrases, found)
+        texts[page] = build_page(results, files, run, localised)
     for path, text in texts.items():
         write_text(path, text)
     seen = " and ".join(map(str, texts))

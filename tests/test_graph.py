@@ -102,15 +102,25 @@ TINY = {
             "lr_step": 20,
         },
     },
+    "phrases": {"features": {"workers": 0}},
+    "phrase_two_branch": {
+        "dim": 32,
+        "hidden": 64,
+        "training": {"epochs": 2},
+        "mining": {"epochs": 1, "sampled": 3},
+    },
+    "phrase_cca": {"dim": 16},
     "scoring": {"shortlist": 8},
     "evaluation": {"bootstrap": 50},
 }
 MODELS = ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
 TRAINED = [model for model in MODELS if model != "cca"]
 ATTENDING = ["dp_rnn", "scan"]
+PHRASE_MODELS = ["phrase_cca", "phrase_two_branch"]
 AVERAGE = "scan_dp_rnn"
 STAGES = ["train", "score", "evaluate"]
 LAST = {"compare", "tabulate_plots"}  # they read the files of all that is evaluated
+PHRASE_STAGES = ["train_phrases", "evaluate_phrases"]
 AVERAGED = {f"average_scores@{AVERAGE}", f"evaluate_average@{AVERAGE}"}
 MEASURES = {"r1", "r5", "r10", "medr", "meanr", "mapr"}
 OUTPUTS = [
@@ -122,10 +132,19 @@ OUTPUTS = [
     "data/features/sentence_encoder.h5",
     "data/features/regions.h5",
     "data/features/pseudo_classes.h5",
+    "data/features/proposals.h5",
+    "data/features/phrase_boxes.h5",
+    "data/features/phrases.h5",
+    "data/phrases/phrases.parquet",
+    "data/phrases/phrase_boxes.parquet",
     "data/checkpoints/detector.safetensors",
     "data/checkpoints/image_network.safetensors",
     "data/curves/detector.tsv",
     *(f"data/curves/{model}.tsv" for model in MODELS),
+    *(f"data/checkpoints/{model}.safetensors" for model in PHRASE_MODELS),
+    *(f"data/curves/{model}.tsv" for model in PHRASE_MODELS),
+    *(f"data/phrase_ranks/{model}.h5" for model in PHRASE_MODELS),
+    *(f"metrics/{model}.json" for model in PHRASE_MODELS),
     *(f"data/attention/{model}.h5" for model in ATTENDING),
     *(f"data/checkpoints/{model}.safetensors" for model in MODELS),
     *(f"data/scores/{name}.h5" for name in [*MODELS, AVERAGE]),
@@ -228,6 +247,13 @@ def test_repro_makes_every_output(clone, first):
         for direction in ("i2t", "t2i"):
             assert set(metrics["naive"][direction]) == MEASURES
         assert f"| {model} " in table
+    for model in PHRASE_MODELS:
+        metrics = json.loads((clone.folder / f"metrics/{model}.json").read_text())
+        figures, bound = metrics["naive"]["phrases"], metrics["upper_bound"]
+        assert 0 < figures["r1"] < figures["r5"] <= figures["r10"] <= bound
+        assert set(metrics["types"]) == {"object", "several", "relation"}
+        line = next(line for line in table.splitlines() if line.startswith(f"| {model} "))
+        assert f"{bound:.1f}" in line
     splits = [read_scores(clone.folder / f"data/scores/{name}.h5", "test") for name in ATTENDING]
     averaged = read_scores(clone.folder / f"data/scores/{AVERAGE}.h5", "test").scores
     np.testing.assert_allclose(averaged, sum(s.scores for s in splits) / 2, rtol=1e-6, atol=1e-7)
@@ -334,7 +360,9 @@ def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
     [
         (
             "sentences.encoding=tfidf",
-            {"encode_sentences"} | stages_of(["cca", "two_branch"], *STAGES),
+            {"encode_sentences", "encode_phrases"}
+            | stages_of(["cca", "two_branch"], *STAGES)
+            | stages_of(PHRASE_MODELS, *PHRASE_STAGES),
         ),
         ("dual_path.alignment=left", stages_of(["dual_path"], *STAGES)),
         (
@@ -347,8 +375,13 @@ def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
         ),
         (
             "ranking.k=5",
-            stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention") | AVERAGED,
+            stages_of(TRAINED, *STAGES)
+            | stages_of(ATTENDING, "record_attention")
+            | stages_of(["phrase_two_branch"], *PHRASE_STAGES)
+            | AVERAGED,
         ),
+        ("phrases.nms=0.5", stages_of(PHRASE_MODELS, "evaluate_phrases")),
+        ("phrase_cca.power=4.0", stages_of(["phrase_cca"], *PHRASE_STAGES)),
         (f"average_scores.{AVERAGE}.weights=[2,1]", AVERAGED),
     ],
 )
@@ -359,6 +392,7 @@ def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
 def test_another_loss_retrains_what_reads_it_and_is_compared(warm_clone):
     """With it an average that docs/running.md adds, and takes out again."""
     expected = stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention")
+    expected |= stages_of(["phrase_two_branch"], *PHRASE_STAGES)
     expected |= {"check_params"} | LAST | AVERAGED
     assert would_run(warm_clone, "loss=infonce") == expected
     mine = "+average_scores.mine={members:[cca,vse,scan_dp_rnn],weights:[1,1,2],normalise:z}"

@@ -50,6 +50,7 @@ STAGES = {
     "judge_claims": TORCH,
     "judge_run": "",
     "keep_results": TORCH,
+    "localise": IMAGES,
     "prepare_corpus": "",
     "prepare_phrases": "",
     "queue_claims": TORCH,

@@ -1,5 +1,9 @@
 """Sections of params.yaml of the models that localise phrases."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from models.cca.params import CCAConfig
 from models.two_branch.params import TwoBranchConfig
 from pipeline.runtime.section import Count, Natural, Positive, Section, Share
@@ -9,6 +13,7 @@ class MiningConfig(Section):
     """Fine-tuning with proposals that lie nearer to a phrase than its own boxes."""
 
     epochs: Natural
+    batch_size: Annotated[int, Field(ge=2)]
     negatives: Count
     sampled: Count
     overlap: Share

@@ -92,7 +92,7 @@ def train(
         f"of {data.related.shape[1]:,}")  # fmt: skip
     # the loss of both views' own terms is left out: cross-view terms outnumber them by far
     tuned = Trained(both.network, wrap(CROSS_VIEW)(chosen_loss(settings))).to(device)
-    hard = PhraseBatches(data, config.training.batch_size, settings.seed + 1, mined=mined,
+    hard = PhraseBatches(data, config.mining.batch_size, settings.seed + 1, mined=mined,
                          sampled=config.mining.sampled)  # fmt: skip
     phases = [Phase("mining", config.mining.epochs, by_own_loss(arguments))]
     beside = ResumeFile(resume.path.parent / "mining", resume.fingerprint)

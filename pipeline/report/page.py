@@ -9,8 +9,10 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup
+from pandas import DataFrame
 
-from pipeline.comparison import extended
+from pipeline.comparison import extended, phrases
+from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
 from pipeline.corpus.tables import load_captions, load_images
@@ -25,6 +27,7 @@ from pipeline.report.drawing import COLOURS, dashes
 from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
 from pipeline.report.galleries import Gallery, build_galleries
 from pipeline.report.hubs import CLASSES, PUBLISHED, Hubs, hubs_of, pair_shares
+from pipeline.report.phrases import phrase_section
 from pipeline.report.provenance import attributes, corpus_digests
 from pipeline.report.shelf import Shelf
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -46,6 +49,8 @@ class Files:
         images: table of the corpus.
         captions: table of the corpus.
         attention: of models that have it.
+        phrases: folder of the phrases' tables, None where there is none.
+        found: what each model of phrases found.
     """
 
     scores: Sequence[Path]
@@ -53,6 +58,8 @@ class Files:
     images: Path
     captions: Path
     attention: Sequence[Path] = ()
+    phrases: Path | None = None
+    found: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -99,13 +106,16 @@ class Model:
     provenance: dict[str, str]
 
 
-def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
+def build_page(
+    results: Sequence[Result], files: Files, run: Run, localised: Sequence[PhraseRow] = ()
+) -> str:
     """The report as one HTML document; equal inputs give equal text.
 
     Args:
         results: one for each model, in the order of the page.
         files: where the sections come from.
         run: what was run.
+        localised: one for each model of phrases.
 
     Raises:
         WorkbenchError: files and models that do not match, scores of other images or captions than
@@ -138,6 +148,7 @@ def build_page(results: Sequence[Result], files: Files, run: Run) -> str:
             **_table(results),
             **_extended(results),
             **_curves(curves, [result.name for result in results]),
+            **_phrases(localised, files, images, captions),
             models=models,
             best=max(results, key=lambda result: result.criteria["naive"]["rsum"]).name,
             directions=DIRECTIONS,
@@ -228,6 +239,19 @@ def _extended(results: Sequence[Result]) -> dict[str, Any]:
         "beside": [(row, texts, interval_text(row.interval)) for row, texts in lines],
         "beside_titles": extended.headings(),
         "beside_said": extended.said(results) if rows else "",
+    }
+
+
+def _phrases(
+    rows: Sequence[PhraseRow], files: Files, images: DataFrame, captions: DataFrame
+) -> dict[str, Any]:
+    """The table of models of phrases and captions with their boxes, without rows where none are."""
+    return {
+        "phrase_said": phrases.said(rows) if rows else "",
+        "phrase_head": phrases.head(),
+        "phrase_cells": [phrases.cells(row) for row in rows],
+        "phrase_types": phrases.by_type(rows) if rows else [],
+        "phrases": phrase_section(rows, files.found, files.phrases, images, captions),
     }
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 GRAPH = Path("dvc.yaml")
 # of models, of averages of their scores, of other programs
 EVALUATING = ("evaluate", "evaluate_average", "evaluate_external")
+LOCALISING = "evaluate_phrases"  # of models of phrases, which have no scores of retrieval
 SCORING = ("score", "average_scores", "score_external")
 
 

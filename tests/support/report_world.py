@@ -9,11 +9,15 @@ from corpora import write_corpus
 from PIL import Image
 
 from pipeline.attention.pairs import PairAttention, RankedPair, write_attention
+from pipeline.comparison.phrases import read_rows
 from pipeline.comparison.results import read_results
 from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.subset import first_images
+from pipeline.phrases.found import searched
+from pipeline.phrases.result import evaluate_phrases, write_result
+from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables, load_phrases
 from pipeline.report.page import Files, Run, build_page
 from pipeline.runtime.files import write_json
 from pipeline.scores.file import SplitScores, write_scores
@@ -110,8 +114,42 @@ def put_attention(folder, name, image="im0.jpg", caption="c1", weights="ab12"):
     write_attention(folder / f"attention/{name}.h5", pairs, described)
 
 
-def page_of(folder, *names, curves=(), criterion=None, scores=None, attention=(), subset=0):
-    """The page of models written by `put_model`."""
+def put_phrases(folder, *names):
+    """Phrases of the corpus, and models of which the last finds most of them; their metrics."""
+    images = [f"im{n}.jpg" for n in range(IMAGES)]
+    rows, boxes = [], []
+    for n, image in enumerate(OWNERS):
+        for place in range(2):
+            chain = f"{n}{place}"
+            box = [2 * place, 1, 12 + 2 * place, 9 + place]
+            key = f"c{n}/{place}", f"c{n}", images[image], "test"
+            rows.append((*key, ["word", f"{n % 7}"], chain, ["one", "one/two"][place]))
+            boxes.append((images[image], chain, *box))
+    tables = PhraseTables(
+        pd.DataFrame(rows, columns=PHRASES.names), pd.DataFrame(boxes, columns=PHRASE_BOXES.names)
+    )
+    tables.write(folder / "phrases")
+    tables = load_phrases(folder / "phrases")
+    phrases = tables.phrases
+    proposals = np.tile(
+        np.array([[0, 0, 12, 9], [2, 1, 14, 10], [15, 9, 24, 16]], "f4"), (12, 1, 1)
+    )
+    counts = np.full(IMAGES, 3)
+    boxes = {"boxes": proposals, "counts": counts}
+    found = searched(phrases, tables.unions(phrases), images, boxes)
+    for number, name in enumerate(names):
+        scores = np.random.default_rng(number).normal(size=(len(phrases), 3))
+        scores += 2 * number * found.hits()
+        result = evaluate_phrases(found, scores, 0.3, 20, 0.95, 0)
+        write_result(folder / f"found/{name}.h5", found, scores, result, {"model": name})
+        write_json(folder / f"metrics/{name}.json", result.summary())
+    return read_rows([folder / f"metrics/{name}.json" for name in names])
+
+
+def page_of(
+    folder, *names, curves=(), criterion=None, scores=None, attention=(), subset=0, phrases=()
+):
+    """The page of models written by `put_model`, and of models written by `put_phrases`."""
     results = read_results(
         [folder / f"metrics/{name}.json" for name in names],
         [folder / f"ranks/{name}.h5" for name in names],
@@ -122,10 +160,13 @@ def page_of(folder, *names, curves=(), criterion=None, scores=None, attention=()
         folder / "images.parquet",
         folder / "captions.parquet",
         [folder / f"attention/{name}.h5" for name in attention],
+        folder / "phrases",
+        [folder / f"found/{name}.h5" for name in phrases],
     )
+    rows = read_rows([folder / f"metrics/{name}.json" for name in phrases])
     criteria = [Criterion("naive"), *([criterion] if criterion else [])]
     run = Run("shapes", "sum_margin", {"vse.dim": "256"}, criteria, subset)
-    return build_page(results, files, run)
+    return build_page(results, files, run, rows)
 
 
 @dataclass

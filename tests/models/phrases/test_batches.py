@@ -167,7 +167,9 @@ def proposed(tmp_path):
 
 def test_mined_proposals_are_nearer_than_the_truth_and_not_right(proposed):
     data, file = random_pairs(), proposed.proposals
-    settings = MiningConfig(epochs=1, negatives=10_000, sampled=1, overlap=0.5, lr=0.1)
+    settings = MiningConfig(
+        epochs=1, batch_size=8, negatives=10_000, sampled=1, overlap=0.5, lr=0.1
+    )
     found = mine(Plain(), data, proposed, settings, 0, torch.device("cpu"))
     table, wanted = data.related.toarray() > 0, []
     every, words = data.regions(np.arange(REGIONS)), data.phrases(np.arange(PHRASES))

@@ -1,0 +1,97 @@
+"""Where a free phrase is in an image: the boxes that a trained model likes best."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+
+from models.phrases.data import PhraseInputs, open_phrases
+from models.phrases.extraction import Sources
+from models.phrases.regions import as_tensors, describer, detector_views
+from models.phrases.registry import phrase_model
+from pipeline.phrases.params import PhrasesConfig
+from pipeline.phrases.vectors import encoding_of
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import say
+from pipeline.search.index import REMEDY, check_words
+from pipeline.storage.checkpoint import read_checkpoint
+from pipeline.storage.layout import checked
+
+
+class Localised(NamedTuple):
+    """The best boxes of an image for a phrase.
+
+    Attributes:
+        boxes: (K, 4) x1, y1, x2, y2 in pixels, best first.
+        scores: (K,) their cosines with the phrase.
+        proposals: how many boxes there were.
+    """
+
+    boxes: np.ndarray
+    scores: np.ndarray
+    proposals: int
+
+
+@torch.inference_mode()
+def localise(
+    name: str,
+    words: Sequence[str],
+    image: Image.Image,
+    top: int,
+    files: dict[str, Path],
+    settings: PhrasesConfig,
+    seed: int,
+    wordnet: Path | None,
+    device: torch.device,
+) -> Localised:
+    """Look for a phrase among the detector's proposals of an image.
+
+    Args:
+        name: of the model.
+        words: of the phrase.
+        image: RGB.
+        top: boxes to give, K at most.
+        files: phrases, proposals, truth, vectors, checkpoint, detector and encoder.
+        settings: the section phrases.
+        seed: of random weights.
+        wordnet: folder of WordNet's files, None to look for them.
+        device: where the networks run.
+
+    Raises:
+        WorkbenchError: artefacts that are missing or do not fit each other; a phrase without a
+            known word.
+    """
+    inputs = {key: files[key] for key in ("phrases", "proposals", "truth", "vectors")}
+    opened = open_phrases(PhraseInputs(**inputs))
+    trained = read_checkpoint(files["checkpoint"], name)
+    trained.require(opened.identity())
+    network = trained.build(phrase_model(name).NETWORK).to(device)
+    encoder = encoding_of(files["encoder"], opened.vectors, wordnet)
+    known = encoder.encoding.known([[word] for word in words]) > 0
+    if unknown := check_words(words, known.tolist(), f"the sentence encoder {encoder.name}"):
+        say(f"unknown words, left out: {', '.join(unknown)}")
+    maker = describer(settings.features, seed, files["detector"], device)
+    if maker.weights != opened.proposals.attributes.get("weights_sha256"):
+        raise WorkbenchError(
+            f"{files['proposals']}: not described by the network of {files['detector']}", REMEDY
+        )
+    proposer = maker if maker.proposes else detector_views(files["detector"], device)
+    sources = Sources(maker, proposer, None, settings.proposals.number)
+    _, found = sources.look(as_tensors([np.array(image)], device), [name])
+    if not len(found[0].boxes) or found[0].features is None:
+        raise WorkbenchError("the detector proposes no box in this image")
+    # rounded as the vectors of the corpus were
+    vector, regions = (
+        torch.from_numpy(checked(what, array, file.dtype(), [what] * len(array))).float()
+        for what, array, file in (
+            ("the phrase", encoder.encode([list(words)]), opened.vectors),
+            ("the image", found[0].features.float().cpu().numpy(), opened.proposals),
+        )
+    )
+    phrase = network.embed_captions(vector.to(device))[0]
+    scores = (network.embed_images(regions.to(device)) @ phrase).cpu().numpy()
+    best = np.argsort(-scores, kind="stable")[:top]
+    return Localised(found[0].boxes.cpu().numpy()[best], scores[best], len(scores))

@@ -1,0 +1,70 @@
+"""Find a phrase in an image and draw its best boxes, on the detector's proposals."""
+
+from pathlib import Path
+
+import click
+
+from models.phrases.queries import localise
+from pipeline.corpus.images import open_rgb
+from pipeline.corpus.tables import load_images
+from pipeline.report.phrases import COLOURS, with_boxes
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import atomic_path
+from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.search.index import words_of
+from stages.common import command, target
+from stages.params import load_params
+
+SIDE = 640  # pixels of the picture's longer side
+INPUTS = ("phrases", "proposals", "truth", "vectors", "checkpoint")
+
+
+@command
+@click.argument("phrase")
+@click.option("--image", required=True, help="Id of an image of the corpus, or a file.")
+@click.option("--output", type=target, required=True, help="Picture to write, .png.")
+@click.option("--model", "name", default="phrase_two_branch", show_default=True)
+@click.option("--top", default=1, show_default=True, type=click.IntRange(1, len(COLOURS)))
+def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
+    """Draw the boxes where MODEL finds PHRASE; files as in dvc.yaml."""
+    if output.suffix.lower() != ".png":
+        raise WorkbenchError(f"--output {output}: pictures are written as .png")
+    words, params = words_of(phrase), load_params()
+    set_threads(params.runtime.threads)
+    files = stage_paths("evaluate_phrases", INPUTS, name)
+    files |= stage_paths("extract_proposals", ("images", "detector"))
+    files |= stage_paths("encode_phrases", ("encoder",))
+    pixels = int(params.corpus.max_megapixels * 1e6)
+    picture = open_rgb(image_path(image, files.pop("images")), pixels)
+    wordnet = params.sentences.tfidf.wordnet_folder
+    device = pick_device(params.runtime.device)
+    chosen = params.phrases, params.seed, wordnet, device
+    found = localise(name, words, picture, top, files, *chosen)
+    colours = COLOURS[: len(found.boxes)]
+    # the best box on top
+    sheet = with_boxes(picture, list(found.boxes[::-1]), colours[::-1], SIDE)
+    with atomic_path(output) as temporary:
+        sheet.save(temporary, "PNG")
+    for colour, box, score in zip(colours, found.boxes, found.scores, strict=True):
+        click.echo(f"{score:7.3f}  {' '.join(f'{edge:.0f}' for edge in box)}  {colour}")
+    say(f"{output}: {name}, best {len(colours)} of {found.proposals} proposals")
+
+
+def image_path(image: str, table: Path) -> Path:
+    """The file of an image.
+
+    image: an id of the corpus, or a path; table: of the corpus's images. Raises WorkbenchError when
+    it is neither.
+    """
+    images = load_images(table)
+    known = dict(zip(images["image_id"], images["path"], strict=True))
+    if image in known:
+        return Path(known[image])
+    if Path(image).is_file():
+        return Path(image)
+    raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
+
+
+if __name__ == "__main__":
+    main()

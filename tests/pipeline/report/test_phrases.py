@@ -1,0 +1,74 @@
+"""The section of phrases on the page and in the table."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from report_world import made_scores, page_of, put_corpus, put_model, put_phrases, taken_apart
+
+from pipeline.comparison.phrases import phrase_report, read_rows
+from pipeline.report.phrases import with_boxes
+from pipeline.runtime.errors import WorkbenchError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    put_corpus(folder)
+    put_model(folder, "vse", made_scores(0.5))
+    put_phrases(folder, "weak", "strong")
+    return folder
+
+
+def test_the_page_shows_phrases_with_found_and_true_boxes(folder):
+    text = page_of(folder, "vse", phrases=("weak", "strong"))
+    (section,) = taken_apart(text).find("section", aria_labelledby="phrases")
+    cards = list(section.find("article", class_="query"))
+    assert cards
+    for card in cards:
+        assert len(list(card.find("img"))) == 3  # the true boxes, and two models
+        assert len(list(card.find("tr"))) == 2
+    assert "upper bound" in section.text
+    assert "<script>alert" not in text.split("</head>")[1].split("<main>")[1].split("<script>")[0]
+
+
+def test_a_page_without_models_of_phrases_has_no_such_section(folder):
+    assert 'id="phrases"' not in page_of(folder, "vse")
+
+
+def test_what_belongs_together_must_be_given(folder, tmp_path):
+    (folder / "found/strong.h5").rename(tmp_path / "strong.h5")
+    with pytest.raises(WorkbenchError, match=r"strong\.h5: no such file"):
+        page_of(folder, "vse", phrases=("weak", "strong"))
+    (tmp_path / "strong.h5").rename(folder / "found/strong.h5")
+
+
+def test_the_table_has_the_bound_beside_the_figures(folder):
+    rows = read_rows([folder / "metrics/weak.json", folder / "metrics/strong.json"])
+    text = phrase_report(rows)
+    assert [row.name for row in rows] == ["weak", "strong"]
+    assert rows[0].figures["r1"] < rows[1].figures["r1"] <= rows[1].bound
+    line = next(line for line in text.splitlines() if line.startswith("| strong"))
+    assert f"{rows[1].bound:.1f}" in line
+    assert "one (60)" in text
+    assert "two (30)" in text
+    assert phrase_report([]) == ""
+
+
+def test_metrics_of_a_corpus_without_phrases_are_passed_over(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps({"phrases": 0}))
+    assert read_rows([tmp_path / "a.json"]) == []
+    (tmp_path / "a.json").write_text(json.dumps({"naive": {}}))
+    with pytest.raises(WorkbenchError, match="no metrics of a model of phrases"):
+        read_rows([tmp_path / "a.json"])
+
+
+def test_boxes_are_drawn_in_their_colours_where_they_are():
+    image = Image.new("RGB", (50, 25), "black")
+    drawn = np.asarray(with_boxes(image, [np.array([10, 5, 30, 20])], ["#ff0000"], 200))
+    assert drawn.shape == (100, 200, 3)
+    assert drawn[21, 80].tolist() == [255, 0, 0]
+    assert drawn[20, 80].tolist() == [255, 255, 255]
+    assert not drawn[50, 80].any()
+    assert not drawn[10, 80].any()

@@ -1,0 +1,294 @@
+"""Phrases from the files of Flickr30k Entities to metrics and pictures: a miniature, whole."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from corpora import change_params
+from entities_cases import write_entities
+from PIL import Image
+
+from pipeline.phrases.tables import load_phrases
+from pipeline.storage.checkpoint import read_checkpoint
+from pipeline.storage.features import FeatureFile
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = ("--images", "data/corpus/images.parquet", "--captions", "data/corpus/captions.parquet")
+FILES = (
+    "--phrases",
+    "data/phrases",
+    "--proposals",
+    "data/features/proposals.h5",
+    "--truth",
+    "data/features/phrase_boxes.h5",
+    "--vectors",
+    "data/features/phrases.h5",
+)
+NETWORK = {
+    "model": "resnet18",
+    "weights": "random",
+    "layers": ["layer1", "layer2"],
+    "pool": "mean",
+    "short_side": 64,
+    "normalisation": "torchvision",
+}
+TRAINING = {"epochs": 12, "batch_size": 16, "warmup_epochs": 1, "lr": 0.003, "lr_step": 20}
+PARAMS = {
+    "dataset": "captions_csv",
+    "corpus": {"split_files": "entities"},
+    "vocabulary": {"dim": 8, "epochs": 1},
+    "detector": {
+        "weights": "random",
+        "channels": 8,
+        "hidden": 16,
+        "layers": 2,
+        "anchors": [[16.0], [28.0]],
+        "proposals": 8,
+    },
+    "sentences": {"encoding": "mean_vector"},
+    "phrases": {
+        "source": "flickr30k_entities",
+        "path": "entities",
+        "train_images": None,
+        "proposals": {"source": "file", "path": "boxes.txt", "number": 12},
+        "features": {"source": "network", "network": NETWORK, "batch_size": 4, "workers": 0},
+    },
+    "phrase_two_branch": {
+        "hidden": 32,
+        "dim": 16,
+        "dropout": 0.0,
+        "training": TRAINING,
+        "mining": {"epochs": 2, "sampled": 3},
+    },
+    "phrase_cca": {"dim": 8, "regularisation": 0.01},
+    "evaluation": {"bootstrap": 50},
+}
+
+
+def write_proposals(folder, truth):
+    """The true boxes, a little off, among random ones: pixels from 0, a line each."""
+    rng, lines = np.random.default_rng(0), []
+    for image, chains in truth.items():
+        corners = rng.integers(0, 30, (8, 2))
+        rows = [*np.hstack([corners, corners + rng.integers(10, 30, (8, 2))]).tolist()]
+        rows += [[b[0], b[1] + 1, b[2], b[3]] for b in chains.values()]
+        lines += [f"{image} {' '.join(map(str, row))} 0.5" for row in rows]
+    (folder / "boxes.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("phrases")
+    write_proposals(folder, write_entities(folder))
+    change_params(folder)
+    shutil.copy(ROOT / "dvc.yaml", folder)
+    change_params(folder, **PARAMS)
+    return folder
+
+
+@pytest.fixture
+def stage(run_stage, folder):
+    return lambda name, *words: run_stage(name, *words, cwd=folder)
+
+
+def evaluated(folder, model):
+    return json.loads((folder / f"metrics/{model}.json").read_text())
+
+
+def test_phrases_are_read_and_proposals_described(stage, folder):
+    stage("prepare_corpus", "--raw", ".", "--output", "data/corpus")
+    told = stage("prepare_phrases", "--raw", ".", *TABLES, "--output", "data/phrases").stderr
+    assert "phrases: train 64, val 16, test 16; 96 boxes" in told
+    stage("build_vocabulary", *TABLES[2:], "--output", "data/vocabulary")
+    stage(
+        "encode_sentences",
+        *TABLES[2:],
+        "--vocabulary",
+        "data/vocabulary",
+        "--output",
+        "data/features/sentences.h5",
+        "--encoder",
+        "data/features/sentence_encoder.h5",
+    )
+    stage(
+        "train_detector",
+        *TABLES[:2],
+        "--boxes",
+        "data/corpus/boxes.parquet",
+        "--output",
+        "data/checkpoints/detector.safetensors",
+        "--curve",
+        "data/curves/detector.tsv",
+    )
+    words = (
+        "extract_proposals",
+        *TABLES[:2],
+        "--phrases",
+        "data/phrases",
+        "--detector",
+        "data/checkpoints/detector.safetensors",
+        "--output",
+        "data/features/proposals.h5",
+        "--truth",
+        "data/features/phrase_boxes.h5",
+    )
+    told = stage(*words).stderr
+    # single blocks are there, both together are not
+    assert "R@12 upper bound train 75.0, val 75.0, test 75.0" in told
+    files = [folder / f"data/features/{name}.h5" for name in ("proposals", "phrase_boxes")]
+    first = [file.read_bytes() for file in files]
+    stage(*words)
+    assert [file.read_bytes() for file in files] == first
+    proposals, truth = map(FeatureFile, files)
+    assert proposals.shape() == (24, 12, 64 + 128)
+    assert (proposals.load("counts") == 10).all()
+    assert truth.shape() == (32, 64 + 128)  # two boxes of each training image
+    stage(
+        "encode_phrases",
+        "--phrases",
+        "data/phrases",
+        "--sentences",
+        "data/features/sentences.h5",
+        "--encoder",
+        "data/features/sentence_encoder.h5",
+        "--output",
+        "data/features/phrases.h5",
+    )
+    texts = set(load_phrases(folder / "data/phrases").phrases["text"])
+    assert set(FeatureFile(folder / "data/features/phrases.h5").ids) == texts
+
+
+@pytest.mark.parametrize("model", ["phrase_cca", "phrase_two_branch"])
+def test_models_are_trained_and_measured(stage, folder, model):
+    checkpoint = f"data/checkpoints/{model}.safetensors"
+    words = (
+        "train_phrases",
+        model,
+        *FILES,
+        "--output",
+        checkpoint,
+        "--curve",
+        f"data/curves/{model}.tsv",
+    )
+    stage(*words)
+    first = (folder / checkpoint).read_bytes()
+    stage(*words)
+    assert (folder / checkpoint).read_bytes() == first
+    assert not list((folder / "data/.work").glob("train-*"))
+    stage(
+        "evaluate_phrases",
+        model,
+        *FILES,
+        "--checkpoint",
+        checkpoint,
+        "--metrics",
+        f"metrics/{model}.json",
+        "--output",
+        f"data/phrase_ranks/{model}.h5",
+    )
+    found = evaluated(folder, model)
+    assert found["upper_bound"] == 75.0
+    assert set(found["types"]) == {"clothing", "other", "people"}
+    figures = found["naive"]["phrases"]
+    assert 20 < figures["r1"] <= figures["r5"] <= figures["r10"] <= 75
+    ranks = FeatureFile(folder / f"data/phrase_ranks/{model}.h5")
+    assert len(ranks.ids) == 16
+    assert 100 * (ranks.load("ranks") == 1).mean() == pytest.approx(figures["r1"])
+
+
+def test_the_curve_goes_on_in_fine_tuning(folder):
+    lines = (folder / "data/curves/phrase_two_branch.tsv").read_text().splitlines()
+    rows = [dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]]
+    assert [row["phase"] for row in rows] == ["sum_margin"] * 12 + ["mining"] * 2
+    assert [row["epoch"] for row in rows] == [str(n) for n in range(1, 15)]
+    description = read_checkpoint(
+        folder / "data/checkpoints/phrase_two_branch.safetensors", "phrase_two_branch"
+    ).description
+    assert description.epoch in (13, 14)
+
+
+def test_a_phrase_is_drawn_into_an_image(stage, folder):
+    image = sorted((folder / "images").glob("*.jpg"))[-1]
+    words = ("localise", "the red block", "--image", image.name, "--output", "out.png")
+    done = stage(*words, "--model", "phrase_cca", "--top", "2")
+    assert len(done.stdout.splitlines()) == 2
+    assert "best 2 of 8 proposals" in done.stderr
+    assert "unknown words, left out: the" in done.stderr
+    assert Image.open(folder / "out.png").size == (640, 427)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("zebra", "--image", "1000001.jpg", "--output", "o.png"), "no word of the query"),
+        (("block", "--image", "nowhere.jpg", "--output", "o.png"), "neither an image of"),
+        (("block", "--image", "1000001.jpg", "--output", "o.gif"), "written as .png"),
+        (("!", "--image", "1000001.jpg", "--output", "o.png"), "has no words"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(run_stage, folder, words, message):
+    done = run_stage("localise", *words, cwd=folder, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_an_unknown_model_is_named(run_stage, folder):
+    done = run_stage(
+        "train_phrases", "vse", *FILES, "--output", "o", "--curve", "c", cwd=folder, check=False
+    )
+    assert "model 'vse': phrases are localised by phrase_cca, phrase_two_branch" in done.stderr
+
+
+def test_a_corpus_without_phrases_has_empty_artefacts(run_stage, folder, tmp_path):
+    """All stages run, and say so: a dataset without phrases needs no other graph."""
+    for name in ("params.yaml", "dvc.yaml", "data", "images", "results.csv", "entities"):
+        (tmp_path / name).symlink_to(folder / name)
+    (tmp_path / "params.yaml").unlink()
+    shutil.copy(folder / "params.yaml", tmp_path)
+    change_params(
+        tmp_path, phrases={"source": "none", "proposals": {"source": "detector", "path": None}}
+    )
+
+    def stage(name, *words):
+        return run_stage(name, *words, cwd=tmp_path).stderr
+
+    files = [word.replace("data/", "none/") for word in FILES]
+    told = stage("prepare_phrases", "--raw", ".", *TABLES, "--output", "none/phrases")
+    assert "has no phrases with boxes" in told
+    stage(
+        "extract_proposals",
+        *TABLES[:2],
+        *files[:2],
+        "--detector",
+        "none/x",
+        "--output",
+        files[3],
+        "--truth",
+        files[5],
+    )
+    stage(
+        "encode_phrases",
+        *files[:2],
+        "--sentences",
+        "data/features/sentences.h5",
+        "--encoder",
+        "data/features/sentence_encoder.h5",
+        "--output",
+        files[7],
+    )
+    stage("train_phrases", "phrase_cca", *files, "--output", "none/c", "--curve", "none/c.tsv")
+    told = stage(
+        "evaluate_phrases",
+        "phrase_cca",
+        *files,
+        "--checkpoint",
+        "none/c",
+        "--metrics",
+        "none/phrase_cca.json",
+        "--output",
+        "none/phrase_cca.h5",
+    )
+    assert "the corpus has no phrases" in told
+    assert json.loads((tmp_path / "none/phrase_cca.json").read_text()) == {"phrases": 0}
