@@ -11,6 +11,7 @@ from pandas import DataFrame
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.embeddings.job import import_job
 from pipeline.runtime.files import fingerprint, sha256_file, source_digest
+from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import Progress, say, seed_everything, set_threads
 from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.sentences.encoder import blocks, chosen_settings, fit_encoder, read_encoder
@@ -38,7 +39,7 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
     described = {"params": chosen, "corpus_sha256": captions_digest(table)}
     words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
-    machine = [params.runtime.threads, *map(version, LIBRARIES)]
+    machine = [params.runtime.threads, *map(version, LIBRARIES), *kernels()]
     key = fingerprint(described=described, words=words, source=source_digest(), machine=machine)
     ids, tokens = table["caption_id"].tolist(), list(table["tokens"])
     fitted = (work := WORK / "sentences") / f"encoder-{key}.h5"

@@ -9,6 +9,7 @@ from models.base.registry import model_function
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
@@ -37,6 +38,7 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
         torch=torch.__version__,
         device=device.type,
         threads=params.runtime.threads,
+        kernels=kernels(),
     )
     resume = ResumeFile(WORK / f"train-{name}-{key[:16]}", key)
     fitted = job.run(resume)

@@ -11,6 +11,7 @@ from models.detector.load import detector_of_file, random_detector
 from models.detector.setup import corpus_labels, decisive, judged, training_data
 from models.detector.training import fit_detector
 from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
 from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
@@ -63,6 +64,7 @@ def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: 
         torch=torch.__version__,
         device=device.type,
         threads=params.runtime.threads,
+        kernels=kernels(),
     )
     made: Any = random_detector(params.detector, data.labels, params.seed)
     network, resume = made.to(device), ResumeFile(WORK / f"train-detector-{key[:16]}", key)

@@ -15,6 +15,7 @@ from models.backbone.network import BackboneError, weights_digest
 from models.backbone.params import ImageFeaturesConfig
 from pipeline.corpus.tables import images_digest
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.jobs import VectorJob
@@ -67,5 +68,5 @@ def network_job(
         device=device,
         max_pixels=max_pixels,
     )
-    machine = [str(device), runtime.threads, torch.__version__]
+    machine = [str(device), runtime.threads, torch.__version__, *kernels()]
     return VectorJob(made.width, "float16", attributes, machine, fill)

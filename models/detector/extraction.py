@@ -26,6 +26,7 @@ from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batche
 from pipeline.regions.file import ImageRegions, RegionJob, described, packed
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import Progress, pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.features import FeatureWriter
@@ -204,7 +205,7 @@ def detector_job(
         max_pixels=max_pixels,
     )
     slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
-    machine = [str(device), runtime.threads, torch.__version__]
+    machine = [str(device), runtime.threads, torch.__version__, *kernels()]
     return RegionJob(slots, network.region_dim, attributes, machine, fill)
 
 

@@ -156,3 +156,15 @@ def test_errors_are_plain_lines(workspace, build, splits, vocabulary, message):
     assert message in process.stderr
     assert "Traceback" not in process.stderr
     assert not (folder / "vocabulary").exists()
+
+
+def test_the_shell_does_not_choose_the_last_bits(workspace, run_process, monkeypatch):
+    """The oldest kernels of OpenBLAS, which every processor of the family has, add up otherwise."""
+    texts = ["a red dog sleeps", "a blue cat runs by a red dog"] * 20
+    folder = workspace({"train": texts}, dim=64, epochs=5, min_count=1)
+    for kernels in ("", "Prescott"):
+        monkeypatch.setenv("OPENBLAS_CORETYPE", kernels)
+        out = ("--captions", "captions.parquet", "--output", f"by{kernels}")
+        run_process("build_vocabulary", *out, cwd=folder)
+    vectors = [(folder / name / "vectors.h5").read_bytes() for name in ("by", "byPrescott")]
+    assert vectors[0] == vectors[1]
