@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from commands import fail, succeed
 
+from pipeline.runtime.process import say
 from stages.check_params import main as check_params
+from stages.common import fail as end_with
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,3 +95,12 @@ def test_ctrl_c_while_libraries_are_loaded_is_a_plain_line(tmp_path: Path, modul
     assert (process.returncode, said) == (
         130, "error: interrupted; run the same command to continue\n",
     )  # fmt: skip
+
+
+def test_marks_that_rewrite_a_terminal_are_written_out(capsys: pytest.CaptureFixture) -> None:
+    text = "a\x1b[2Jb\x9bc\u202ed\u2066e\ud800f é日本 \t\n"
+    say(text)
+    assert capsys.readouterr().err == ("a\\x1b[2Jb\\x9bc\\u202ed\\u2066e\\ud800f é日本 \t\n\n")
+    with pytest.raises(SystemExit):
+        end_with("id \x1b]0;title\x07")
+    assert capsys.readouterr().err == "error: id \\x1b]0;title\\x07\n"

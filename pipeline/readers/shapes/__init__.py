@@ -4,6 +4,7 @@ Nothing can be downloaded in a fresh offline environment, so the default corpus 
 description in world.yaml: same description, same seed, same bytes.
 """
 
+import io
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from pipeline.readers.shapes.scenes import Scene, Thing, make_scenes
 from pipeline.readers.shapes.spelling import misspell
 from pipeline.readers.shapes.world import World, load_world
 from pipeline.readers.source import Options, Source
+from pipeline.runtime.disk import written
 
 JPEG_QUALITY = 92
 
@@ -81,7 +83,11 @@ def render(task: Task, root: Path, world: World, options: ShapesConfig) -> Rende
     side = options.image_size
     boxes = [box(thing, world, side) for thing in task.scene.things]
     image = draw(task.scene, world, side, options.clutter)
-    image.save(root / task.image_id, "JPEG", quality=JPEG_QUALITY)
+    content = io.BytesIO()  # Pillow keeps silent about writes that fail
+    image.save(content, "JPEG", quality=JPEG_QUALITY)
+    path = root / task.image_id
+    with written(path, needed=len(content.getbuffer())):
+        path.write_bytes(content.getbuffer())
     captions = [plain(text) for text in spoken(task, boxes, world, options)]
     if options.misspelt:  # by a generator of its own: the captions are otherwise the same
         words, rng = world.vocabulary(), np.random.default_rng([*task.seed, 4])

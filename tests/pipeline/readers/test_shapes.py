@@ -3,6 +3,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from full_disk import files_of_at_most
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -279,3 +280,10 @@ def test_any_value_is_refused_or_taken_and_a_valid_one_is_taken(tmp_path_factory
     assert set(world.model_dump()) == set(PLAIN)
     if not damage:
         assert world.rotation == valid["rotation"]
+
+
+def test_an_image_that_could_not_be_written_is_named(tmp_path):
+    with files_of_at_most(1000), pytest.raises(WorkbenchError) as error:
+        shapes.read(RAW, tmp_path, options())
+    assert ".jpg: File too large" in error.value.message
+    assert "skip_bad_images" not in str(error.value)

@@ -1,3 +1,4 @@
+import fcntl
 import hashlib
 import json
 import signal
@@ -129,3 +130,13 @@ def test_source_digest_covers_every_file_that_the_stage_imports(code):
         assert digest_of(code) != first, name
         (code / name).write_text(text)
     assert digest_of(code) == first
+
+
+def test_what_a_kill_left_goes_with_the_next_write_and_what_is_written_stays(tmp_path):
+    (tmp_path / ".a.txt.123.part").write_bytes(b"left by a kill")
+    (tmp_path / ".b.txt.123.part").write_bytes(b"of another file")
+    with open(tmp_path / ".a.txt.456.part", "wb") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # as a process that is writing holds it
+        write_text(tmp_path / "a.txt", "text")
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [".a.txt.456.part", ".b.txt.123.part", "a.txt"]
