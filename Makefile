@@ -18,13 +18,14 @@ NUMERIC := tests/pipeline/statistics tests/pipeline/evaluation \
   tests/models/attention/test_scoring.py tests/models/dual_path/test_instance.py \
   tests/models/dual_path/test_loss.py
 
-.PHONY: help install repro test test-avx2 lint bench clean
+.PHONY: help install repro test test-avx2 lint docs bench clean
 
 help:
 	@echo "make repro   run the pipeline on params.yaml and print the metrics table"
 	@echo "make test    run all tests"
 	@echo "make test-avx2   run the numeric tests again with the kernels of processors without AVX-512"
 	@echo "make lint    check style and types"
+	@echo "make docs    build the documents as a site, in site/"
 	@echo "make bench   measure speed and memory against naive forms (about 10 minutes)"
 	@echo "make clean   remove .venv, tool caches and resumable work; data and the DVC cache stay"
 
@@ -52,6 +53,9 @@ lint: $(INSTALLED)
 	ruff check .
 	ruff format --check .
 	mypy
+
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 bench: $(INSTALLED)
 	python -m benchmarks

@@ -15,7 +15,7 @@ RUNS = 5
 
 OURS = """
 from pathlib import Path
-from pipeline.word_vectors import read_vectors
+from pipeline.words.vectors import read_vectors
 wanted = [f"word{i * (WORDS // WANTED)}" for i in range(WANTED)]
 def work():
     assert len(read_vectors("word2vec_bin", Path(sys.argv[1]), wanted).rows) == WANTED

@@ -40,10 +40,13 @@ def line_of(name: str) -> str:
     return (ast.get_docstring(ast.parse(text)) or "").splitlines()[0]
 
 
-@click.group(cls=Stages)
+@click.group(cls=Stages, invoke_without_command=True)
 @click.version_option(package_name="vse-workbench")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Run one command of VSE Workbench, from the repository's root."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 if __name__ == "__main__":

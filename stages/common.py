@@ -1,7 +1,6 @@
 """What all stages share: a command decorator that turns errors into plain lines."""
 
 import functools
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -84,11 +83,6 @@ def named(section: str, items: Mapping[str, Item], name: str) -> Item:
         there = listing(items) or "none"
         raise WorkbenchError(f"{section} {name!r}: params.yaml has {there}", f"see {section} there")
     return items[name]
-
-
-def print_json(value: Any) -> None:
-    """Print one line of JSON on standard output; NaN is a bug and raises ValueError."""
-    click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def fail(text: str) -> None:

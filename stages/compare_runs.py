@@ -6,7 +6,8 @@ import click
 
 from pipeline.comparison.paired import conclusion, paired_differences, table
 from pipeline.comparison.revisions import load_run
-from stages.common import command, json_option, print_json
+from pipeline.runtime.process import print_json
+from stages.common import command, json_option
 
 
 @command

@@ -5,17 +5,12 @@ from typing import Any
 
 import click
 
-from pipeline.report.inspection import (
-    describe_row,
-    described,
-    neighbours,
-    summary,
-    verify_file,
-)
+from pipeline.report.inspection import describe_row, described, neighbours, summary, verify_file
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import print_json
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
-from stages.common import command, existing, json_option, print_json, target
+from stages.common import command, existing, json_option, target
 
 
 @command

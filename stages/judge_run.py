@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
+from pipeline.runtime.process import print_json
 from pipeline.trec.judge import TITLES, judged
 from pipeline.trec.read import read_qrels, read_run
-from stages.common import command, existing, json_option, print_json
+from stages.common import command, existing, json_option
 
 
 @command

@@ -12,10 +12,10 @@ from pipeline.corpus.images import open_rgb
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import pick_device, print_json, say, set_threads
 from pipeline.search.index import find_hits, lines, read_index, words_of
 from pipeline.search.page import page
-from stages.common import command, json_option, print_json, target
+from stages.common import command, json_option, target
 from stages.params import load_params
 
 page_path = click.Path(dir_okay=False, path_type=Path)

@@ -1,14 +1,26 @@
 """What the documents say about the project is held against the project."""
 
+import ast
+import io
+import os
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
 
+from pipeline.runtime.files import read_yaml
+
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PACKAGES = ("pipeline", "models", "stages", "benchmarks")
+SOURCES = [path for name in (*PACKAGES, "tests") for path in sorted((ROOT / name).rglob("*.py"))]
+PAPERS = ("vse", "two_branch", "dual_path", "scan", "dp_rnn")
+MADE = ("report/compare.md",)  # documents that a run makes
+MODULE = re.compile(r"(?<![\w./-])((?:pipeline|models|stages|benchmarks)(?:\.\w+)+)")
+DOCUMENT = re.compile(r"(?<![\w./*{}-])((?:[\w-]+/)*[A-Za-z_][\w-]*\.md)\b")
 
 
 def test_the_drawn_graph_is_the_graph():
@@ -18,7 +30,7 @@ def test_the_drawn_graph_is_the_graph():
     assert f"```mermaid\n{drawn.rstrip()}\n```\n" in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_and_commands_lead_somewhere(document):
     # Files that a reader is to write (tests/test_extending.py does) are not there yet.
     text = re.sub(r"^File `[^`]+`:$", "", document.read_text(), flags=re.MULTILINE)
@@ -34,3 +46,95 @@ def test_links_and_commands_lead_somewhere(document):
     goals = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     for goal in re.findall(r"[`\n]make ([a-z]+)", code):
         assert goal in goals, f"{document.name} says make {goal}"
+
+
+def prose(path):
+    """Comments and docstrings of a module, the whole of a document."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return text
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    lines = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds))
+    return "\n".join([*lines, *filter(None, map(ast.get_docstring, nodes))])
+
+
+def dead(pointer):
+    """Whether a dotted name leads to no module, or to a module that does not have the name."""
+    parts = pointer.split(".")
+    for depth in range(len(parts), 0, -1):
+        base = ROOT.joinpath(*parts[:depth])
+        files = base.with_suffix(".py"), base / "__init__.py"
+        found = next((file for file in files if file.is_file()), None)
+        if found:
+            names = parts[depth : depth + 1]
+            return any(not re.search(rf"\b{name}\b", found.read_text()) for name in names)
+    return True
+
+
+def dead_pointers(text, beside):
+    """Documents and modules that a text names and that there are not.
+
+    beside: the folder of its file, which names documents from there or from the root.
+    """
+    for name in sorted(set(DOCUMENT.findall(text)) - set(MADE)):
+        if not any((folder / name).is_file() for folder in (ROOT, ROOT / "docs", beside)):
+            yield name
+    placeholders = ("stages.NAME",)
+    yield from (
+        name
+        for name in sorted(set(MODULE.findall(text)))
+        if dead(name) and name not in placeholders
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*SOURCES, *(path for path in DOCUMENTS if path.name != "extending.md")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_no_comment_or_document_points_nowhere(path):
+    """extending.md names what its reader is to write, and tests/test_extending.py writes it."""
+    assert list(dead_pointers(prose(path), path.parent)) == []
+
+
+def test_a_dead_pointer_is_seen():
+    text = "see GONE.md, docs/metrics.md, pipeline.scores.file.read_scores and pipeline.scores.gone"
+    assert list(dead_pointers(text, ROOT)) == ["GONE.md", "pipeline.scores.gone"]
+
+
+@pytest.mark.parametrize("page", ["coming.md", *(f"papers/{name}.md" for name in PAPERS)])
+def test_pages_from_elsewhere_name_keys_and_recipes_that_there_are(page):
+    text = (ROOT / "docs" / page).read_text()
+    values = read_yaml(ROOT / "params.yaml")
+    for key in re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)`", text):
+        section, *names = key.split(".")
+        if section not in values:
+            continue  # a file or a metric
+        node = values[section]
+        for name in names:
+            assert name in node, f"{page}: params.yaml has no {key}"
+            node = node[name]
+    recipes = {path.stem for path in (ROOT / "recipes").glob("*.yaml")}
+    for name in re.findall(r"`([a-z_]+_20\d\d_\w+)`", text):
+        assert name in recipes, f"{page}: no recipe {name}"
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
+    done = subprocess.run(
+        build,
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    pages = {str(path.relative_to(ROOT / "docs").with_suffix(".html")) for path in DOCUMENTS[2:]}
+    assert pages <= {str(path.relative_to(tmp_path / "site")) for path in tmp_path.rglob("*.html")}
+    reference = (tmp_path / "site/api.html").read_text()
+    assert "Vectors of N image files" in reference

@@ -7,13 +7,15 @@ import json
 import re
 import shutil
 from contextlib import chdir
+from importlib import import_module
 
 import networkx
 import numpy as np
 import pytest
 import torch
 from clone import ROOT, Clone
-from commands import succeed
+from commands import run_command, succeed
+from document_commands import MARKED, commands_of, stand_ins
 from dvc.repo import Repo
 from rankings import beyond_chance, rsum_of
 from ruamel.yaml import YAML
@@ -24,6 +26,7 @@ from pipeline.runtime.graph import stage_options
 from pipeline.runtime.recipes import overlay, parse_settings
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
+from stages.__main__ import main as all_stages
 from stages.params import find_problems
 from stages.score import main as score_stage
 
@@ -119,6 +122,7 @@ ATTENDING = ["dp_rnn", "scan"]
 PHRASE_MODELS = ["phrase_cca", "phrase_two_branch"]
 AVERAGE = "scan_dp_rnn"
 STAGES = ["train", "score", "evaluate"]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LAST = {"compare", "tabulate_plots"}  # they read the files of all that is evaluated
 PHRASE_STAGES = ["train_phrases", "evaluate_phrases"]
 AVERAGED = {f"average_scores@{AVERAGE}", f"evaluate_average@{AVERAGE}"}
@@ -436,6 +440,32 @@ def test_scores_of_another_program_are_compared(warm_clone, first, tmp_path):
         (warm_clone.folder / left).unlink(missing_ok=True)  # dvc checkout may have
     warm_clone.run("dvc", "repro")
     assert outputs(warm_clone) == first[0]
+
+
+def test_the_commands_of_the_documents_run(clone):
+    """Verbatim, in their order, but for those that are marked with a reason."""
+    commands = commands_of(DOCUMENTS)
+    left = [start for start in MARKED if not any(c.line.startswith(start) for c in commands)]
+    assert not left, f"marked in document_commands.py, and in no document: {left}"
+    values, failed = stand_ins(clone.folder), []
+    params = (clone.folder / "params.yaml").read_bytes()
+    try:
+        for command in [command for command in commands if not command.reason]:
+            words = [values.get(word, word) for word in command.words]
+            if words[0] == "dvc":
+                clone.run(*words)
+                continue
+            name = words[2].partition(".")[2]
+            own = import_module(f"stages.{name}").main if name else all_stages
+            done = run_command(own, *words[3:], folder=clone.folder)
+            (clone.folder / "params.yaml").write_bytes(params)  # a recipe replaces it
+            failed += [f"{command.document}: {command.line}\n{done.stderr}"] * bool(done.returncode)
+    finally:
+        clone.run("git", "checkout", "--quiet", ".")
+        clone.run("git", "clean", "--force", "-d", "--quiet")
+        for name in ("mine", "my_clip"):
+            (clone.folder / f"data/scores/{name}.h5").unlink(missing_ok=True)
+    assert not failed, "\n".join(failed)
 
 
 def test_repeating_everything_gives_the_same_bytes(warm_clone, first):

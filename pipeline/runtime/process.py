@@ -2,12 +2,13 @@
 on purpose except the seed; the thread count is fixed because float sums differ in the last bits."""
 
 import ctypes
+import json
 import os
 import random
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -151,6 +152,11 @@ class Progress:
             file=sys.stderr,
             flush=True,
         )
+
+
+def print_json(value: Any) -> None:
+    """Print one line of JSON on standard output; NaN is a bug and raises ValueError."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 
 def say(text: str) -> None:

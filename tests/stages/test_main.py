@@ -21,7 +21,8 @@ NAMES = sorted(
 
 
 def test_every_command_is_listed_with_a_line():
-    shown = run_command(main, "--help").stdout
+    shown = run_command(main).stdout
+    assert shown == run_command(main, "--help").stdout
     lines = dict(line.split(None, 1) for line in shown.split("Commands:\n")[1].splitlines()
                  if line.startswith("  ") and not line.startswith("   "))  # fmt: skip
     assert sorted(lines) == NAMES

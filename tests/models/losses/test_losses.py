@@ -118,7 +118,7 @@ def test_gradcheck(name, reduction):
 )
 @settings(max_examples=60, deadline=None)
 def test_knn_margin_has_the_other_two_as_its_limits(seed, size, images, margin):
-    """METHODS.md section 1: k = 1 is max_margin, k >= B - 1 is sum_margin, to the last bit."""
+    """Sun et al. 2019, eq. 4: k = 1 is max_margin, k >= B - 1 is sum_margin, to the last bit."""
     scores, groups = random_case(seed, size, images, torch.float32)
 
     def loss(name, k=1):
@@ -185,7 +185,7 @@ def test_a_score_that_is_no_number_shows(name):
 
 
 def test_collapsed_scores_cost_two_margins_per_pair():
-    """METHODS.md section 1: max-margin from scratch can stick at 2 B margin."""
+    """Max-margin from scratch can stick at 2 B margin."""
     loss = pair_loss("max_margin")(torch.full((6, 6), 0.9), torch.arange(6))
     assert loss.item() == pytest.approx(2 * 6 * 0.2)
 

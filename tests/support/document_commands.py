@@ -1,0 +1,91 @@
+"""The commands in the fences of the documents, as a reader would type them, and what becomes of
+each in a test: it is run, or it is marked with the reason why not."""
+
+import re
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.corpus.tables import load_images
+from pipeline.scores.file import read_scores
+
+# What is not run, by how its line begins, and why.
+MARKED = {
+    "dvc exp run": "trains; tests/test_graph.py runs its own",
+    "dvc queue": "trains what was queued",
+    "dvc repro": "the fixture of tests/test_graph.py is one",
+    "dvc push": "in the test of a remote",
+    "dvc pull": "in the test of a remote",
+    "dvc remote": "in the test of a remote",
+    "dvc artifacts": "in the test of a remote",
+    "dvc get": "asks for an experiment that a reader has run",
+    "git ": "of the reader's repository",
+    "make ": "installs",
+    "touch ": "with git, undoes a wrong value",
+    "eval ": "of the reader's shell",
+    ".venv/bin/pre-commit": "of the reader's repository",
+    "python -m stages.queue_claims": "its output is queued; tests/stages/test_claims.py",
+    "python -m stages.embed_plots": "of this clone; tests/stages/test_embed_plots.py",
+    "python -m stages.analyse_model dual_path": "of three experiments; README has that of vse",
+}
+PIPED = re.compile(r"\| (sh|python -m stages\.\w+.*)$")  # reads experiments, which have to be run
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a document.
+
+    Attributes:
+        document: name of its file.
+        line: as it stands there, continued lines joined, without its comment.
+    """
+
+    document: str
+    line: str
+
+    @property
+    def reason(self) -> str:
+        """Why it is not run, empty when it is."""
+        if PIPED.search(self.line):
+            return "reads experiments that a reader has run"
+        return next((why for start, why in MARKED.items() if self.line.startswith(start)), "")
+
+    @property
+    def words(self) -> list[str]:
+        """The line as a shell cuts it."""
+        return shlex.split(self.line)
+
+
+def commands_of(documents: list[Path]) -> list[Command]:
+    """All commands in fences, in their order: lines that begin with the name of a program."""
+    programs = r"(dvc|python -m|git|make|touch|pip|source|eval|curl|\.venv/bin/\S+) "
+    found = []
+    for path in documents:
+        for block in re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [
+                Command(path.name, re.sub(r"\s+#\s.*", "", line))
+                for line in lines
+                if re.match(programs, line) and not line.startswith("make:")
+            ]
+    return found
+
+
+def stand_ins(folder: Path) -> dict[str, str]:
+    """What the documents leave to the reader: files put into a folder where the graph has run, and
+    by a word of a command what takes its place."""
+    split = read_scores(folder / "data/scores/vse.h5", "test")
+    np.save(folder / "MY.npy", split.scores)
+    np.save(folder / "IMAGES.npy", split.image_embeddings)
+    np.save(folder / "CAPTIONS.npy", split.caption_embeddings)
+    images = load_images(folder / "data/corpus/images.parquet").set_index("image_id")
+    shutil.copy(folder / images.loc[split.image_ids[0], "path"], folder / "photo.jpg")
+    (folder / "RAW").mkdir(exist_ok=True)
+    return {
+        "raw=/path/to/flickr30k": "raw=RAW",
+        "regions.path=DATA/f30k_precomp": "regions.path=RAW",
+        "my-experiment:vse": "main:vse",
+    }
