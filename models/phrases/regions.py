@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torchvision.models import VGG
 
 from models.backbone.build import load_body, weighted
 from models.backbone.network import Backbone, BackboneError, cut, weights_digest
@@ -78,7 +79,8 @@ def network_views(
         WorkbenchError: networks, layers and weights that cannot be used.
     """
     try:
-        backbone = _cut(settings, seed, detector).to(device)
+        backbone, head = _cut(settings, seed, detector)
+        backbone, head = backbone.to(device), head.to(device) if head else None
     except BackboneError as error:
         message = f"phrases.features.network: {error}"
         raise WorkbenchError(message, "change it in params.yaml") from error
@@ -87,14 +89,20 @@ def network_views(
 
     def see(images: Sequence[Tensor]) -> NetworkView:
         inputs = [scaled_input(i, settings.short_side, mean, std, seen.bgr) for i in images]
-        return NetworkView(backbone, inputs, [(i.shape[-1], i.shape[-2]) for i in images])
+        return NetworkView(backbone, head, inputs, [(i.shape[-1], i.shape[-2]) for i in images])
 
     whole = torch.zeros(3, settings.short_side, settings.short_side, dtype=torch.uint8)
     box = torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=device) * settings.short_side
     with torch.inference_mode():
         width = see([whole.to(device)]).features([box])[0].shape[1]
     layers = ",".join(settings.layers)
-    return Describer(see, settings.model, layers, weights_digest(backbone), width)
+    return Describer(
+        see,
+        settings.model,
+        layers,
+        weights_digest(nn.ModuleList([backbone, *([head] if head else [])])),
+        width,
+    )
 
 
 def describer(
@@ -121,9 +129,14 @@ def as_tensors(pictures: Sequence[np.ndarray], device: torch.device) -> list[Ten
     return [torch.from_numpy(one).permute(2, 0, 1).contiguous().to(device) for one in pictures]
 
 
-def _cut(settings: BoxNetworkConfig, seed: int, detector: Path) -> Backbone:
+def _cut(
+    settings: BoxNetworkConfig, seed: int, detector: Path
+) -> tuple[Backbone, nn.Module | None]:
+    """The cut network, and what follows its map where boxes go through the network's own layers."""
     network = weighted(settings.model, settings.weights, seed)
-    backbone, _ = cut(network, settings.layers, settings.pool, settings.short_side)
+    head = vgg_head(network, settings.layers) if settings.pool == "fc7" else None
+    pool = "mean" if settings.pool == "fc7" else settings.pool
+    backbone, _ = cut(network, settings.layers, pool, settings.short_side)
     if settings.weights == "detector":
         load_body(backbone, settings.model, detector, "phrases.features.network")
     with torch.inference_mode():
@@ -132,4 +145,18 @@ def _cut(settings: BoxNetworkConfig, seed: int, detector: Path) -> Backbone:
             if found[node].ndim != 4]  # fmt: skip
     if flat:
         raise BackboneError(f"layers {flat}: boxes are pooled from maps, these give vectors")
-    return backbone
+    return backbone, head
+
+
+def vgg_head(network: nn.Module, layers: Sequence[str]) -> nn.Module:
+    """A VGG's fully connected layers up to fc7, on 7 x 7 cells of its last map (Girshick 2015).
+
+    Raises BackboneError for another network, and for another map than the one before the last
+    max-pooling, which the cells of a box take the place of.
+    """
+    if not isinstance(network, VGG):
+        raise BackboneError("pool fc7 is for networks of torchvision's VGG")
+    last = f"features.{len(network.features) - 2}"
+    if list(layers) != [last]:
+        raise BackboneError(f"pool fc7 takes layers [{last}], not {list(layers)}")
+    return nn.Sequential(nn.Flatten(), *list(network.classifier)[:5]).eval()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision.ops import roi_align
 
@@ -134,14 +134,20 @@ class NetworkView:
 
     Args:
         backbone: the network, in evaluation mode; its pool is taken over the cells of a box.
+        head: what takes the place of the pool, from cells (P, C, 7, 7) to vectors (P, D), None for
+            the pool.
         inputs: B, normalised (3, H, W), scaled as the network is to see them.
         sizes: B, width and height of the images as given, pixels.
     """
 
     def __init__(
-        self, backbone: Backbone, inputs: Sequence[Tensor], sizes: Sequence[tuple[int, int]]
+        self,
+        backbone: Backbone,
+        head: nn.Module | None,
+        inputs: Sequence[Tensor],
+        sizes: Sequence[tuple[int, int]],
     ) -> None:
-        self.backbone, self.sizes = backbone, sizes
+        self.backbone, self.head, self.sizes = backbone, head, sizes
         self.maps = [backbone.graph(image[None]) for image in inputs]
 
     def features(self, boxes: Sequence[Tensor]) -> list[Tensor]:
@@ -156,7 +162,7 @@ class NetworkView:
             layer = maps[node].float()
             places = boxes.new_tensor([layer.shape[-1] / size[0], layer.shape[-2] / size[1]])
             cells = roi_align(layer, [boxes * places.tile(2)], CELLS, 1.0, SAMPLES, aligned=True)
-            yield pooled(cells, self.backbone.pool)
+            yield self.head(cells) if self.head else pooled(cells, self.backbone.pool)
 
 
 def sorted_by_score(boxes: Tensor, scores: Tensor, features: Tensor) -> Proposed:

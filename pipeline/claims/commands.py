@@ -11,6 +11,7 @@ from pipeline.claims.ledger import (
     Claim,
     Ledger,
     claim_datasets,
+    evaluation,
     leaves,
     resolved,
     setting_digest,
@@ -50,7 +51,8 @@ def commands(
         if not missing:
             continue
         params = setting_params(ledger, name, dataset, recipes)
-        run = (f"evaluate@{resolved(ledger, name).model}", *_differences(params, current))
+        target = evaluation(str(resolved(ledger, name).model))
+        run = (target, *_differences(params, current))
         lacking.setdefault(run, set()).update(missing)
     return [_line(*run, f"seed={','.join(map(str, sorted(s)))}") for run, s in lacking.items()]
 

@@ -10,10 +10,14 @@ from pydantic import Field, ValidationError
 from pipeline.evaluation.metrics import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, read_yaml
+from pipeline.runtime.graph import LOCALISING
 from pipeline.runtime.recipes import find_recipe, merge, read_recipe
 from pipeline.runtime.section import Name, Positive, Section
 
-FIGURES = tuple(".".join(column.keys) for column in COLUMNS)
+# of models of retrieval, and of models of phrases
+PHRASE_FIGURES = ("phrases.r1", "phrases.r5", "phrases.r10", "phrases.map")
+FIGURES = (*(".".join(column.keys) for column in COLUMNS), *PHRASE_FIGURES)
+PHRASE_MODELS = "phrase_"  # what the names of models of phrases begin with
 DEFAULT = "default"  # recipe that every setting is laid over
 ALL = "all"  # in place of the name of a setting
 
@@ -153,6 +157,11 @@ def resolved(ledger: Ledger, name: str) -> Setting:
             "set": base.set | setting.set,
         }
     )
+
+
+def evaluation(model: str) -> str:
+    """The stage that measures a model."""
+    return f"{LOCALISING if model.startswith(PHRASE_MODELS) else 'evaluate'}@{model}"
 
 
 def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:

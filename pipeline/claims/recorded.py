@@ -12,14 +12,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.claims.ledger import leaves
+from pipeline.claims.ledger import evaluation, leaves
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint
+from pipeline.runtime.graph import LOCALISING
 from pipeline.runtime.yaml_text import plain_yaml
 
 LOCK_BYTES = 1 << 22  # a dvc.lock of a hundred kilobytes is usual
 CODE = ("stages/", "models/", "pipeline/")
-CORPUS = "prepare_corpus"
+CORPUS, PHRASES = "prepare_corpus", "prepare_phrases"
 CHECK = "check_params"  # records all of params.yaml, whatever a model reads of it
 
 
@@ -59,7 +60,9 @@ class Experiment:
     def models(self) -> list[str]:
         """The models that were ever evaluated."""
         return sorted(
-            name.partition("@")[2] for name in self.stages if name.startswith("evaluate@")
+            model
+            for stage, _, model in (name.partition("@") for name in self.stages)
+            if stage in ("evaluate", LOCALISING)
         )
 
 
@@ -88,7 +91,7 @@ def recorded(experiment: Experiment, model: str) -> Recorded:
     Raises WorkbenchError when its stages do not follow from each other: some were run with other
     values, or on other files, than the rest, as happens to models that an experiment left alone.
     """
-    last = f"evaluate@{model}"
+    last = evaluation(model)
     names = _on_the_way(experiment.stages, last)
     digests, params = dict[str, str](), dict[str, Any]()
     for name in names:
@@ -110,7 +113,8 @@ def recorded(experiment: Experiment, model: str) -> Recorded:
     text = _git("show", f"{experiment.revision}:{path}")
     if hashlib.md5(text, usedforsecurity=False).hexdigest() != digests.get(path):
         raise WorkbenchError(f"{experiment.name}: {path} is not the one that its dvc.lock names")
-    tables = _tables(experiment.stages, f"score@{model}")
+    tables = _tables(experiment.stages, CORPUS, f"score@{model}")
+    tables |= _tables(experiment.stages, PHRASES, last)
     if not tables:
         raise WorkbenchError(f"{experiment.name}: {model} was scored on no corpus")
     code = {key: value for key, value in digests.items() if key.startswith(CODE)}
@@ -141,16 +145,12 @@ def _on_the_way(stages: Mapping[str, Any], last: str) -> list[str]:
     return found
 
 
-def _tables(stages: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Digests of the tables of the corpus that a stage read: the corpus itself may be newer."""
-    outs = [out["path"] for out in stages.get(CORPUS, {}).get("outs", [])]
-    folders = tuple(f"{path}/" for path in outs)
-    deps = stages.get(name, {}).get("deps", [])
-    return {
-        dep["path"]: dep.get("md5", "")
-        for dep in deps
-        if dep["path"] in outs or dep["path"].startswith(folders)
-    }
+def _tables(stages: Mapping[str, Any], writer: str, reader: str) -> dict[str, str]:
+    """Digests of the tables that one stage wrote and another read: what is there may be newer."""
+    folders = tuple(f"{out['path']}/" for out in stages.get(writer, {}).get("outs", []))
+    deps = stages.get(reader, {}).get("deps", [])
+    read = {dep["path"]: dep.get("md5", "") for dep in deps}
+    return {path: digest for path, digest in read.items() if f"{path}/".startswith(folders)}
 
 
 def _entries(stage: Mapping[str, Any]) -> list[Any]:

@@ -51,7 +51,7 @@ class BoxNetworkConfig(Section):
     model: Name
     weights: Name
     layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    pool: Literal["mean", "max", "mean_max"]
+    pool: Literal["mean", "max", "mean_max", "fc7"]
     short_side: Count
     normalisation: Literal["torchvision", "caffe"]
 
@@ -67,7 +67,8 @@ class BoxFeaturesConfig(Section):
     @contradictions
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
         if self.source == "network":
-            yield from network_problems(self.network, "phrases.features.network")
+            for problem in network_problems(self.network, "phrases.features.network"):
+                yield problem | {"loc": ("network", *problem["loc"])}
 
 
 class PhrasesConfig(Section):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from pipeline.claims.commands import wanted
-from pipeline.claims.ledger import read_ledger, resolved, setting_params
+from pipeline.claims.ledger import evaluation, read_ledger, resolved, setting_params
 from pipeline.runtime.graph import stage_items
 from stages import judge_claims, keep_results, queue_claims
 from stages.params import find_problems
@@ -28,7 +28,8 @@ def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, da
     if dataset != "shapes_hard":  # photographs are not in the repository
         params["raw"] = str(ROOT)
     assert list(find_problems(params)) == []
-    assert resolved(LEDGER, setting).model in stage_items("evaluate")
+    stage, _, model = evaluation(resolved(LEDGER, setting).model).partition("@")
+    assert model in stage_items(stage)
     criterion = resolved(LEDGER, setting).criterion
     assert criterion in ("naive", *params["inference"]["criteria"])
 

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torchvision.ops import roi_align
 
-from models.backbone.network import classifier, cut
+from models.backbone.network import BackboneError, classifier, cut
 from models.detector.fpn import build_detector
+from models.phrases.regions import vgg_head
 from models.phrases.views import C4View, FPNView, NetworkView, scaled_input
 
 
@@ -72,7 +73,7 @@ def test_boxes_are_pooled_from_the_maps_of_a_network(images):
     assert [tuple(i.shape) for i in inputs] == [(3, 64, 85), (3, 85, 64), (3, 64, 85)]
     boxes = torch.tensor([[4.0, 6, 40, 30], [0, 0, 48, 48]])
     with torch.inference_mode():
-        view = NetworkView(backbone, inputs, [(64, 48), (48, 64), (64, 48)])
+        view = NetworkView(backbone, None, inputs, [(64, 48), (48, 64), (64, 48)])
         found = view.features([boxes, boxes[:1], boxes[:0]])
         maps = backbone.graph(inputs[0][None])
         wanted = []
@@ -89,3 +90,23 @@ def test_channels_turn_for_networks_of_caffe():
     mean, std = torch.zeros(3, 1, 1), torch.full((3, 1, 1), 1 / 255)
     found = scaled_input(image, 4, mean, std, bgr=True)
     torch.testing.assert_close(found, image.flip(0).float())
+
+
+def test_a_vgg_takes_boxes_through_its_own_layers():
+    """A box of the whole image has fc7 of its last map, pooled to 7 x 7 cells by RoIAlign."""
+    network = classifier("vgg11", 0)
+    head = vgg_head(network, ["features.19"])
+    backbone, _ = cut(network, ["features.19"], "mean", 64)
+    image = torch.rand(3, 64, 96)
+    box = torch.tensor([[0.0, 0, 96, 64]])
+    with torch.inference_mode():
+        found = NetworkView(backbone, head, [image], [(96, 64)]).features([box])[0]
+        last = network.features[:20](image[None])
+        cells = roi_align(last, [torch.tensor([[0.0, 0, 6, 4]])], 7, 1.0, 2, aligned=True)
+        wanted = network.classifier[:5](cells.flatten(1))
+    assert found.shape == (1, 4096)
+    torch.testing.assert_close(found, wanted)
+    with pytest.raises(BackboneError, match=r"takes layers \[features.19\]"):
+        vgg_head(network, ["features.20"])
+    with pytest.raises(BackboneError, match="torchvision's VGG"):
+        vgg_head(classifier("resnet18", 0), ["layer4"])

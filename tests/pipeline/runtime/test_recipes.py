@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import read_yaml
-from pipeline.runtime.graph import resolved_stage, stage_items
+from pipeline.runtime.graph import LOCALISING, resolved_stage, stage_items
 from pipeline.runtime.recipes import (
     TARGETS,
     applied,
@@ -62,6 +62,10 @@ def with_paths(settings, paths):
         settings = merge(settings, {"image_features": {"weights": str(paths / "vectors.bin")}})
     if settings.get("regions", {}).get("source", "detector") not in ("detector", "grid"):
         settings = merge(settings, {"regions": {"path": str(paths)}})
+    if settings.get("phrases", {}).get("proposals", {}).get("source") == "file":
+        own = {"proposals": {"path": str(paths)}}
+        own |= {"features": {"network": {"weights": str(paths / "vectors.bin")}}}
+        settings = merge(settings, {"phrases": own})
     return settings
 
 
@@ -192,12 +196,13 @@ def is_read(key, values):
         values.get("image_features", {}).get("weights"),
         values.get("regions", {}).get("source"),
     )
+    by_lists = bool(values["corpus"].get("split_files"))
     unread = {
         "shapes": values["dataset"] != "shapes",
         "corpus.restval": values["dataset"] != "karpathy_json",
         "corpus.split_files": values["dataset"] != "captions_csv",
-        "corpus.val_images": values["dataset"] != "captions_csv",
-        "corpus.test_images": values["dataset"] != "captions_csv",
+        "corpus.val_images": values["dataset"] != "captions_csv" or by_lists,
+        "corpus.test_images": values["dataset"] != "captions_csv" or by_lists,
         "corpus.image_field": values["dataset"] not in ("parquet_shards", "webdataset"),
         "corpus.caption_field": values["dataset"] not in ("parquet_shards", "webdataset"),
         "corpus.positives_path": values["corpus"].get("positives") not in ("eccv", "cxc", "file"),
@@ -229,6 +234,9 @@ NOT_A_RECIPE_S = {
     "image_features.workers",
     "regions.workers",
     "dual_path.training.workers",
+    "phrases.proposals.path",
+    "phrases.features.network.weights",
+    "phrases.features.workers",
 }
 
 
@@ -261,7 +269,10 @@ def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
         for key in dict(flat(DEFAULT_VALUES))
         if any(is_in(key, section) for section in sections) and is_read(key, recipe.settings)
     }
-    assert sections >= {"loss", "dataset", "corpus", "evaluation", "inference"}
+    common = {"loss", "dataset", "corpus"}
+    of_phrases = {"phrases.nms", "evaluation.bootstrap"}
+    retrieves = not any(target.startswith(LOCALISING) for target in recipe.targets)
+    assert sections >= common | ({"evaluation", "inference"} if retrieves else of_phrases)
     assert read - the_user_s(recipe.settings) - set(given) == set()
     # and none that they do not, which would say that it matters
     assert {key for key in given if not is_read(key, recipe.settings)} == set()
@@ -270,7 +281,8 @@ def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
 
 def test_every_target_is_an_evaluation():
     targets = {target for name in RECIPES for target in read_recipe(FOLDER, name).targets}
-    assert targets <= {f"evaluate@{model}" for model in stage_items("evaluate", GRAPH)}
+    stages = ("evaluate", LOCALISING)
+    assert targets <= {f"{s}@{model}" for s in stages for model in stage_items(s, GRAPH)}
     assert TARGETS not in DEFAULT_VALUES
 
 
