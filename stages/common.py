@@ -52,7 +52,7 @@ def model_inputs(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--classes", type=existing, help="Pseudo classes; for dual_path."),
         click.option("--network", type=existing, help="Network behind the image features."),
-        click.option("--text", type=existing, required=True, help="Vocabulary, or sentence vectors."),
+        click.option("--text", type=existing, required=True, help="Vocabulary or sentence file."),
         click.option("--features", type=existing, required=True, help="Features of the images."),
         click.option("--captions", type=existing, required=True, help="Captions of the corpus."),
         click.option("--images", type=existing, required=True, help="Images of the corpus."),

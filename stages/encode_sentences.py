@@ -33,7 +33,7 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
     params, table = load_params(), load_captions(captions)
     settings, seed = params.sentences, params.seed
     if settings.encoding == "file":
-        return import_sentences(settings.file, table, output, encoder)
+        return take_over(settings.file, table, output, encoder)
     set_threads(params.runtime.threads)
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
@@ -65,19 +65,17 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
     say(f"sentences: {len(ids):,} x {made.dim}, {made}")
 
 
-def import_sentences(
-    settings: EmbeddingFileConfig, table: DataFrame, output: Path, encoder: Path
-) -> None:
+def take_over(file: EmbeddingFileConfig, table: DataFrame, output: Path, encoder: Path) -> None:
     """Vectors that were made elsewhere, and a file that says that there is no encoder.
 
     Args:
-        settings: the section `sentences.file`.
+        file: the section `sentences.file`.
         table: captions of the corpus.
         output: feature file to write.
         encoder: file to write in the place of the encoder.
     """
     ids = table["caption_id"].tolist()
-    job = import_job(settings, ids, captions_digest(table), {"encoding": "file"})
+    job = import_job(file, ids, captions_digest(table), {"encoding": "file"})
     key, work = fingerprint(attributes=job.attributes, source=source_digest()), WORK / "sentences"
     with FeatureWriter(work, key, ids, job.datasets, job.attributes) as writer:
         job.fill(writer)
