@@ -65,7 +65,7 @@ def write_features(
         structure.begin(temporary)
         structure.put(temporary, {"ids": encoded})
         for name, array in arrays.items():
-            values = checked(name, array, structure.layouts[name].dtype, ids)
+            values = checked(f"{path}, {name}", array, structure.layouts[name].dtype, ids)
             structure.put(temporary, {name: values})
             digests[name] = digest_of(values)
         seal(temporary, encoded, datasets, attributes, digests)
