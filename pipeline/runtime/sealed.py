@@ -19,8 +19,10 @@ def sealed(rows: Sequence[Sequence[str]]) -> str:
 def is_broken(text: str) -> bool:
     """Whether a table with such a column is not whole; a table without one is not judged."""
     lines = [line.rpartition("\t") for line in text.removesuffix("\n").split("\n")]
-    if lines[0][2] != SEAL:
+    if SEAL not in "".join(lines[0]):
         return False
+    if lines[0][2] != SEAL:  # its line end is another sign
+        return True
     ends = [end for _, _, end in lines[1:]]
     return ends != [*[""] * (len(ends) - 1), _digest([line for line, _, _ in lines])]
 
