@@ -60,8 +60,7 @@ def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
                     progress.update(len(block))
         writer.finish(output)
     made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
-    for used in (fitted, *work.glob(f".*{key}*.part")):  # parts are what a kill left
-        used.unlink()
+    fitted.unlink()
     say(f"sentences: {len(ids):,} x {made.dim}, {made}")
 
 
