@@ -25,6 +25,7 @@ MARKED = {
     "git ": "of the reader's repository",
     "make ": "installs",
     "touch ": "with git, undoes a wrong value",
+    "source ": "of the reader's shell",
     "eval ": "of the reader's shell",
     ".venv/bin/pre-commit": "of the reader's repository",
     "python -m stages.queue_claims": "its output is queued; tests/stages/test_claims.py",
