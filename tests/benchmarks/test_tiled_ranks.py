@@ -13,7 +13,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranks import retrieval_ranks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.data(), st.integers(1, 60))
 def test_embeddings_give_the_ranks_of_their_products(world, data, block):
     _, images, captions = world

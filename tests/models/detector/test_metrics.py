@@ -95,7 +95,7 @@ def overlap(one, two):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_mean_average_precision_is_that_of_its_definition(seed):
     generator = torch.Generator().manual_seed(seed)
 
@@ -140,7 +140,7 @@ def test_detections_are_torchvisions():
     st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.5, 0.9]), st.booleans()), max_size=12),
     st.integers(0, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_average_precision_is_the_area_under_the_envelope(found, missed):
     scores, right = np.array([s for s, _ in found]), np.array([r for _, r in found], bool)
     objects = int(right.sum()) + missed

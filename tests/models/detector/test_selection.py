@@ -40,7 +40,7 @@ def slow_select(output, minimum, maximum, threshold, iou) -> list[int]:
     return kept[:maximum]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     proposals=st.integers(0, 140),  # more than two words of bits
     classes=st.integers(1, 6),

@@ -15,7 +15,7 @@ CAPTIONS = st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=9), min_si
 
 
 @given(CAPTIONS, st.integers(1, 12), st.integers(0, 99))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_slots_hold_the_first_words_in_their_order(captions, slots, seed):
     source = SlotRows(captions, slots)
     rows = np.random.default_rng(seed).permutation(len(captions))

@@ -51,7 +51,7 @@ def test_every_loss_has_its_file_its_settings_and_its_reference():
     columns=st.integers(1, 8),
     k=st.integers(1, 9),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_one_direction_equals_its_reference(name, seed, rows, columns, k):
     """Any pairs and negatives: several positives an anchor, none, no negatives, neither."""
     generator = torch.Generator().manual_seed(seed)
@@ -116,7 +116,7 @@ def test_gradcheck(name, reduction):
     images=st.integers(1, 12),
     margin=st.floats(0.01, 2),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_knn_margin_has_the_other_two_as_its_limits(seed, size, images, margin):
     """Sun et al. 2019, eq. 4: k = 1 is max_margin, k >= B - 1 is sum_margin, to the last bit."""
     scores, groups = random_case(seed, size, images, torch.float32)

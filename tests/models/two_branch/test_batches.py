@@ -55,7 +55,7 @@ def corpora(draw):
     extra_captions=st.integers(0, 2),
     extra_images=st.integers(0, 2),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_batches_are_what_they_promise(corpus, size, seed, extra_captions, extra_images):
     described, groups = corpus
     group_of = [groups[image] for image in described]
@@ -91,7 +91,7 @@ def test_batches_are_what_they_promise(corpus, size, seed, extra_captions, extra
 
 
 @given(corpus=corpora(), size=st.integers(1, 9), first=st.integers(0, 40))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_an_interrupted_epoch_continues_with_the_same_batches(corpus, size, first):
     whole = NeighbourBatches(numbered(*corpus), size, 1).epoch(2)
     rest = NeighbourBatches(numbered(*corpus), size, 1).epoch(2, first)

@@ -89,7 +89,7 @@ def test_equals_the_triple_loop(name, reduction, term, dtype, tolerance):
     structure_k=st.integers(1, 10),
     weights=st.lists(st.sampled_from([0.0, 0.2, 2.0]), min_size=4, max_size=4).filter(any),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_equals_the_triple_loop_at_any_size(
     seed, images, captions, groups, name, reduction, margin, k, structure_k, weights
 ):
@@ -130,7 +130,7 @@ def test_blocks_change_nothing(name, monkeypatch):
 
 
 @given(seed=st.integers(0, 10_000), captions=st.integers(1, 10), groups=st.integers(1, 8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_knn_margin_has_the_other_two_as_its_limits(seed, captions, groups):
     batch = random_batch(seed, 6, captions, groups)
 

@@ -45,7 +45,7 @@ def test_images_without_a_correlation_are_named():
         correlate(features[:1], ["a"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(0, 9))
 def test_the_sample_is_of_different_rows_in_order(total, count, seed):
     rows = sample_rows(total, count, seed)

@@ -54,7 +54,7 @@ def looped(embedder, captions, images):
     return rows
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.lists(st.sampled_from([*WORDS, "zebra"]), min_size=1, max_size=6), min_size=1),
     st.integers(1, 5),
@@ -135,7 +135,7 @@ def test_only_real_drops_are_marked():
     assert [[word for word, _ in pieces] for pieces in lines] == captions["tokens"].tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1, max_size=20))
 def test_lines_keep_every_word_and_their_width(words):
     pieces = [(word, n % 2 == 0) for n, word in enumerate(words)]

@@ -198,7 +198,7 @@ SAMPLES = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(sorted(SAMPLES)), st.data())
 def test_damaged_bytes_give_an_image_or_an_image_error(tmp_path_factory, kind, data):
     content = bytearray(SAMPLES[kind])

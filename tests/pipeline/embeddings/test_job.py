@@ -72,9 +72,7 @@ def test_every_ending_has_a_reader():
     assert tuple(READERS) == VECTOR_FILES
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.permutations(IDS), rows=st.integers(1, 12), ending=st.sampled_from(FORMATS))
 def test_any_order_in_any_blocks(tmp_path, order, rows, ending):
     with pytest.MonkeyPatch.context() as patch:

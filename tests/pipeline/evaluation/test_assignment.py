@@ -38,7 +38,7 @@ def best_total(scores):
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(matrices())
 def test_assignment_is_the_best_of_all(scores):
     image, caption = assignment(scores)
@@ -53,7 +53,7 @@ def test_assignment_is_the_best_of_all(scores):
 
 
 @pytest.mark.parametrize("queries", [0, 1])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scores=matrices(7, 9))
 def test_assigned_items_come_first_in_the_order_of_scores(queries, scores):
     image, caption = assignment(scores)
@@ -120,7 +120,7 @@ def literal_plan(scores, beta, iterations):
     return np.log(a[:, None] * kernel * b)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(matrices(), st.sampled_from([1.0, 30.0]), st.integers(1, 6))
 def test_plan_is_the_scaled_kernel(scores, beta, iterations):
     found = transport_plan(torch.from_numpy(scores), beta, iterations)
@@ -128,7 +128,7 @@ def test_plan_is_the_scaled_kernel(scores, beta, iterations):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * beta)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(matrices(6, 20), st.integers(1, 300))
 def test_plan_has_its_marginals(scores, iterations):
     images, captions = scores.shape

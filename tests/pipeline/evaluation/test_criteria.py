@@ -101,7 +101,7 @@ def close(found, expected, scale=1.0):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(scores=matrices(), beta=st.sampled_from([1.0, 30.0, 100.0]))
 def test_inverted_softmax_is_equation_5(direction, scores, beta):
     found = rescored(scores, "inverted_softmax", direction, beta=beta)
@@ -109,7 +109,7 @@ def test_inverted_softmax_is_equation_5(direction, scores, beta):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(scores=matrices(), data=st.data())
 def test_csls_is_equation_6(direction, scores, data):
     k = data.draw(st.integers(1, min(scores.shape)))
@@ -118,7 +118,7 @@ def test_csls_is_equation_6(direction, scores, data):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(scores=matrices(), beta=st.sampled_from([1.0, 30.0]))
 def test_dual_softmax_is_the_product_of_both(direction, scores, beta):
     found = rescored(scores, "dual_softmax", direction, beta=beta)
@@ -126,7 +126,7 @@ def test_dual_softmax_is_the_product_of_both(direction, scores, beta):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scores=matrices())
 def test_querybank_takes_the_other_queries_as_the_bank(direction, scores):
     def literal(s):
@@ -145,7 +145,7 @@ def test_leaving_the_query_out_of_the_sum_changes_no_rank():
     np.testing.assert_array_equal(found.argsort(1), literal.argsort(1))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(scores=matrices())
 def test_naive_is_the_same_array(scores):
     criterion = make_criterion("naive", k=100)
@@ -211,7 +211,7 @@ def collapsed(name, scores, groups):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     counts=st.lists(st.integers(1, 6), min_size=1, max_size=30),
     value=st.sampled_from([-1e30, -1.0, -0.0, 0.1, 0.99999994, 2.0, 1e30]),

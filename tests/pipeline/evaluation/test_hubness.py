@@ -32,7 +32,7 @@ def literal_counts(rows, items, k):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scores=matrices(), data=st.data())
 def test_equals_loops(direction, scores, data):
     rows = scores if direction == "i2t" else scores.T
@@ -62,7 +62,7 @@ def test_equals_loops_in_many_blocks(direction, k):
     np.testing.assert_array_equal(found, np.bincount(order.ravel(), minlength=rows.shape[1]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scores=matrices(), data=st.data())
 def test_pairs_are_a_gallery_with_every_image_once_per_caption(scores, data):
     images = len(scores)

@@ -67,7 +67,7 @@ def test_columns_are_the_metrics_of_both_directions_and_rsum():
 
 
 @by_name()
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.sampled_from([1, 3, 10, 1 << 20]))
 def test_equals_its_reference_with_ties_and_any_block(metric, world, block):
     measured, truth = measure(*world, block=block), relevance_by_sorting(*world)
@@ -78,7 +78,7 @@ def test_equals_its_reference_with_ties_and_any_block(metric, world, block):
         assert metric.figure(measured[way].values[metric.name]) == pytest.approx(figure)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds())
 def test_ranks_are_those_that_ranking_gives(world):
     measured, truth = measure(*world), relevance_by_sorting(*world)
@@ -89,7 +89,7 @@ def test_ranks_are_those_that_ranking_gives(world):
 
 
 @by_name()
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(worlds(), st.sampled_from([-1e30, -1.0, -0.0, 1e-45, 2.0, 3e38]))
 def test_constant_scores_never_beat_chance(metric, world, value):
     scores, *groups = world
@@ -221,7 +221,7 @@ def test_chance_is_the_mean_over_all_rankings(metric, items):
     assert metric.chance(true, items) == pytest.approx(statistics.mean(expected))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(worlds())
 def test_chance_is_the_mean_of_random_rankings(world):
     scores, images, captions = world

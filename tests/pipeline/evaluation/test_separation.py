@@ -22,7 +22,7 @@ def slow_overlap(scores, image_groups, caption_groups, bins, low=-1.0, high=1.0)
     return sum(min(a, b) * width for a, b in zip(p, q, strict=True)), true, others
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     images=st.integers(2, 6),

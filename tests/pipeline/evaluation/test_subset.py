@@ -33,7 +33,7 @@ def splits(draw, sizes=range(1, 10)):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(split=splits(), data=st.data())
 def test_equals_leaving_out_images_one_by_one(split, data):
     count = data.draw(st.integers(1, len(split.image_ids)))
@@ -52,7 +52,7 @@ def test_equals_leaving_out_images_one_by_one(split, data):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(split=splits((4, 6, 8)))
 def test_a_half_is_the_first_of_two_folds(name, split):
     """A criterion sees the subset alone: two halves averaged are two folds."""

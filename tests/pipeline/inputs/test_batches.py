@@ -36,7 +36,7 @@ def numbered(described, groups):
 
 
 @given(CAPTIONS, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_padding_equals_the_loop(captions, data):
     rows = data.draw(st.lists(st.integers(0, len(captions) - 1), min_size=1, max_size=8))
     tokens, lengths = TokenRows(captions)(np.array(rows))
@@ -58,7 +58,7 @@ def test_one_endless_caption_costs_its_own_length_only():
     size=st.integers(2, 9),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_an_epoch_holds_every_pair_once(described, size, seed):
     groups = ["a", "b", "a", "c", "d"]
     batches = PairBatches(numbered(described, groups), size, seed)

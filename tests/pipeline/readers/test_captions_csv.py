@@ -158,7 +158,7 @@ PLAIN = PLAIN.filter(lambda text: text == text.strip())
 HEADERS = {"image,caption\n": "{0},{1}", "image_name| comment_number| comment\n": "{0}| {2}| {1}"}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.sampled_from([*HEADERS, ""]),
     st.text(st.characters(codec="utf-8") | st.sampled_from('",|\n .0a'), max_size=60),
@@ -175,7 +175,7 @@ def test_any_text_is_read_or_refused(tmp_path_factory, header, text):
     assert len(captions) == len(lines)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.sampled_from(sorted(HEADERS)), st.lists(st.tuples(PLAIN, PLAIN), max_size=5))
 def test_lines_of_the_format_are_read(tmp_path_factory, header, pairs):
     path = tmp_path_factory.getbasetemp() / "captions.txt"

@@ -186,7 +186,7 @@ WHOLE = st.text(st.characters(codec="utf-8"), max_size=6)
 PLACE = st.tuples(st.sampled_from(["images", "annotations"]), st.integers(0, 3), JSON)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.dictionaries(st.integers(0, 3), st.lists(WHOLE, max_size=3), min_size=3),
     st.none() | PLACE,

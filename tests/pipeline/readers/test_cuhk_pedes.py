@@ -259,7 +259,7 @@ def valid_records(draw):
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(valid_records(), st.none() | st.tuples(st.integers(0, 5), JSON))
 def test_any_json_is_refused_or_read_and_valid_json_is_read(any_folder, content, damage):
     """damage: put in place of a record, or into it where both are objects."""

@@ -215,7 +215,7 @@ SENTENCE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(valid_records(), st.none() | st.tuples(st.integers(0, 3), JSON))
 def test_any_json_is_refused_or_read_and_valid_json_is_read(folder_of_four, images, damage):
     """damage: put in place of a record, or into it where both are objects."""

@@ -277,7 +277,7 @@ def test_a_pickle_is_no_parquet(raw):
     assert "(1): data/train-00002-of-00003.parquet (cut short, damaged or not" in refusal(raw)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(st.integers(0, 7), st.none() | st.lists(st.none() | st.text(max_size=5)))),
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), max_size=3),

@@ -260,7 +260,7 @@ ANY = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.dictionaries(st.sampled_from(sorted(PLAIN)), ANY, max_size=1),
     st.fixed_dictionaries(

@@ -220,7 +220,7 @@ def test_a_large_image_is_copied_in_pieces(tmp_path, monkeypatch):
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=150)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(NAMES, st.binary(max_size=1500)), max_size=5),
     st.sampled_from([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
@@ -285,7 +285,7 @@ def test_an_extended_header_may_give_the_size_and_may_not_lie(tmp_path):
         shard(**{"GNU.sparse.major": "1"})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["txt", "json"]), st.binary(max_size=40)), max_size=4))
 def test_any_text_is_read_or_refused(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("any")

@@ -52,7 +52,7 @@ def scores(tmp_path: Path) -> Path:
 
 
 @given(st.integers(1, 200))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_statistics_in_blocks_equal_numpy_s(tmp_path_factory, block: int) -> None:
     path = tmp_path_factory.getbasetemp() / "statistics.h5"
     if not path.exists():

@@ -69,7 +69,7 @@ def cases(draw):
     return (matrices if len(digests) == count else None), weights, draw(st.integers(1, 30))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases())
 def test_an_average_is_numpy_s_in_float64(case):
     matrices, weights, block = case

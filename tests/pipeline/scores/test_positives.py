@@ -29,7 +29,7 @@ def judged_worlds(draw):
     return scores, grades, masks
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(judged_worlds(), st.sampled_from([1, 3, 10, 1 << 20]))
 def test_every_metric_equals_its_reference_over_pairs(world, block):
     scores, grades, masks = world
@@ -54,7 +54,7 @@ def test_every_metric_equals_its_reference_over_pairs(world, block):
             assert measured.values[metric.name] == pytest.approx(slow, rel=1e-12), metric.name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(judged_worlds(), st.integers(1, 60))
 def test_rankings_tell_which_items_are_true_and_how_much(world, block):
     scores, grades, masks = world
@@ -106,7 +106,7 @@ def test_chance_is_the_mean_over_random_rankings():
             assert abs(np.mean(figures) - chance[way][metric.name]) < error, metric.name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(judged_worlds(), st.randoms(use_true_random=False))
 def test_inside_is_the_part_of_the_matrix(world, random):
     _, grades, masks = world

@@ -11,13 +11,13 @@ from pipeline.scores.groups import group_codes
 from pipeline.scores.ranks import rankings, retrieval_ranks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.sampled_from([1, 3, 10, 1 << 22]))
 def test_equals_sorting_with_ties_and_any_block(world, block):
     equal(retrieval_ranks(*world, block=block), *ranks_by_sorting(*world))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.sampled_from(["i2t", "t2i"]), st.integers(1, 4), st.integers(1, 60))
 def test_ranks_of_all_true_items_equal_sorting(world, way, depth, block):
     scores, *groups = world
@@ -37,7 +37,7 @@ def test_ranks_of_all_true_items_equal_sorting(world, way, depth, block):
     assert first.tolist() == [line.index(True) + 1 for line in truth]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds())
 def test_a_monotone_transform_of_the_scores_changes_nothing(world):
     scores, *groups = world
@@ -46,7 +46,7 @@ def test_a_monotone_transform_of_the_scores_changes_nothing(world):
         equal(retrieval_ranks(changed, *groups), before.i2t, before.t2i)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), st.randoms(use_true_random=False))
 def test_order_does_not_matter(world, random):
     scores, images, captions = world
@@ -58,7 +58,7 @@ def test_order_does_not_matter(world, random):
     equal(after, before.i2t[rows], before.t2i[columns])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds())
 def test_transposing_swaps_the_directions(world):
     scores, images, captions = world

@@ -156,7 +156,7 @@ def content(tmp_path_factory):
 @given(
     place=st.floats(0, 1, exclude_max=True), bit=st.none() | st.integers(0, 7), cut=st.booleans()
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_flipped_bit_or_a_cut_is_noticed(tmp_path_factory, content, place, bit, cut):
     """Bits that HDF5 itself leaves unread may flip unseen, but not one of a value."""
     path, at = tmp_path_factory.mktemp("damage") / "encoder.h5", int(place * len(content))

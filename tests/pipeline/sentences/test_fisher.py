@@ -130,7 +130,7 @@ def test_gmm_agrees_with_scikit_image_after_undoing_its_deviations():
         assert_close_before_the_root(encoder.encode([caption])[0], expected)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.sampled_from(KINDS),
     st.lists(st.lists(st.sampled_from(string.ascii_lowercase), max_size=8), max_size=6),

@@ -133,7 +133,7 @@ def test_laplacian_m_step_is_the_loop(block: int, monkeypatch) -> None:
     assert (scale[:, 1] == FLOOR).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), block=st.integers(1, 20))
 def test_weighted_median_is_the_literal_one(data: st.DataObject, block: int) -> None:
     """Weights in eighths add up exactly, so that half is met exactly, in runs of equal values."""
@@ -185,7 +185,7 @@ def test_start_is_rows_of_the_data_with_the_spread_of_all(kind: str) -> None:
 values = st.one_of(st.integers(-2, 2), st.sampled_from([1e-5, 0.3, 40.0, -1e6]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     x=some.arrays(
         np.float64, st.tuples(st.integers(1, 20), st.integers(1, 3)), elements=values.map(float)

@@ -91,7 +91,7 @@ def test_is_as_good_as_scikit_learn_from_plain_kmeans_plus_plus():
     tolerance=st.sampled_from([0.0, 1.0]),
     data=st.data(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_holds_of_every_clustering(seed, count, values, initialisation, tolerance, data):
     """With few values, so that points coincide and lie equally near to several centres."""
     points = torch.randint(values, (count, 2), generator=torch.Generator().manual_seed(seed)) / 7

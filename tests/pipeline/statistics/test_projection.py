@@ -103,7 +103,7 @@ def test_blocks_are_left_as_they_were():
     np.testing.assert_array_equal(values, before)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data(), rows=st.integers(2, 90), width=st.integers(1, 12))
 def test_reconstruction_loses_the_left_out_variance(data, rows, width):
     components = data.draw(st.integers(1, min(rows - 1, width)))

@@ -78,7 +78,7 @@ def test_equal_content_gives_equal_bytes(stored: Path, tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 11), max_size=30))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_random_batches_equal_fancy_indexing(tmp_path_factory, rows: list[int]) -> None:
     path = tmp_path_factory.getbasetemp() / "batches.h5"
     if not path.exists():
@@ -148,7 +148,7 @@ def test_ids_that_could_not_be_read_back_are_refused(tmp_path: Path, ids, word: 
         unique=True,
     )
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_any_other_ids_come_back(tmp_path_factory, ids: list[str]) -> None:
     path = tmp_path_factory.getbasetemp() / "ids.h5"
     write_features(path, ids, {"features": np.ones((len(ids), 2), np.float32)}, {})
@@ -182,7 +182,7 @@ def test_lengths_that_differ_are_refused(tmp_path: Path) -> None:
 
 
 @given(st.permutations(range(12)), st.integers(1, 12))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_rows_in_any_order_and_batches_give_the_same_file(tmp_path_factory, order, size) -> None:
     folder = tmp_path_factory.mktemp("order")
     write_features(folder / "whole.h5", names(), arrays(), ATTRIBUTES)

@@ -40,7 +40,7 @@ def exported(folder, split, scores=None, depth=0):
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(world=worlds())
 def test_evaluators_of_others_find_our_figures_with_ties(world, tmp_path_factory):
     pytrec_eval = pytest.importorskip("pytrec_eval")
@@ -69,7 +69,7 @@ def test_evaluators_of_others_find_our_figures_with_ties(world, tmp_path_factory
             assert found[name] == pytest.approx(ours[way][name])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(world=worlds(), seed=st.integers(0, 99))
 def test_ir_measures_read_the_files_themselves_and_agree(world, seed, tmp_path_factory):
     """Graded pairs: nDCG by the exported qrels equals ours, in thousandths too."""

@@ -16,9 +16,7 @@ from pipeline.words import files as vector_files
 from pipeline.words.vectors import read_vectors, spellings, train_vectors
 
 ROOT = Path(__file__).resolve().parents[3]
-on_disk = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+on_disk = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 # What may stand in a file as a word: no blanks and no lone surrogates, but all scripts.
 words = st.text(

@@ -194,7 +194,7 @@ def test_a_header_and_an_empty_folder_are_said_plainly(tmp_path: Path, case) -> 
         open_source("tsv", None, Corpus(images))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_damage_is_an_error_or_changes_nothing_else(tmp_path_factory, data) -> None:
     """A flipped byte may give other numbers, never another exception or another image's row."""
