@@ -14,13 +14,11 @@ def end_at_once(number: int, frame: FrameType | None) -> None:
     os._exit(130)
 
 
-# Only for `python -m stages.<name>`, as the name says while it is sought.
-if sys.argv[:1] == ["-m"]:
-    fix_kernels(os.environ)
-    # Loading libraries takes seconds and has nothing to tidy up: Ctrl-C ends it at once, without
-    # the traceback of an import.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, end_at_once)
+fix_kernels(os.environ)  # before a stage loads numpy
+# Loading libraries takes seconds and has nothing to tidy up: Ctrl-C ends it at once, without the
+# traceback of an import. Only for `python -m stages.<name>`, as the name says while it is sought.
+if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, end_at_once)
 
 
 def catch_interrupts() -> None:

@@ -49,6 +49,7 @@ def warm_python(folder: Path) -> Iterator[Path]:
 
 def serve(address: str) -> None:
     """Answer requests one after the other, each in a child of its own, until terminated."""
+    importlib.import_module("stages")  # it chooses the kernels of what is loaded next
     for name in LIBRARIES:
         importlib.import_module(name)
     with socket.socket(socket.AF_UNIX) as listener:
