@@ -39,7 +39,11 @@ def warm_python(folder: Path) -> Iterator[Path]:
     client.write_text(CLIENT.format(python=sys.executable, address=address))
     client.chmod(0o755)
     command = [sys.executable, __file__, address]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+    from pipeline.runtime.kernels import fix_kernels  # not in the server, which this file is, too
+
+    environment = dict(os.environ)
+    fix_kernels(environment)  # a stage does so before it loads what the server has loaded already
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as server:
         assert server.stdout.readline() == b"ready\n"
         try:
             yield folder
@@ -49,7 +53,6 @@ def warm_python(folder: Path) -> Iterator[Path]:
 
 def serve(address: str) -> None:
     """Answer requests one after the other, each in a child of its own, until terminated."""
-    importlib.import_module("stages")  # it chooses the kernels of what is loaded next
     for name in LIBRARIES:
         importlib.import_module(name)
     with socket.socket(socket.AF_UNIX) as listener:
