@@ -30,6 +30,7 @@ MARKED = {
     ".venv/bin/pre-commit": "of the reader's repository",
     "python -m tests.campaign": "takes minutes; tests/test_campaign.py runs a sample",
     "python -m stages.queue_claims": "its output is queued; tests/stages/test_claims.py",
+    "python -m stages.apply_recipe photographs": "of the reader's folder",
     "python -m stages.embed_plots": "of this clone; tests/stages/test_embed_plots.py",
     "python -m stages.analyse_model dual_path": "of three experiments; README has that of vse",
 }

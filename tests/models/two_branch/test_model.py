@@ -53,7 +53,7 @@ def test_keeps_the_best_epoch_and_leaves_no_work(folder):
     _, curve = RUN.train(folder)
     header, *rows = [line.split("\t") for line in curve.decode().splitlines()]
     recalls = ["val_i2t_r1", "val_i2t_r10", "val_t2i_r1", "val_t2i_r10"]
-    assert header == ["epoch", "phase", "loss", "val_rsum", *recalls, "val_spread", "lr"]
+    assert header == ["epoch", "phase", "loss", "val_rsum", *recalls, "val_spread", "lr", "sha256"]
     losses = ["sum_margin", "max_margin", "max_margin", "max_margin"]
     assert [row[:2] for row in rows] == [[str(n + 1), loss] for n, loss in enumerate(losses)]
     described = RUN.checkpoint(folder).description

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.comparison.paired import PROTOCOL
+from pipeline.comparison.figures import PROTOCOL
 from pipeline.evaluation.criteria import NAMES, make_criterion
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.subset import first_images
