@@ -84,7 +84,8 @@ def test_an_average_that_left_params_yaml_is_named(project, run_stage):
     assert done.stderr == (
         "error: metrics/theirs.json: dvc.yaml evaluates cca, dp_rnn, dual_path, mine, phrase_cca, "
         "phrase_two_branch, scan, scan_dp_rnn, two_branch, vse alone\ndelete "
-        "what is left of a model or an average that is no more, or bring it back: dvc.yaml lists models, params.yaml averages\n"
+        "what is left of a model or an average that is no more, or bring it back: "
+        "dvc.yaml lists models, params.yaml averages\n"
     )
 
 
