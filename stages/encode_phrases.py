@@ -25,14 +25,11 @@ def main(phrases: Path, sentences: Path, encoder: Path, output: Path) -> None:
     if not len(tables):
         return write_absent(output)
     set_threads(params.runtime.threads)
-    made = encoding_of(encoder, FeatureFile(sentences), params.sentences.tfidf.wordnet_folder)
+    captions = FeatureFile(sentences)
+    made = encoding_of(encoder, captions, params.sentences.tfidf.wordnet_folder)
     texts = sorted(set(tables.phrases["text"]))
     vectors = encoded(made, [text.split() for text in texts], texts, params.sentences.unknown)
-    attributes = {
-        name: value
-        for name, value in FeatureFile(sentences).attributes.items()
-        if name != "schema_version"
-    }
+    attributes = {n: value for n, value in captions.attributes.items() if n != "schema_version"}
     write_features(output, texts, {"features": vectors.astype(np.float16)}, attributes)
     say(f"phrases: {len(texts):,} x {made.dim}, {made}")
 

@@ -3,17 +3,15 @@
 from pathlib import Path
 
 import click
-import torch
 
 from models.base.model import Settings
+from models.base.training import train_and_write
 from models.phrases.data import PhraseInputs
 from models.phrases.registry import phrase_model
 from pipeline.phrases.absent import write_absent
-from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.files import write_text
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
-from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
-from pipeline.training.resume import ResumeFile
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -37,26 +35,9 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     seed_everything(params.seed)
     settings: Settings = params.model(name)
     job = prepare(settings, inputs, device)
-    key = fingerprint(
-        model=name,
-        params=job.params,
-        inputs=inputs.digests(),
-        source=source_digest(),
-        torch=torch.__version__,
-        device=device.type,
-        threads=params.runtime.threads,
-    )
-    resume = ResumeFile(WORK / f"train-{name}-{key[:16]}", key)
-    fitted = job.run(resume)
-    best = fitted.kept["val_rsum"]
-    sizes, used = job.architecture, job.params
-    description = Description(model=name, architecture=sizes, params=used, inputs=job.inputs,
-                              epoch=fitted.epoch, val_rsum=best)  # fmt: skip
-    write_text(curve, curve_tsv(fitted.history))
-    named = {n: v for n, v in fitted.weights.items() if n.startswith(job.kept)}
-    write_checkpoint(output, {n.removeprefix(job.kept): v for n, v in named.items()}, description)
-    resume.remove()
-    say(f"{name}: kept epoch {fitted.epoch}, validation R@1 + R@5 + R@10 {best:.1f}")
+    runtime = (device, params.runtime.threads, WORK)
+    made = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
+    say(f"{name}: kept epoch {made.epoch}, validation R@1 + R@5 + R@10 {made.val_rsum:.1f}")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ from typing import Any
 import pandas as pd
 
 from pipeline.corpus.tables import SPLITS
+from pipeline.readers import READERS
 from pipeline.readers.source import Options, Source, find_annotations, find_image_folder
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, is_text, read_json
-
-PATTERNS = ("dataset_*.json",)
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
@@ -28,7 +27,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Raises:
         WorkbenchError: text that is not JSON, records with missing or ill-typed fields.
     """
-    path = find_annotations(raw, options.corpus.annotations, PATTERNS)
+    path = find_annotations(raw, options.corpus.annotations, READERS["karpathy_json"].signs)
     records = _records(path)
     problems = Problems(str(path))
     problems.add("faulty fields", (fault for n, r in enumerate(records) for fault in _faults(n, r)))

@@ -1,0 +1,63 @@
+"""From a training that can begin to its files: continued where it stopped, then published."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from models.base.model import TrainingJob
+from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.kernels import kernels
+from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.training.curve import curve_tsv
+from pipeline.training.resume import ResumeFile
+
+
+def train_and_write(
+    name: str,
+    job: TrainingJob,
+    digests: Mapping[str, str],
+    device: torch.device,
+    threads: int,
+    work: Path,
+    output: Path,
+    curve: Path,
+) -> Description:
+    """Run a training, or the rest of an interrupted one, and write its weights and curve.
+
+    Args:
+        name: of the model.
+        job: what is run.
+        digests: of the inputs; with parameters, code and machine they tell whether unfinished work
+            is that of this training.
+        device: where it runs.
+        threads: CPU threads, which decide the last bits.
+        work: folder of unfinished work.
+        output: checkpoint, .safetensors.
+        curve: table with a row per epoch.
+    """
+    key = fingerprint(
+        model=name,
+        params=job.params,
+        inputs=digests,
+        source=source_digest(),
+        torch=torch.__version__,
+        device=device.type,
+        threads=threads,
+        kernels=kernels(),
+    )
+    resume = ResumeFile(work / f"train-{name}-{key[:16]}", key)
+    fitted = job.run(resume)
+    description = Description(
+        model=name,
+        architecture=job.architecture,
+        params=job.params,
+        inputs=job.inputs,
+        epoch=fitted.epoch,
+        val_rsum=fitted.kept["val_rsum"],
+    )
+    write_text(curve, curve_tsv(fitted.history))
+    named = {n: v for n, v in fitted.weights.items() if n.startswith(job.kept)}
+    write_checkpoint(output, {n.removeprefix(job.kept): v for n, v in named.items()}, description)
+    resume.remove()
+    return description
