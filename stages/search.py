@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from models.base.queries import open_queries, rescored
 from models.portable.folder import read_folder
+from models.search.searcher import CRITERIA, SHORTLIST, Question, Searcher
 from pipeline.corpus.images import open_rgb
-from pipeline.corpus.tables import load_captions, load_images
+from pipeline.evaluation.criteria import make_criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import pick_device, print_json, say, set_threads
-from pipeline.search.index import find_hits, lines, read_index, words_of
+from pipeline.search.index import lines, words_of
 from pipeline.search.page import page
 from stages.common import command, json_option, target
 from stages.params import load_params
@@ -29,13 +29,11 @@ exported = click.Path(file_okay=False, path_type=Path)
 @click.option("--from", "folder", type=exported, help="Folder of export_model, instead of --model.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
 @click.option("--split", default="test", show_default=True, help="Split to search.")
-@click.option(
-    "--shortlist",
-    default=100,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many the vectors choose, at least --top, for a model that scores pairs.",
-)
+@click.option("--shortlist", default=SHORTLIST, show_default=True, type=click.IntRange(min=1),
+              help="How many the vectors choose, at least --top, for a model that scores pairs.",
+)  # fmt: skip
+@click.option("--criterion", default="naive", show_default=True, type=click.Choice(CRITERIA),
+              help="What ranks the results; params of inference.")  # fmt: skip
 @click.option("--html", type=page_path, help="Page with thumbnails to write.")
 @json_option
 def main(
@@ -46,6 +44,7 @@ def main(
     top: int,
     split: str,
     shortlist: int,
+    criterion: str,
     html: Path | None,
     as_json: bool,
 ) -> None:
@@ -56,33 +55,34 @@ def main(
         raise WorkbenchError("give either --model MODEL or --from FOLDER")
     began, params = time.perf_counter(), load_params()
     set_threads(params.runtime.threads)
-    words = [] if query is None else words_of(query)
+    if query is not None:
+        words_of(query)  # whatever is wrong with it is said before anything is loaded
     picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
     brought = None
     if folder is not None:
         name, brought, _ = read_folder(folder)
     assert name is not None
-    model, files, checkpoint = open_queries(name, pick_device(params.runtime.device), brought)
-    kind = "caption" if picture else "image"
-    index = read_index(files["output"], split, kind, checkpoint.sha256)
-    wordnet = params.sentences.tfidf.wordnet
-    if picture:
-        asked = model.of_image(picture)
+    wordnet = params.sentences.tfidf.wordnet_folder
+    searcher = Searcher(name, pick_device(params.runtime.device), wordnet, brought)
+    own = params.inference
+    chosen = make_criterion(criterion, beta=own.beta, k=own.k, iterations=own.iterations)
+    question = Question(split, top, shortlist, chosen)
+    if picture is not None:
+        answer = searcher.of_image(picture, question)
     else:
-        asked = model.of_words(words, Path(wordnet) if wordnet else None)
-    images, captions = load_images(files["images"]), load_captions(files["captions"])
-    near, scores = rescored(index, asked, max(top, shortlist))
-    hits = find_hits(near, scores, top, images, captions, kind)
+        answer = searcher.of_text(str(query), question)
+    for note in answer.notes:
+        say(note)
     if as_json:
-        print_json([asdict(hit) for hit in hits])
+        print_json([asdict(hit) for hit in answer.hits])
     else:
-        click.echo("\n".join(lines(hits)))
+        click.echo("\n".join(lines(answer.hits)))
     if html:
         title = image.name if image else str(query)
-        write_text(html, page(title, picture, hits, name, split))
-        say(f"{html}: {len(hits)} results with their images")
+        write_text(html, page(title, picture, answer.hits, name, split))
+        say(f"{html}: {len(answer.hits)} results with their images")
     seconds = time.perf_counter() - began
-    say(f"{name}: {len(index.ids):,} {kind}s of {split} searched in {seconds:.2f} s")
+    say(f"{name}: {answer.searched:,} {answer.kind}s of {split} searched in {seconds:.2f} s")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def test_the_wheel_is_installed_and_imported_elsewhere(built, tmp_path):
     assert names == sorted(path.parent.name for path in (ROOT / "models").glob("[!b]*/model.py"))
     files = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{name}/py.typed" for name in ("pipeline", "models", "stages")} <= files
-    for file in (ROOT / "pipeline").rglob("templates/*"):
+    for file in (*ROOT.glob("pipeline/*/templates/*"), *ROOT.glob("models/*/static/*")):
         assert str(file.relative_to(ROOT)) in files
     assert not any(name.startswith("tests") for name in files)
 

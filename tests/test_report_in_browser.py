@@ -3,21 +3,9 @@
 Skipped only where there is no Chromium, or no driver for it.
 """
 
-import shutil
-
 import pytest
+from browsers import browser_or_skip
 from report_world import CSLS, made_scores, page_of, put_attention, put_corpus, put_model
-
-webdriver = pytest.importorskip("selenium.webdriver")
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-DRIVER = shutil.which("chromedriver")
-
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium"),
-    pytest.mark.skipif(DRIVER is None, reason="no chromedriver"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +24,7 @@ def page(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    service = webdriver.ChromeService(executable_path=DRIVER)
-    driver = webdriver.Chrome(options=options, service=service)
+    driver = browser_or_skip()
     yield driver
     driver.quit()
 

@@ -58,6 +58,7 @@ STAGES = {
     "score": TORCH,
     "score_external": TORCH,
     "search": IMAGES,
+    "serve": IMAGES,
     "tabulate_plots": TORCH,
     "tabulate_runs": "",
     "train": TORCH,

@@ -1,7 +1,8 @@
 """Queries of models that compare regions with words: a shortlist by vectors, then the model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import torch
 from PIL import Image
 
 from models.attention.inputs import open_rows
-from models.base.queries import Query, check_aspect, stored_word_ids, word_ids
+from models.base.queries import Query
+from models.search.texts import stored_word_ids, word_ids
+from pipeline.corpus.images import check_aspect
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.regions import RegionRows, Regions
 from pipeline.inputs.words import identity
+from pipeline.runtime.process import say
 from pipeline.storage.checkpoint import Checkpoint
 
 
@@ -56,9 +60,17 @@ class RegionQueries(ABC):
         """Similarities (N, M)."""
 
     @torch.inference_mode()
-    def of_words(self, words: Sequence[str], wordnet: Path | None) -> Query:
-        """The query of a text; images are scored by their regions."""
-        caption = self._embedded(*word_ids(words, self.vocabulary))
+    def of_words(
+        self, words: Sequence[str], wordnet: Path | None, tell: Callable[[str], None] = say
+    ) -> Query:
+        """The query of a text; images are scored by their regions.
+
+        Args:
+            words: of the text.
+            wordnet: folder of WordNet's files, None to look for them.
+            tell: is told of words that are not known.
+        """
+        caption = self._embedded(*word_ids(words, self.vocabulary, tell))
 
         @torch.inference_mode()
         def rescore(ids: Sequence[str]) -> np.ndarray:
@@ -71,7 +83,7 @@ class RegionQueries(ABC):
     def of_image(self, image: Image.Image) -> Query:
         """The query of an image; captions are scored by their words."""
         check_aspect(image)
-        found = self.embed_regions(self._regions_of(image))
+        found = self.embed_regions(self._find_regions(image).to(self.device))
 
         @torch.inference_mode()
         def rescore(ids: Sequence[str]) -> np.ndarray:
@@ -80,10 +92,11 @@ class RegionQueries(ABC):
 
         return Query(self.vectors(images=found)[0].cpu().numpy(), rescore)
 
-    def _regions_of(self, image: Image.Image) -> Regions:
-        from models.detector.queries import detected  # torchvision takes seconds to load
+    @cached_property
+    def _find_regions(self) -> Callable[[Image.Image], Regions]:
+        from models.detector.queries import region_finder  # torchvision takes seconds to load
 
-        return detected(image, self.regions, self.files["detector"], self.device).to(self.device)
+        return region_finder(self.regions, self.files["detector"], self.device)
 
     def _embedded(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Any:
         return self.embed_words(tokens.to(self.device), lengths)

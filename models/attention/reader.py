@@ -42,5 +42,9 @@ def open_reader(
     model = checkpoint.build(network).to(device)
     words = split_words(inputs.captions, split, vocabulary)
     return AttentionReader(
-        partial(view, model), splits(inputs, vocabulary, regions)(split), words, device
+        partial(view, model),
+        splits(inputs, vocabulary, regions)(split),
+        words,
+        vocabulary,
+        device,
     )

@@ -7,6 +7,7 @@ whose members are scored by the model itself.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,20 +16,15 @@ import torch
 from PIL import Image
 
 from models.base.registry import models_with, offered
+from models.search.texts import Tell, sentence_encoder, sentence_vector
 from pipeline.analysis.discriminative import CaptionEmbedder
-from pipeline.corpus.images import MAX_ASPECT
-from pipeline.corpus.tables import load_captions
-from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.embeddings.source import IMPORTED
-from pipeline.inputs.sources import TokenRows, identity
-from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import sha256_file
+from pipeline.inputs.sources import identity
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
-from pipeline.search.index import REMEDY, Index, best, check_words
+from pipeline.search.index import Index, best
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile
-from pipeline.storage.layout import checked
 
 FILES = ("images", "captions", "features", "text", "checkpoint", "output")
 # What queries may go through beside the model itself: by name, the stage that makes it and its
@@ -39,7 +35,7 @@ MADE_BY = {
     "detector": ("extract_region_features", "detector"),
 }
 Files = dict[str, Path]
-TextInputs = Callable[[Sequence[str], Path | None], tuple[torch.Tensor, ...]]
+TextInputs = Callable[[Sequence[str], Path | None, Tell], tuple[torch.Tensor, ...]]
 
 
 @dataclass(frozen=True)
@@ -58,10 +54,16 @@ class QueryModel(Protocol):
     Raises WorkbenchError for files that are missing, damaged, or not those of the training.
     """
 
-    def of_words(self, words: Sequence[str], wordnet: Path | None) -> Query:
-        """The query of the words of a text; unknown ones are named on standard error.
+    def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
+        """The query of the words of a text.
 
-        wordnet: as in pipeline.sentences.encoder.read_encoder. WorkbenchError when none is known.
+        Args:
+            words: of the text.
+            wordnet: as in pipeline.sentences.encoder.read_encoder.
+            tell: is told of words that are not known, which are named on standard error otherwise.
+
+        Raises:
+            WorkbenchError: none is known.
         """
 
     def of_image(self, image: Image.Image) -> Query:
@@ -172,8 +174,8 @@ class VectorQueries:
     Args:
         network: embeds both sides.
         features: of the corpus's images.
-        text: from the words of a query and the folder of WordNet's files to what the network takes
-            of captions.
+        text: from the words of a query, the folder of WordNet's files and what is told of unknown
+            words to what the network takes of captions.
         device: where the network is put.
         image_network: file of the network that made the features.
     """
@@ -190,19 +192,29 @@ class VectorQueries:
         self.text, self.device, self.image_network = text, device, image_network
 
     @torch.inference_mode()
-    def of_words(self, words: Sequence[str], wordnet: Path | None) -> Query:
-        """The query of a text."""
-        first, *others = self.text(words, wordnet)
+    def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
+        """The query of a text.
+
+        Args:
+            words: of the text.
+            wordnet: folder of WordNet's files, None to look for them.
+            tell: is told of words that are not known.
+        """
+        first, *others = self.text(words, wordnet, tell)
         return Query(self.network.embed_captions(first.to(self.device), *others)[0].cpu().numpy())
 
     def of_image(self, image: Image.Image) -> Query:
         """The query of an image; WorkbenchError for another network than the corpus's."""
-        from models.backbone.queries import image_features  # torchvision takes seconds to load
-
-        features = image_features(image, self.image_network, self.features, self.device)
+        features = self._image_features(image)
         with torch.inference_mode():
             vectors = self.network.embed_images(features.to(self.device))
         return Query(vectors[0].cpu().numpy())
+
+    @cached_property
+    def _image_features(self) -> Callable[[Image.Image], torch.Tensor]:
+        from models.backbone.queries import feature_extractor  # torchvision takes seconds to load
+
+        return feature_extractor(self.image_network, self.features, self.device)
 
 
 def sentence_queries(
@@ -221,95 +233,11 @@ def sentence_queries(
     """
     features, sentences = FeatureFile(files["features"]), FeatureFile(files["text"])
     checkpoint.require(identity(features, sentences))
+    opened = lru_cache(maxsize=1)(partial(sentence_encoder, sentences, files["encoder"]))
     return VectorQueries(
         checkpoint.build(network),
         features,
-        lambda words, wordnet: sentence_vector(words, sentences, files["encoder"], wordnet),
+        lambda words, wordnet, tell: sentence_vector(words, sentences, opened(wordnet), tell),
         device,
         files["image_network"],
     )
-
-
-def check_aspect(image: Image.Image) -> None:
-    """Raise WorkbenchError for an image much longer than wide: resized, it would fill memory."""
-    if max(image.size) > MAX_ASPECT * min(image.size):
-        raise WorkbenchError(f"the image is more than {MAX_ASPECT} times as long as wide")
-
-
-def stored_word_ids(
-    captions: Path, ids: Sequence[str], vocabulary: Vocabulary
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Word ids of captions of the corpus.
-
-    Args:
-        captions: table of the corpus.
-        ids: M captions.
-        vocabulary: what reads their words.
-
-    Returns:
-        Word ids (M, T) and lengths (M,).
-
-    Raises:
-        WorkbenchError: naming those that the table does not have.
-    """
-    table = load_captions(captions).set_index("caption_id")["tokens"]
-    lost = [name for name in ids if name not in table.index]
-    if lost:
-        raise WorkbenchError(f"{captions}: no caption {listing(lost, 5)}", REMEDY)
-    rows = TokenRows([vocabulary.encode(words) for words in table[list(ids)]])
-    return rows(np.arange(len(ids)))
-
-
-def word_ids(words: Sequence[str], vocabulary: Vocabulary) -> tuple[torch.Tensor, ...]:
-    """Word ids (1, T) and their number (1,) of the T words of a query.
-
-    Unknown ones are named on standard error. Raises WorkbenchError when all are unknown.
-    """
-    known = [Vocabulary.UNK not in vocabulary.encode([word]) for word in words]
-    unknown = check_words(words, known, "the vocabulary")
-    if unknown:
-        say(f"not in the vocabulary, read as <unk>: {', '.join(unknown)}")
-    return TokenRows([vocabulary.encode(words)])(np.array([0]))
-
-
-def sentence_vector(
-    words: Sequence[str], sentences: FeatureFile, encoder_path: Path, wordnet: Path | None
-) -> tuple[torch.Tensor]:
-    """The vector of the words of a query.
-
-    Words that the encoder leaves out are named on standard error.
-
-    Args:
-        words: of the query.
-        sentences: the corpus's vectors, (M, E).
-        encoder_path: the encoder that made them.
-        wordnet: folder of WordNet's files, None to look for them.
-
-    Returns:
-        (1, E) float32, alone in a tuple.
-
-    Raises:
-        WorkbenchError: the vectors were made elsewhere, the encoder is missing or another one, or
-            leaves out all words.
-    """
-    from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second to load
-
-    if str(sentences.attributes.get("model")).startswith(IMPORTED):
-        raise WorkbenchError(
-            f"{sentences.path}: its vectors come from a file (sentences.encoding: file): there is "
-            "no encoder here that makes one from a text",
-            "search with an image, or with a model that reads words, as vse",
-        )
-    if not encoder_path.is_file():
-        raise WorkbenchError(f"{encoder_path}: no such file", "make it with: dvc repro")
-    if sha256_file(encoder_path) != sentences.attributes.get("weights_sha256"):
-        raise WorkbenchError(f"{encoder_path}: not the encoder of {sentences.path}", REMEDY)
-    encoder = read_encoder(encoder_path, wordnet)
-    known = encoder.encoding.known([[word] for word in words]) > 0
-    unknown = check_words(words, known.tolist(), f"the sentence encoder {encoder.name}")
-    if unknown:
-        kinds = "unknown or stop words" if encoder.name == "tfidf" else "unknown words"
-        say(f"{kinds}, left out: {', '.join(unknown)}")
-    # rounded as the corpus's were, so that a caption of the corpus finds what it finds there
-    vector = checked("query", encoder.encode([list(words)]), sentences.dtype(), ["the query"])
-    return (torch.from_numpy(vector).float(),)

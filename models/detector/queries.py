@@ -1,6 +1,7 @@
 """The regions of an image file, detected and selected as those of the corpus were."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,12 @@ UNREAD = {
 }
 
 
-def detected(
-    image: Image.Image, stored: FeatureFile, detector: Path, device: torch.device
-) -> Regions:
-    """The regions of an RGB image, alone.
+def region_finder(
+    stored: FeatureFile, detector: Path, device: torch.device
+) -> Callable[[Image.Image], Regions]:
+    """A function from an RGB image to its regions, on the CPU.
 
     Args:
-        image: RGB.
         stored: the regions of the corpus.
         detector: the file of the detector that found them.
         device: where the detector runs.
@@ -60,13 +60,17 @@ def detected(
         raise WorkbenchError(f"{stored.path}: not found by the detector of {detector}", REMEDY)
     network.to(device).eval()
     detect, chosen = network.regions, partial(select, settings)
-    found = regions_of([np.array(image)], detect, chosen, device)
-    arrays = packed(found, *stored.shape()[1:])
-    boxes, sizes = torch.from_numpy(arrays["boxes"]), torch.from_numpy(arrays["sizes"]).float()
-    # rounded as the corpus's were
-    features = checked("query", arrays["features"], stored.dtype(), ["the image"])
-    counts = torch.from_numpy(arrays["counts"]).long()
-    return Regions(torch.from_numpy(features).float(), relative_positions(boxes, sizes), counts)
+
+    def regions(image: Image.Image) -> Regions:
+        found = regions_of([np.array(image)], detect, chosen, device)
+        arrays = packed(found, *stored.shape()[1:])
+        boxes, sizes = torch.from_numpy(arrays["boxes"]), torch.from_numpy(arrays["sizes"]).float()
+        # rounded as the corpus's were
+        features = checked("query", arrays["features"], stored.dtype(), ["the image"])
+        counts = torch.from_numpy(arrays["counts"]).long()
+        return Regions(torch.from_numpy(features).float(), relative_positions(boxes, sizes), counts)
+
+    return regions
 
 
 def _settings(stored: FeatureFile) -> RegionsConfig:

@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.base.queries import Files, Query, check_aspect
+from models.base.queries import Files, Query
 from models.dual_path.image_cnn import build, crops_of
 from models.dual_path.network import DualPath
 from models.dual_path.slots import SlotRows
 from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
+from pipeline.corpus.images import check_aspect
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.words import identity
 from pipeline.runtime.process import say
@@ -41,16 +42,24 @@ class DualPathQueries:
         self.sizes = checkpoint.description.architecture
 
     @torch.inference_mode()
-    def of_words(self, words: Sequence[str], wordnet: Path | None) -> Query:
-        """The query of a text, begun in the first slot and clipped to the slots."""
+    def of_words(
+        self, words: Sequence[str], wordnet: Path | None, tell: Callable[[str], None] = say
+    ) -> Query:
+        """The query of a text, begun in the first slot and clipped to the slots.
+
+        Args:
+            words: of the text.
+            wordnet: folder of WordNet's files, None to look for them.
+            tell: is told of words that are not known.
+        """
         known = [Vocabulary.UNK not in self.vocabulary.encode([word]) for word in words]
         unknown = check_words(words, known, "the vocabulary")
         if unknown:
-            say(f"not in the vocabulary, left out: {', '.join(unknown)}")
+            tell(f"not in the vocabulary, left out: {', '.join(unknown)}")
         ids = [word for word in self.vocabulary.encode(words) if word != Vocabulary.UNK]
         slots = SlotRows([ids], int(self.sizes["slots"]), "left")
         if slots.clipped:
-            say(f"clipped to the first {self.sizes['slots']} words")
+            tell(f"clipped to the first {self.sizes['slots']} words")
         (first,) = slots(np.array([0]))
         return Query(self.network.embed_captions(first.to(self.device))[0].cpu().numpy())
 

@@ -2,7 +2,8 @@
 
 import torch
 
-from models.base.queries import Files, VectorQueries, word_ids
+from models.base.queries import Files, VectorQueries
+from models.search.texts import word_ids
 from models.vse.network import VSE
 from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
 from pipeline.corpus.vocabulary import Vocabulary
@@ -30,7 +31,7 @@ def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> Vecto
     return VectorQueries(
         network,
         features,
-        lambda words, _: word_ids(words, vocabulary),
+        lambda words, _, tell: word_ids(words, vocabulary, tell),
         device,
         files["image_network"],
     )

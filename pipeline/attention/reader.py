@@ -15,6 +15,7 @@ from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import RegionRows
+from pipeline.inputs.sources import TokenRows
 from pipeline.runtime.errors import WorkbenchError
 
 # features (1, R, D), positions (1, R, 4), counts (1,), word ids (1, T), lengths (1,) to a
@@ -29,23 +30,44 @@ class AttentionReader:
         view: the model.
         split: its images are regions with boxes.
         words: of its M captions, as shown.
+        vocabulary: what the model reads words by.
         device: where the model is.
     """
 
     def __init__(
-        self, view: View, split: Split, words: Sequence[list[str]], device: torch.device
+        self,
+        view: View,
+        split: Split,
+        words: Sequence[list[str]],
+        vocabulary: Vocabulary,
+        device: torch.device,
     ) -> None:
         assert isinstance(split.images, RegionRows)
         self.view, self.split, self.regions = view, split, split.images
-        self.words, self.device = words, device
+        self.words, self.vocabulary, self.device = words, vocabulary, device
 
     def __call__(self, image_id: str, caption_id: str) -> PairAttention:
         """The attention in a pair; WorkbenchError for ids that the split does not have."""
-        image = _place(self.split.image_ids, image_id, "image")
         caption = _place(self.split.caption_ids, caption_id, "caption")
-        row = np.array([image])
+        read = self.split.captions(np.array([caption]))
+        return self._pair(image_id, caption_id, self.words[caption], *read)
+
+    def of_words(self, image_id: str, words: Sequence[str]) -> PairAttention:
+        """The attention in an image and the words of any text, whose id is "query"."""
+        read = TokenRows([self.vocabulary.encode(words)])(np.array([0]))
+        return self._pair(image_id, "query", shown_words(words, self.vocabulary), *read)
+
+    @torch.inference_mode()
+    def _pair(
+        self,
+        image_id: str,
+        caption_id: str,
+        words: list[str],
+        tokens: torch.Tensor,
+        lengths: torch.Tensor,
+    ) -> PairAttention:
+        row = np.array([_place(self.split.image_ids, image_id, "image")])
         regions = self.regions(row).to(self.device)
-        tokens, lengths = self.split.captions(np.array([caption]))
         sides = regions.features, regions.positions, regions.counts, tokens.to(self.device), lengths
         view = self.view(*sides)
         file, stored = self.regions.features, self.regions.rows[row]
@@ -57,7 +79,7 @@ class AttentionReader:
         return PairAttention(
             image_id=image_id,
             caption_id=caption_id,
-            words=self.words[caption],
+            words=words,
             score=float(view.score),
             weights=view.weights.float().cpu().numpy(),
             boxes=file.read(stored, "boxes")[0][: int(regions.counts[0])],

@@ -5,6 +5,7 @@ tag, cut short or not as images at all. Here they become 8-bit RGB or one except
 """
 
 import hashlib
+import io
 import os
 import warnings
 from dataclasses import dataclass
@@ -68,14 +69,30 @@ def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
     animation is taken. max_pixels: larger images are refused before decoding; None for files that
     prepare_corpus has checked. Raises ImageError (a WorkbenchError) naming the file.
     """
-    try:
-        with warnings.catch_warnings():  # Pillow warns of odd metadata in files that decode well
-            warnings.simplefilter("ignore")
-            return _decode(path, max_pixels)
-    except ImageError:
-        raise
-    except Exception as error:  # Pillow's parsers raise nearly any type on damaged files
-        raise ImageError(path, _reason(error)) from error
+    _check_file(path)
+    return _decoded(path, path, max_pixels)
+
+
+def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
+    """As `open_rgb`, of the bytes of a file.
+
+    Args:
+        data: the bytes.
+        name: what messages call it.
+        max_pixels: larger images are refused before decoding.
+
+    Raises:
+        ImageError: naming it.
+    """
+    if not data:
+        raise ImageError(name, "empty file")
+    return _decoded(io.BytesIO(data), name, max_pixels)
+
+
+def check_aspect(image: Image.Image) -> None:
+    """Raise WorkbenchError for an image much longer than wide: resized, it would fill memory."""
+    if max(image.size) > MAX_ASPECT * min(image.size):
+        raise WorkbenchError(f"the image is more than {MAX_ASPECT} times as long as wide")
 
 
 def check_image(path: str, max_pixels: int | None) -> CheckedImage:
@@ -95,18 +112,36 @@ def check_image(path: str, max_pixels: int | None) -> CheckedImage:
     return CheckedImage(width, height, digest)
 
 
-def _decode(path: Path | str, max_pixels: int | None) -> Image.Image:
+def _check_file(path: Path | str) -> None:
     if not os.path.lexists(path):
         raise ImageError(path, "no such file")
     if not os.path.isfile(path):  # a pipe would block for ever
         raise ImageError(path, "not a regular file")
     if os.path.getsize(path) == 0:
         raise ImageError(path, "empty file")
-    with Image.open(path, formats=FORMATS) as image:
+
+
+def _decoded(
+    source: Path | str | io.BytesIO, name: Path | str, max_pixels: int | None
+) -> Image.Image:
+    try:
+        with warnings.catch_warnings():  # Pillow warns of odd metadata in files that decode well
+            warnings.simplefilter("ignore")
+            return _decode(source, name, max_pixels)
+    except ImageError:
+        raise
+    except Exception as error:  # Pillow's parsers raise nearly any type on damaged files
+        raise ImageError(name, _reason(error)) from error
+
+
+def _decode(
+    source: Path | str | io.BytesIO, name: Path | str, max_pixels: int | None
+) -> Image.Image:
+    with Image.open(source, formats=FORMATS) as image:
         width, height = image.size
         if max_pixels is not None and width * height > max_pixels:
             raise ImageError(
-                path, f"{width} x {height} pixels, allowed are {max_pixels / 1e6:g} million"
+                name, f"{width} x {height} pixels, allowed are {max_pixels / 1e6:g} million"
             )
         image.load()
         return _upright(image, _to_rgb(image))

@@ -44,7 +44,7 @@ class Curve:
 def read_curve(path: Path) -> Curve | None:
     """Read a tab-separated curve with at least the columns epoch, loss and val_rsum.
 
-    None for the single row without a loss of a model that was fitted at once, as cca is.
+    None for a model that was fitted at once, as cca is: its rows are tries, and have no loss.
     Raises WorkbenchError naming the file and the column or line that is not right.
     """
     if path.stat().st_size > MAX_BYTES:
@@ -58,7 +58,7 @@ def read_curve(path: Path) -> Curve | None:
         raise WorkbenchError(f"{path}: no epoch in it", REMEDY)
     if is_broken(text):
         raise WorkbenchError(f"{path}: cut short or changed: does not match its sha256", REMEDY)
-    if len(rows) == 1 and rows[0].get("phase") == FIT:
+    if all(row.get("phase") == FIT for row in rows):
         return None
     missing = [name for name in COLUMNS if name not in rows[0]]
     if missing:

@@ -1,18 +1,14 @@
 """The page of `dvc plots` without a network, in a real browser, by the templates of .dvc/plots."""
 
-import shutil
 from pathlib import Path
 
 import pytest
+from browsers import browser_or_skip
 from dvc_render.html import render_html
 from dvc_render.vega import VegaRenderer
 
 pytest.importorskip("vl_convert", reason="the extra `plots` is not installed")
 ROOT = Path(__file__).resolve().parents[2]
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-DRIVER = shutil.which("chromedriver")
 POINTS = {
     "curves": ("epoch", "val_rsum", {"filename": "data/curves/vse.tsv", "field": "val_rsum"}),
     "recall": ("k", "recall", {"model": "vse", "direction": "image to text"}),
@@ -45,9 +41,8 @@ def test_elsewhere_is_a_plain_line(tmp_path, run_stage):
     assert done.stderr.startswith("error: .dvc/config: no such file")
 
 
-@pytest.mark.skipif(BROWSER is None or DRIVER is None, reason="no Chromium, or no driver for it")
 def test_every_template_draws_without_a_network(project, run_stage):
-    webdriver = pytest.importorskip("selenium.webdriver")
+    driver = browser_or_skip()
     waiting = pytest.importorskip("selenium.webdriver.support.wait")
     run_stage("embed_plots", cwd=project)
     drawn = [
@@ -61,12 +56,6 @@ def test_every_template_draws_without_a_network(project, run_stage):
         for name, (x, y, more) in POINTS.items()
     ]
     render_html(drawn, project / "index.html", project / ".dvc/plots.html")
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
     try:
         driver.get((project / "index.html").as_uri())
         wait = waiting.WebDriverWait(driver, 20)

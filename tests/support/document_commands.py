@@ -31,6 +31,8 @@ MARKED = {
     "python -m tests.campaign": "takes minutes; tests/test_campaign.py runs a sample",
     "python -m stages.queue_claims": "its output is queued; tests/stages/test_claims.py",
     "python -m stages.apply_recipe photographs": "of the reader's folder",
+    "python -m stages.serve": "waits for browsers; tests/test_serve.py",
+    "pip install": "installs",
     "python -m stages.embed_plots": "of this clone; tests/stages/test_embed_plots.py",
     "python -m stages.analyse_model dual_path": "of three experiments; README has that of vse",
 }

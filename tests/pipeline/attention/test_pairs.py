@@ -68,7 +68,9 @@ def seen(features, positions, counts, tokens, lengths):
 def test_a_reader_gives_the_numbers_of_the_pair_that_is_asked_for(tmp_path):
     split, regions = region_split(tmp_path)
     words = [["red", "cat"], ["dog"], ["a", "b", "c"], ["(odd)", "red"]]
-    read = AttentionReader(seen, split, words, torch.device("cpu"))
+    names = ("<pad>", "<unk>", "red", "cat")
+    vocabulary = Vocabulary(names, (0,) * 4, sentence_markers=False)
+    read = AttentionReader(seen, split, words, vocabulary, torch.device("cpu"))
     found = read("b", "z")
     assert (found.image_id, found.caption_id, found.words) == ("b", "z", ["a", "b", "c"])
     assert found.size == (40, 20)
@@ -76,6 +78,9 @@ def test_a_reader_gives_the_numbers_of_the_pair_that_is_asked_for(tmp_path):
     first = regions["b"].features[:, 0]
     assert np.allclose(found.weights, np.outer([2, 3, 4], first))
     assert read("c", "y").weights.shape == (1, 1)
+    asked = read.of_words("b", ["cat", "zebra"])
+    assert (asked.image_id, asked.words) == ("b", ["cat", "(zebra)"])
+    assert np.allclose(asked.weights, np.outer([3, 1], first))
     assert [read.image_of(caption) for caption in "xyzw"] == ["b", "c", "a", "b"]
     for call in (lambda: read("nobody", "z"), lambda: read("b", "nobody")):
         with pytest.raises(WorkbenchError, match="'nobody': not in the split"):

@@ -36,6 +36,14 @@ def test_errors_of_classification_where_there_are_any(tmp_path):
     assert read_curve(tmp_path / "b.tsv").errors == {}
 
 
+@pytest.mark.parametrize("tries", [1, 3])
+def test_a_model_that_is_fitted_at_once_has_no_curve(tmp_path, tries):
+    rows = [{"epoch": n, "phase": "fit", "regularisation": 10.0**-n, "val_rsum": 1.0}
+            for n in range(1, tries + 1)]  # fmt: skip
+    (tmp_path / "cca.tsv").write_text(curve_tsv(rows))
+    assert read_curve(tmp_path / "cca.tsv") is None
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -1,0 +1,1 @@
+"""Asking trained models about the corpus: what the command, the server and programs share."""

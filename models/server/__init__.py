@@ -1,0 +1,1 @@
+"""Search as a page in the browser and as JSON; needs FastAPI (extra `serve`)."""

@@ -1,0 +1,161 @@
+"""`python -m stages.serve` as a process: many clients at once, a browser, Ctrl-C, bad options."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from urllib.parse import urlencode
+
+import pytest
+from browsers import browser_or_skip
+from indexed import make_world
+from tiny_inputs import WORDS
+
+from stages.serve import main
+
+TEXT = f"{WORDS[3]} {WORDS[5]}"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("serving")
+    make_world(folder)
+    return folder
+
+
+def started(folder, *arguments):
+    """A running server and its address."""
+    command = [sys.executable, "-m", "stages.serve", "--port", "0", *arguments]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        address = re.search(r"http://\S+/", line)
+        if address:
+            return process, address[0]
+    raise AssertionError(f"ended with {process.wait()}")
+
+
+@pytest.fixture(scope="module")
+def server(world):
+    process, address = started(world, "vse", "scan")
+    yield address
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 0
+    assert said == "ended\n"  # nothing else was worth a word: no traceback, no warning
+
+
+def asked(address, path, body=None):
+    """Status and JSON of a request."""
+    connection = HTTPConnection(address.split("/")[2])
+    connection.request("POST" if body else "GET", path, body)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+def test_fifty_clients_at_once_get_what_one_gets(server, world):
+    texts = [f"{WORDS[n]} {WORDS[n + 1]}" for n in range(8)]
+    image = (world / "test1.png").read_bytes()
+    paths = [f"/api/search?{urlencode({'model': 'vse', 'text': text})}" for text in texts]
+    requests = [(path, None) for path in paths] + [("/api/search?model=vse", image)]
+    requests += [("/api/search?model=gpt&text=x", None), ("/api/search?model=vse", b"no image")]
+
+    def ask(request):
+        status, answer = asked(server, *request)
+        return status, answer.get("hits", answer.get("detail"))
+
+    alone = [ask(request) for request in requests]
+    assert [status for status, _ in alone] == [200] * 9 + [404, 400]
+    with ThreadPoolExecutor(50) as clients:
+        together = list(clients.map(ask, requests * 30))
+    assert together == alone * 30
+
+
+def test_it_says_what_cannot_be_served(server, world):
+    def said(*arguments):
+        command = [sys.executable, "-m", "stages.serve", *arguments]
+        ended = subprocess.run(command, cwd=world, capture_output=True, text=True, timeout=120)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith("error: ")
+        assert len(ended.stderr.splitlines()) <= 2
+        return ended.stderr
+
+    assert "model 'gpt': allowed are" in said("gpt")
+    port = server.split(":")[2].strip("/")
+    assert f"port {port}" in said("vse", "--port", port)
+
+
+def test_without_the_extra_the_way_to_it_is_named(world, monkeypatch):
+    from click.testing import CliRunner
+
+    monkeypatch.chdir(world)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    result = CliRunner().invoke(main, ["vse"])
+    assert result.exit_code == 1
+    assert "pip install '.[serve]'" in result.stderr
+
+
+@pytest.fixture(scope="module")
+def browser():
+    driver = browser_or_skip()
+    driver.set_script_timeout(60)
+    yield driver
+    driver.quit()
+
+
+def until(browser, condition):
+    """Wait in the page until an expression is true, and return it."""
+    wait = "const done = arguments[0]; (function look() { const found = (" + condition + ");"
+    return browser.execute_async_script(
+        wait + "if (found) done(found); else setTimeout(look, 20); })()"
+    )
+
+
+SHOWN = "[...document.querySelectorAll('#hits img')].map(e => e.complete && e.naturalWidth)"
+
+
+def shown(browser, count):
+    """Texts and pictures of that many results, when they are there."""
+    until(browser, f"{SHOWN}.filter(Boolean).length === {count}")
+    return browser.execute_script(
+        "return [...document.querySelectorAll('#hits .name')].map(e => e.textContent)"
+    )
+
+
+def test_a_text_search_and_an_image_search_in_a_browser(server, world, browser):
+    browser.get_log("browser")
+    browser.get(server)
+    until(browser, "document.querySelector('#status').textContent === '9 images'")
+    field = browser.find_element("id", "text")
+    field.send_keys(TEXT + "\n")
+    _, expected = asked(server, f"/api/search?{urlencode({'model': 'vse', 'text': TEXT})}")
+    assert shown(browser, 9) == [hit["id"] for hit in expected["hits"]]
+    assert "9 images of test, vse, naive" in browser.find_element("id", "status").text
+    assert "text=" in browser.current_url
+    browser.find_element("id", "file").send_keys(str(world / "test1.png"))
+    _, expected = asked(server, "/api/search?model=vse", (world / "test1.png").read_bytes())
+    until(browser, "document.querySelectorAll('#hits li').length === 12")
+    assert shown(browser, 12) == [hit["id"] for hit in expected["hits"]]
+    assert until(browser, "document.querySelector('#asked').naturalWidth") == 32
+    browser.back()
+    until(browser, "document.querySelectorAll('#hits li').length === 9")
+    assert browser.get_log("browser") == []  # no error, nothing forbidden by the policy
+
+
+def test_the_model_can_be_chosen_and_shows_where_it_looks(server, browser):
+    browser.get(f"{server}?{urlencode({'text': TEXT, 'model': 'scan', 'top': 6})}")
+    _, expected = asked(server, f"/api/search?{urlencode({'model': 'scan', 'text': TEXT})}")
+    assert shown(browser, 6) == [hit["id"] for hit in expected["hits"][:6]]
+    browser.find_element("css selector", "#hits .look").click()
+    assert until(browser, "document.querySelector('#attention').naturalWidth") > 1000
+    browser.find_element("id", "close").click()
+    browser.find_element("css selector", "#hits img").click()  # its captions
+    until(browser, "document.querySelector('#status').textContent.includes('captions of test')")
+    field = browser.find_element("id", "text")
+    field.send_keys("<img src=x onerror=alert(1)>\n")
+    told = until(browser, "document.querySelector('#status.bad') && "
+                          "document.querySelector('#status').textContent")  # fmt: skip
+    assert "no word of the query is known" in told
+    assert browser.find_elements("css selector", "main img[src=x]") == []
