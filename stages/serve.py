@@ -1,6 +1,7 @@
 """Search the indexed corpus in a browser, and by JSON from other programs."""
 
 import socket
+from contextlib import suppress
 
 import click
 
@@ -63,11 +64,10 @@ def main(
         say(f"http://{shown}:{port}/ searches with {', '.join(searchers)}; Ctrl-C ends it")
         if host not in LOCAL:
             say("who reaches this address sees all images of the corpus: there is no password")
-        try:
+        with suppress(KeyboardInterrupt):  # after the server has ended itself
             config = uvicorn.Config(app, log_level="warning", server_header=False)
             uvicorn.Server(config).run(sockets=[socket_])
-        except KeyboardInterrupt:
-            say("ended")
+        say("ended")
 
 
 def listening_at(host: str, port: int) -> socket.socket:

@@ -4,11 +4,13 @@ The tests of this file share one clone and run in order; each leaves it as it fo
 """
 
 import json
+import os
 import re
 import shutil
 from contextlib import chdir
 from importlib import import_module
 
+import nbformat
 import networkx
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from clone import ROOT, Clone
 from commands import run_command, succeed
 from document_commands import MARKED, commands_of, stand_ins
 from dvc.repo import Repo
+from nbclient import NotebookClient
 from rankings import beyond_chance, rsum_of
 from ruamel.yaml import YAML
 from warm_python import warm_python
@@ -162,7 +165,7 @@ OUTPUTS = [
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """After `dvc repro`, all of it committed."""
+    """After `dvc repro`, all of it committed; its stages do not load libraries each by itself."""
     clone = Clone(tmp_path_factory.mktemp("clone") / "workbench")
     world = clone.folder / "data/raw/shapes/world.yaml"
     values = read_yaml(world) | WORLD
@@ -170,24 +173,17 @@ def clone(tmp_path_factory):
         YAML(typ="safe", pure=True).dump(values, file)
     write_params(clone, TINY)
     clone.commit("tiny world")
-    clone.run("dvc", "repro")
-    clone.commit("first run")
-    return clone
+    with warm_python(tmp_path_factory.mktemp("warm") / "bin") as folder:
+        clone.path.insert(0, str(folder))
+        clone.run("dvc", "repro")
+        clone.commit("first run")
+        yield clone
 
 
 @pytest.fixture(scope="module")
 def first(clone):
     """Outputs and dvc.lock of the first run."""
     return outputs(clone), lock(clone)
-
-
-@pytest.fixture(scope="module")
-def warm_clone(clone, first, tmp_path_factory):
-    """The clone, whose stages no longer load the libraries each by itself."""
-    with warm_python(tmp_path_factory.mktemp("warm") / "bin") as folder:
-        clone.path.insert(0, str(folder))
-        yield clone
-        clone.path.pop(0)
 
 
 def write_params(clone, changes):
@@ -292,6 +288,20 @@ def test_graph_leaves_git_clean(clone):
     assert clone.run("git", "status", "--porcelain") == ""
 
 
+COLD = ("build_vocabulary", "train@two_branch", "score@scan", "evaluate@vse", "compare")
+
+
+def test_stages_run_as_programs_of_their_own(clone, first):
+    """Each loads its libraries itself, and writes what was written by a process that had them."""
+    warm = clone.path.pop(0)
+    try:
+        done = clone.run("dvc", "repro", "--force", "--no-run-cache", "--single-item", *COLD)
+    finally:
+        clone.path.insert(0, warm)
+    assert ran(done) == list(COLD)
+    assert (outputs(clone), lock(clone)) == first
+
+
 def test_second_repro_does_nothing(clone):
     assert "Data and pipelines are up to date." in clone.run("dvc", "repro")
 
@@ -394,53 +404,53 @@ def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
     assert would_run(clone, setting) == expected | {"check_params"} | last
 
 
-def test_another_loss_retrains_what_reads_it_and_is_compared(warm_clone):
+def test_another_loss_retrains_what_reads_it_and_is_compared(clone):
     """With it an average that docs/running.md adds, and takes out again."""
     expected = stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention")
     expected |= stages_of(["phrase_two_branch"], *PHRASE_STAGES)
     expected |= {"check_params"} | LAST | AVERAGED
-    assert would_run(warm_clone, "loss=infonce") == expected
+    assert would_run(clone, "loss=infonce") == expected
     mine = "+average_scores.mine={members:[cca,vse,scan_dp_rnn],weights:[1,1,2],normalise:z}"
-    output = warm_clone.run("dvc", "exp", "run", "-S", "loss=infonce", "-S", mine)
+    output = clone.run("dvc", "exp", "run", "-S", "loss=infonce", "-S", mine)
     assert set(ran(output)) == expected | {"average_scores@mine", "evaluate_average@mine"}
-    assert "| mine " in (warm_clone.folder / "report/compare.md").read_text()
-    assert "metrics/mine.json" in warm_clone.run("dvc", "exp", "show", "--csv")
-    difference = warm_clone.run("dvc", "metrics", "diff")
+    assert "| mine " in (clone.folder / "report/compare.md").read_text()
+    assert "metrics/mine.json" in clone.run("dvc", "exp", "show", "--csv")
+    difference = clone.run("dvc", "metrics", "diff")
     for metric in ("naive.i2t.r1", "naive.t2i.r10", "naive.rsum"):
         assert metric in difference
     assert "cca.json" not in difference
     for average in (AVERAGE, "mine"):
         assert f"metrics/{average}.json" in difference
-    warm_clone.run("git", "checkout", ".")
-    warm_clone.run("dvc", "checkout")
+    clone.run("git", "checkout", ".")
+    clone.run("dvc", "checkout")
     for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):
-        (warm_clone.folder / left).unlink(missing_ok=True)  # dvc checkout may have
-    assert ran(warm_clone.run("dvc", "repro")) == []
+        (clone.folder / left).unlink(missing_ok=True)  # dvc checkout may have
+    assert ran(clone.run("dvc", "repro")) == []
 
 
-def test_scores_of_another_program_are_compared(warm_clone, first, tmp_path):
+def test_scores_of_another_program_are_compared(clone, first, tmp_path):
     """Random ones, in a file outside the repository: at chance, below the models."""
-    table = warm_clone.folder / "report/compare.md"
-    split = read_scores(warm_clone.folder / "data/scores/vse.h5", "test")
+    table = clone.folder / "report/compare.md"
+    split = read_scores(clone.folder / "data/scores/vse.h5", "test")
     scores = np.random.default_rng(0).standard_normal(split.scores.shape)
     np.save(tmp_path / "my.npy", scores)
     own = stages_of(["mine"], "digest_external", "score_external", "evaluate_external")
     mine = f"+external.mine={{scores: {tmp_path}/my.npy}}"
-    output = warm_clone.run("dvc", "exp", "run", "-S", mine)
+    output = clone.run("dvc", "exp", "run", "-S", mine)
     assert set(ran(output)) == own | {"check_params"} | LAST
     note = re.search("Cannot be told from chance: (.*)", table.read_text())
     assert "mine" in note[1].rstrip(".").split(", ")
     assert "no ranking loss of ours: mine." in table.read_text()
-    assert "metrics/mine.json" in warm_clone.run("dvc", "metrics", "diff")
-    assert ran(warm_clone.run("dvc", "repro")) == ["digest_external@mine"]
+    assert "metrics/mine.json" in clone.run("dvc", "metrics", "diff")
+    assert ran(clone.run("dvc", "repro")) == ["digest_external@mine"]
     np.save(tmp_path / "my.npy", -scores)
-    assert set(ran(warm_clone.run("dvc", "repro"))) == own | LAST
-    warm_clone.run("git", "checkout", ".")
-    warm_clone.run("dvc", "checkout")
+    assert set(ran(clone.run("dvc", "repro"))) == own | LAST
+    clone.run("git", "checkout", ".")
+    clone.run("dvc", "checkout")
     for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):
-        (warm_clone.folder / left).unlink(missing_ok=True)  # dvc checkout may have
-    warm_clone.run("dvc", "repro")
-    assert outputs(warm_clone) == first[0]
+        (clone.folder / left).unlink(missing_ok=True)  # dvc checkout may have
+    clone.run("dvc", "repro")
+    assert outputs(clone) == first[0]
 
 
 def test_the_commands_of_the_documents_run(clone):
@@ -469,6 +479,25 @@ def test_the_commands_of_the_documents_run(clone):
     assert not failed, "\n".join(failed)
 
 
-def test_repeating_everything_gives_the_same_bytes(warm_clone, first):
-    warm_clone.run("dvc", "repro", "--force", "--no-run-cache")
-    assert (outputs(warm_clone), lock(warm_clone)) == first
+def test_the_notebook_runs(clone, monkeypatch):
+    """Every cell, its experiment too, which leaves the folder as it is."""
+    monkeypatch.setenv("PATH", os.pathsep.join(clone.path))
+    monkeypatch.setenv("PYTHONPATH", str(clone.folder))
+    notebook = nbformat.read(clone.folder / "docs/tour.ipynb", as_version=4)
+    place = {"metadata": {"path": str(clone.folder / "docs")}}
+    NotebookClient(notebook, timeout=300, resources=place).execute()
+    made = [
+        set(output.data)
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if "data" in output
+    ]
+    assert sum("image/png" in kinds for kinds in made) == 5
+    assert sum("text/html" in kinds for kinds in made) == 3  # tables
+    assert clone.run("git", "status", "--porcelain") == ""
+    assert "tour" not in clone.run("dvc", "exp", "list", "--name-only")
+
+
+def test_repeating_everything_gives_the_same_bytes(clone, first):
+    clone.run("dvc", "repro", "--force", "--no-run-cache")
+    assert (outputs(clone), lock(clone)) == first

@@ -1,6 +1,7 @@
 """`python -m stages.serve` as a process: many clients at once, a browser, Ctrl-C, bad options."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 from browsers import browser_or_skip
+from clone import ROOT
 from indexed import make_world
 from tiny_inputs import WORDS
 
@@ -29,7 +31,10 @@ def world(tmp_path_factory):
 def started(folder, *arguments):
     """A running server and its address."""
     command = [sys.executable, "-m", "stages.serve", "--port", "0", *arguments]
-    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    )
     for line in process.stderr:
         address = re.search(r"http://\S+/", line)
         if address:
@@ -76,7 +81,8 @@ def test_fifty_clients_at_once_get_what_one_gets(server, world):
 def test_it_says_what_cannot_be_served(server, world):
     def said(*arguments):
         command = [sys.executable, "-m", "stages.serve", *arguments]
-        ended = subprocess.run(command, cwd=world, capture_output=True, text=True, timeout=120)
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        ended = subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
         assert ended.returncode == 1
         assert ended.stderr.startswith("error: ")
         assert len(ended.stderr.splitlines()) <= 2

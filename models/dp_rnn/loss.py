@@ -25,12 +25,20 @@ class NetworksLoss(nn.Module):
         self.pairs = nn.ModuleDict(each)
 
     def forward(
-        self, networks: Sequence[tuple[torch.Tensor, torch.Tensor]], groups: torch.Tensor
+        self,
+        networks: Sequence[tuple[torch.Tensor, torch.Tensor]],
+        groups: torch.Tensor,
+        related: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
         """The losses of one batch, a scalar by the name of each network.
 
-        networks: of each its scores (B, B), images in rows, and (B, B) bool which of them it
-        computed; groups: (B,), pairs of one group are never each other's negatives.
+        Args:
+            networks: of each its scores (B, B), images in rows, and (B, B) bool which of them it
+                computed.
+            groups: (B,), pairs of one group are never each other's negatives.
+            related: (B, B) bool, more that are no negatives; None for none.
         """
         each = zip(self.pairs.items(), networks, strict=True)
-        return {name: loss(scores, groups, there) for (name, loss), (scores, there) in each}
+        return {
+            name: loss(scores, groups, there, related) for (name, loss), (scores, there) in each
+        }

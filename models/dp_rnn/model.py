@@ -169,10 +169,8 @@ def enter(phase: str, both: Trained) -> None:
     both.network.enter_phase(phase)
 
 
-def scores_and_groups(
-    model: DPRNN, batch: Batch
-) -> tuple[list[tuple[torch.Tensor, torch.Tensor]], torch.Tensor]:
-    """What each network computed of a batch's images and captions, and the groups of its pairs."""
+def scores_and_groups(model: DPRNN, batch: Batch) -> tuple[Any, ...]:
+    """What each network computed of a batch's images and captions, and which are no negatives."""
     images = batch.images
     sides = images.features, images.positions, images.counts, batch.captions, batch.lengths
-    return model(*sides, batch.groups), batch.groups
+    return model(*sides, batch.groups), batch.groups, batch.related

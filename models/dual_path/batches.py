@@ -29,20 +29,28 @@ class ImageBatch:
         captions: (B, S) word ids in slots, or whatever the caption source gives first.
         groups: (B,) integers, equal where images and captions are not each other's negatives.
         labels: (B,) class numbers of the instance loss.
+        related: (B, B) bool, images in rows, True for more that are no negatives; None for none.
     """
 
     images: torch.Tensor
     captions: torch.Tensor
     groups: torch.Tensor
     labels: torch.Tensor
+    related: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.groups)
 
     def to(self, device: torch.device) -> "ImageBatch":
         """The same batch on a device."""
-        parts = (self.images, self.captions, self.groups, self.labels)
-        return ImageBatch(*(part.to(device) for part in parts))
+        related = None if self.related is None else self.related.to(device)
+        return ImageBatch(
+            self.images.to(device),
+            self.captions.to(device),
+            self.groups.to(device),
+            self.labels.to(device),
+            related,
+        )
 
 
 class ImageBatches:
@@ -130,6 +138,7 @@ class ImageBatches:
             _drawn(self.split.captions, captions, generator)[0],
             torch.from_numpy(self.groups[rows]),
             torch.from_numpy(self.labels[rows]),
+            self.split.related(rows, captions),
         )
 
 

@@ -27,6 +27,7 @@ class DualPathLoss(nn.Module):
         labels: torch.Tensor,
         weights: tuple[float, float, float],
         errors: dict[str, torch.Tensor] | None = None,
+        related: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The loss of one batch, a scalar; a term of weight 0 is left out.
 
@@ -39,13 +40,14 @@ class DualPathLoss(nn.Module):
                 to lambda_3).
             errors: gets the errors of classification, as in InstanceLoss; nothing without instance
                 terms.
+            related: as in PairLoss; the instance terms know no negatives.
         """
         ranking, image_instance, text_instance = weights
         total = images.new_zeros((), dtype=torch.float32)
         if ranking:
             with torch.autocast(images.device.type, enabled=False):
                 scores = unit_rows(images) @ unit_rows(captions).T
-            total = total + ranking * self.ranking(scores, groups)
+            total = total + ranking * self.ranking(scores, groups, related=related)
         if image_instance or text_instance:
             of_images, of_captions = self.instance(images, captions, labels, errors)
             total = total + image_instance * of_images + text_instance * of_captions

@@ -226,7 +226,7 @@ def objective(weights: Any) -> Objective:
     def loss(model: Trained, batch: ImageBatch) -> Watched:
         vectors = model.network(batch.images, batch.captions)
         errors: dict[str, torch.Tensor] = {}
-        found = model.loss(*vectors, batch.groups, batch.labels, terms, errors)
+        found = model.loss(*vectors, batch.groups, batch.labels, terms, errors, batch.related)
         return Watched(found, errors)
 
     return loss

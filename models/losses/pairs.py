@@ -23,7 +23,11 @@ class PairLoss(nn.Module):
         self.ranking, self.reduction = ranking, reduction
 
     def forward(
-        self, scores: torch.Tensor, groups: torch.Tensor, computed: torch.Tensor | None = None
+        self,
+        scores: torch.Tensor,
+        groups: torch.Tensor,
+        computed: torch.Tensor | None = None,
+        related: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The loss of one batch, a scalar.
 
@@ -36,10 +40,13 @@ class PairLoss(nn.Module):
             computed: (B, B) bool, the pairs that have a score, the diagonal included; None for all.
                 A caption's negatives are then the images selected for it, an image's the captions
                 that selected it (early selection, Chen and Luo 2020).
+            related: (B, B) bool, more that are no negatives; None for none.
         """
         scores = at_least_float32(scores)
         pairs = torch.eye(len(groups), dtype=torch.bool, device=scores.device)
         negatives = groups[:, None] != groups[None, :]
+        if related is not None:
+            negatives = negatives & ~related
         if computed is not None:
             negatives = negatives & computed
         by_image = self.ranking(scores, pairs, negatives)

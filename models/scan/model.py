@@ -85,8 +85,8 @@ def scorer(
     return lambda name: score_pairs(model, split(name), device)
 
 
-def scores_and_groups(model: SCAN, batch: Batch) -> tuple[torch.Tensor, ...]:
-    """(B, B) similarities of a batch's images and captions, and the (B,) groups of its pairs."""
+def scores_and_groups(model: SCAN, batch: Batch) -> tuple[torch.Tensor | None, ...]:
+    """(B, B) similarities of a batch's images and captions, and which are no negatives."""
     images = batch.images
     sides = images.features, images.positions, images.counts, batch.captions, batch.lengths
-    return model(*sides), batch.groups
+    return model(*sides), batch.groups, None, batch.related

@@ -27,12 +27,14 @@ class Neighbourhood:
             inputs of the model.
         image_groups: (I,) integers, equal where images and captions belong together.
         caption_groups: (C,) likewise.
+        related: (I, C) bool, True for more that are no negatives; None for none.
     """
 
     images: torch.Tensor
     captions: tuple[torch.Tensor, ...]
     image_groups: torch.Tensor
     caption_groups: torch.Tensor
+    related: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.caption_groups)
@@ -44,6 +46,7 @@ class Neighbourhood:
             (self.captions[0].to(device), *self.captions[1:]),
             self.image_groups.to(device),
             self.caption_groups.to(device),
+            None if self.related is None else self.related.to(device),
         )
 
 
@@ -105,6 +108,7 @@ class NeighbourBatches:
             self.split.captions(captions),
             torch.from_numpy(self.images.groups[images]),
             torch.from_numpy(self.captions.groups[captions]),
+            self.split.related(images, captions),
         )
 
     def with_two_groups(self, pairs: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -61,6 +61,7 @@ class StructureLoss(nn.Module):
         captions: torch.Tensor,
         image_groups: torch.Tensor,
         caption_groups: torch.Tensor,
+        related: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The loss of one batch; a term without positive pairs, or without negatives, adds 0.
 
@@ -70,13 +71,15 @@ class StructureLoss(nn.Module):
             image_groups: (I,) integers, equal where two images, or image and caption, belong
                 together.
             caption_groups: (C,) integers likewise.
+            related: (I, C) bool, pairs that are neither positive nor negative, None for none.
 
         Returns:
             A scalar, at least float32.
         """
         same = image_groups[:, None] == caption_groups[None, :]
         alike = [groups[:, None] == groups[None, :] for groups in (image_groups, caption_groups)]
-        return self.of_masks(images, captions, same, same, *alike)
+        left_out = same if related is None else same | related
+        return self.of_masks(images, captions, same, left_out, *alike)
 
     def of_masks(
         self,

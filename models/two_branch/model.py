@@ -119,7 +119,9 @@ def training_batches(config: TwoBranchConfig, split: Split, seed: int) -> Neighb
     )
 
 
-def embeddings_and_groups(model: TwoBranch, batch: Neighbourhood) -> tuple[torch.Tensor, ...]:
-    """Unit rows of a batch's images (I, K) and captions (C, K), and the groups of both."""
+def embeddings_and_groups(
+    model: TwoBranch, batch: Neighbourhood
+) -> tuple[torch.Tensor | None, ...]:
+    """Unit rows of a batch's images (I, K) and captions (C, K), and which are no negatives."""
     embedded = model(batch.images, batch.captions[0])
-    return *embedded, batch.image_groups, batch.caption_groups
+    return *embedded, batch.image_groups, batch.caption_groups, batch.related

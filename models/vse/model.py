@@ -91,6 +91,6 @@ def scorer(
     return lambda name: score_vectors(model, split(name), device)
 
 
-def scores_and_groups(model: VSE, batch: Batch) -> tuple[torch.Tensor, ...]:
-    """(B, B) cosines of a batch's images and captions, and the (B,) groups of its pairs."""
-    return model(batch.images, batch.captions, batch.lengths), batch.groups
+def scores_and_groups(model: VSE, batch: Batch) -> tuple[torch.Tensor | None, ...]:
+    """(B, B) cosines of a batch's images and captions, and which are no negatives."""
+    return model(batch.images, batch.captions, batch.lengths), batch.groups, None, batch.related

@@ -36,6 +36,8 @@ CAPTIONS = pa.schema(
         ("split", pa.string()),
         ("text", pa.string()),
         ("tokens", pa.list_(pa.string())),
+        # images of training that it fits beside its own: no negatives of it
+        ("fits", pa.list_(pa.string())),
     ]
 )
 BOXES = pa.schema(
@@ -63,7 +65,7 @@ class Corpus:
 
     Attributes:
         images: columns as in IMAGES.
-        captions: columns as in CAPTIONS.
+        captions: columns as in CAPTIONS; without `fits` where captions fit their own image alone.
         boxes: columns as in BOXES.
         rejects: file and reason of each.
         relevance: columns as in RELEVANCE; None for no extended positives.
@@ -83,7 +85,10 @@ class Corpus:
         (folder / "images").mkdir(parents=True, exist_ok=True)
         pairs = pd.DataFrame(columns=RELEVANCE.names) if self.relevance is None else self.relevance
         write_table(folder / "relevance.parquet", pairs, RELEVANCE)
-        write_table(folder / "captions.parquet", self.captions, CAPTIONS)
+        captions = self.captions
+        if "fits" not in captions:
+            captions = captions.assign(fits=pd.Series([[]] * len(captions), captions.index))
+        write_table(folder / "captions.parquet", captions, CAPTIONS)
         write_table(folder / "boxes.parquet", self.boxes, BOXES)
         lines = ["file\treason", *("\t".join(row) for row in self.rejects.itertuples(index=False))]
         write_text(folder / "rejects.tsv", "\n".join(lines) + "\n")
@@ -98,7 +103,7 @@ def load_images(path: Path) -> pd.DataFrame:
 
 
 def load_captions(path: Path) -> pd.DataFrame:
-    """Read captions.parquet, tokens as lists; WorkbenchError when it is damaged."""
+    """Read captions.parquet, tokens and fits as lists; WorkbenchError when it is damaged."""
     captions = read_table(path, CAPTIONS)
     _check_rows(path, captions, "caption_id")
     return captions

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from scipy.sparse import csr_array
 
 from pipeline.corpus.tables import in_split, load_captions, load_images
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -31,12 +32,14 @@ class Batch:
         captions: (B, T) word ids, padded at the end.
         lengths: (B,) words per caption, always on the CPU.
         groups: (B,) integers, equal where pairs are not each other's negatives.
+        related: (B, B) bool, images in rows, True for more that are no negatives; None for none.
     """
 
     images: Any
     captions: torch.Tensor
     lengths: torch.Tensor
     groups: torch.Tensor
+    related: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -44,7 +47,11 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         """The same batch on a device."""
         return Batch(
-            self.images.to(device), self.captions.to(device), self.lengths, self.groups.to(device)
+            self.images.to(device),
+            self.captions.to(device),
+            self.lengths,
+            self.groups.to(device),
+            None if self.related is None else self.related.to(device),
         )
 
 
@@ -60,6 +67,8 @@ class Split:
         images: rows (B,) to their input tensor.
         captions: rows (B,) to what the model's `embed_captions` takes, (word ids, lengths) or
             (vectors,); the first goes to the device.
+        fits: (N, M) sparse, 1 where a caption fits another image than its own, None where none
+            does.
     """
 
     image_ids: list[str]
@@ -68,6 +77,13 @@ class Split:
     described: np.ndarray
     images: ImageSource
     captions: CaptionSource
+    fits: csr_array | None = None
+
+    def related(self, images: np.ndarray, captions: np.ndarray) -> torch.Tensor | None:
+        """What is no negative though no pair, (I, C) bool for rows (I,) and (C,); None for none."""
+        if self.fits is None:
+            return None
+        return torch.from_numpy(self.fits[images][:, captions].toarray() > 0)
 
 
 class PairBatches:
@@ -101,8 +117,10 @@ class PairBatches:
     def batch(self, pairs: np.ndarray) -> Batch:
         """The batch of given pairs (B,), each named by the row of its caption."""
         captions, lengths = self.split.captions(pairs)
-        images = self.split.images(self.split.described[pairs])
-        return Batch(images, captions, lengths, torch.from_numpy(self.groups[pairs]))
+        rows = self.split.described[pairs]
+        related = self.split.related(rows, pairs)
+        groups = torch.from_numpy(self.groups[pairs])
+        return Batch(self.split.images(rows), captions, lengths, groups, related)
 
 
 def read_split(
@@ -141,4 +159,21 @@ def read_split(
         described=described.astype(np.int64),
         images=image_source(ids),
         captions=caption_source(texts),
+        fits=fitting(ids, texts["fits"]),
     )
+
+
+def fitting(image_ids: list[str], fits: pd.Series) -> csr_array | None:
+    """The images that captions fit beside their own, (N, M) sparse; None where there are none.
+
+    Args:
+        image_ids: N; others are passed over.
+        fits: M lists of image ids.
+    """
+    images = pd.Index(image_ids).get_indexer(pd.Index([name for names in fits for name in names]))
+    captions = np.repeat(np.arange(len(fits)), fits.map(len).to_numpy(np.int64))
+    known = images >= 0
+    if not known.any():
+        return None
+    ones = np.ones(int(known.sum()), np.int8)
+    return csr_array((ones, (images[known], captions[known])), (len(image_ids), len(fits)))

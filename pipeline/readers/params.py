@@ -39,6 +39,7 @@ class CorpusConfig(Section):
     positives: Literal["none", "eccv", "cxc", "file"]
     positives_path: Name | None
     positives_threshold: Positive
+    mask_positives: bool
 
     @contradictions
     def _a_list_to_read(self) -> Iterator[InitErrorDetails]:
@@ -48,6 +49,8 @@ class CorpusConfig(Section):
                 None,
                 f"must name a file inside raw when corpus.positives is {self.positives!r}",
             )
+        if self.mask_positives and self.positives == "none":
+            yield wrong_value("mask_positives", True, "needs corpus.positives to name a list")
 
 
 class ShapesConfig(Section):

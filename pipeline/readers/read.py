@@ -4,6 +4,8 @@ import importlib
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+
 from pipeline.corpus.tables import Corpus
 from pipeline.readers import READERS
 from pipeline.readers.checks import checked_corpus
@@ -33,7 +35,28 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
         corpus = checked_corpus(first_captions(source, options.corpus.max_captions), options)
         if listed is None:
             return corpus
-        return replace(corpus, relevance=positives_of(corpus, listed, options.corpus.positives))
+        pairs = positives_of(corpus, listed, options.corpus.positives)
+        captions = corpus.captions
+        if options.corpus.mask_positives:
+            captions = captions.assign(fits=training_pairs(corpus, pairs))
+        return replace(corpus, captions=captions, relevance=pairs)
+
+
+def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]":
+    """For every caption, the training images that it fits beside its own, sorted.
+
+    Args:
+        corpus: whose captions and images they are.
+        pairs: columns as in pipeline.corpus.tables.RELEVANCE.
+    """
+    own = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
+    training = corpus.images["image_id"][corpus.images["split"] == "train"]
+    kept = pairs[pairs["image_id"].isin(training)]
+    kept = kept[kept["image_id"] != kept["caption_id"].map(own)]
+    of = {name: sorted(set(images)) for name, images in kept.groupby("caption_id")["image_id"]}
+    found = sum(map(len, of.values()))
+    say(f"no negatives in training: {found:,} pairs of corpus.positives beside the corpus's own")
+    return corpus.captions["caption_id"].map(lambda name: of.get(name, []))
 
 
 def first_captions(source: Source, number: int | None) -> Source:

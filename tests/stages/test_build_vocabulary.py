@@ -33,7 +33,7 @@ def workspace(tmp_path):
 
     def write(splits=SPLITS, **vocabulary):
         rows = [
-            (f"{split}{i}", f"image{i}", split, text, text.split())
+            (f"{split}{i}", f"image{i}", split, text, text.split(), [])
             for split, texts in splits.items()
             for i, text in enumerate(texts)
         ]

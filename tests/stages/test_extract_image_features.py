@@ -18,7 +18,7 @@ from torchvision.models import resnet18
 from models.backbone.build import build_network
 from models.backbone.file import check_size, read_network
 from models.backbone.network import classifier, cut, weights_digest
-from models.backbone.queries import image_features
+from models.backbone.queries import feature_extractor
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
 from pipeline.corpus.tables import images_digest, load_images
@@ -268,7 +268,7 @@ def test_squashed_images_in_caffe_s_channels(repository: Path) -> None:
         )
     np.testing.assert_allclose(file.read([3]), expected, rtol=2e-3, atol=2e-3 * expected.max())
     change(resize="short_side", normalisation="torchvision")
-    query = image_features(wide, Path("network.safetensors"), file, torch.device("cpu"))
+    query = feature_extractor(Path("network.safetensors"), file, torch.device("cpu"))(wide)
     np.testing.assert_allclose(query, file.read([3]), rtol=2e-3, atol=2e-3 * expected.max())
 
 

@@ -28,6 +28,7 @@ CORPUS = {
     "positives": "none",
     "positives_path": None,
     "positives_threshold": 3.0,
+    "mask_positives": False,
 }
 SHAPES = {
     "seed": 0,

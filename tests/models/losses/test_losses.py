@@ -103,6 +103,21 @@ def test_computed_pairs_equal_the_loop(name):
 
 
 @pytest.mark.parametrize("name", LOSSES)
+def test_related_pairs_are_no_negatives(name):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(10):
+        scores = torch.rand(7, 7, generator=generator, dtype=torch.float64, requires_grad=True)
+        related = torch.rand(7, 7, generator=generator) < 0.3
+        groups = torch.randint(5, (7,), generator=generator)
+        loss = pair_loss(name, 0.3).double()(scores, groups, related=related)
+        expected = slow_pairs(scores.tolist(), groups.tolist(), name, 0.3, computed=~related)
+        assert loss.item() == pytest.approx(expected, rel=1e-9)
+        loss.backward()
+        apart = related & ~torch.eye(7, dtype=torch.bool)
+        assert not scores.grad[apart].any()
+
+
+@pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_gradcheck(name, reduction):
     scores, groups = random_case(3)

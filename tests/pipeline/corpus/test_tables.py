@@ -62,6 +62,7 @@ def test_tables_come_back_as_they_were(corpus, tmp_path):
         load_captions(tmp_path / "captions.parquet"),
     )
     boxes = load_boxes(tmp_path / "boxes.parquet")
+    assert captions.pop("fits").tolist() == [[]] * len(captions)
     for table, back in [
         (corpus.images, images),
         (corpus.captions, captions),

@@ -1,6 +1,9 @@
 """Pairs, padding and the order of training."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from corpora import write_corpus
@@ -8,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.batches import PairBatches, Split, read_split
+from pipeline.inputs.batches import PairBatches, Split, fitting, read_split
 from pipeline.inputs.sources import (
     FeatureRows,
     TokenRows,
@@ -75,6 +78,24 @@ def test_an_epoch_holds_every_pair_once(described, size, seed):
     left_out = len(described) - len(seen)
     assert left_out == (1 if len(described) % size == 1 else 0)
     assert len(list(batches.epoch(0))) == batches.steps
+
+
+@given(fits=st.lists(st.lists(st.integers(0, 5)), min_size=6, max_size=6), seed=st.integers(0, 99))
+def test_what_fits_is_related(fits, seed):
+    """Image 5 is of another split: its id is passed over."""
+    described = [0, 1, 2, 3, 4, 4]
+    split = numbered(described, list("abcde"))
+    lists = pd.Series([[f"i{image}" for image in images] for images in fits])
+    split = replace(split, fits=fitting(split.image_ids, lists))
+    known = [{image for image in images if image < 5} for images in fits]
+    for batch in PairBatches(split, 3, seed).epoch(0):
+        rows = [int(image[0]) for image in batch.images]
+        columns = [int(word[0]) - 1 for word in batch.captions]
+        if any(known):
+            expected = [[row in known[column] for column in columns] for row in rows]
+            assert batch.related.tolist() == expected
+        else:
+            assert batch.related is None
 
 
 def test_order_follows_from_seed_and_epoch_alone():

@@ -207,6 +207,7 @@ def is_read(key, values):
         "corpus.caption_field": values["dataset"] not in ("parquet_shards", "webdataset"),
         "corpus.positives_path": values["corpus"].get("positives") not in ("eccv", "cxc", "file"),
         "corpus.positives_threshold": values["corpus"].get("positives") != "cxc",
+        "corpus.mask_positives": values["corpus"].get("positives") not in ("cxc", "file"),
         "vocabulary.dim": vocabulary["source"] != "train",
         "vocabulary.window": vocabulary["source"] != "train",
         "vocabulary.epochs": vocabulary["source"] != "train",

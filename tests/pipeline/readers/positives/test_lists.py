@@ -225,3 +225,20 @@ def test_the_list_is_looked_for_in_raw_and_before_images_are(raw, monkeypatch):
 def test_a_list_needs_its_path(positives):
     with pytest.raises(ValueError, match="must name a file inside raw"):
         CorpusConfig(**(CORPUS | {"positives": positives}))
+
+
+def test_pairs_of_training_images_are_kept_for_training_when_asked(raw):
+    """21 fits images 5 and 6, which are of training; 51 fits 6; test and own pairs are none."""
+    pairs = [(5, 51), (5, 52), (6, 51), (6, 61), (5, 21), (6, 21), (1, 11), (2, 11), (4, 51)]
+    rows = "".join(f"{image(number)},{caption}\n" for number, caption in pairs)
+    (raw / "p.csv").write_text("image_id,caption_id\n" + rows)
+    listed = {"positives": "file", "positives_path": "p.csv"}
+    assert "fits" not in read(raw, **listed).captions
+    captions = read(raw, **listed, mask_positives=True).captions.set_index("caption_id")["fits"]
+    found = {name: images for name, images in captions.items() if images}
+    assert found == {"21": [image(5), image(6)], "51": [image(6)]}
+
+
+def test_pairs_are_masked_of_a_list_alone():
+    with pytest.raises(ValueError, match=r"mask_positives[\s\S]*needs corpus.positives"):
+        CorpusConfig(**CORPUS | {"mask_positives": True})
