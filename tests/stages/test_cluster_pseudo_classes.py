@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from commands import invoke
+from pretended_cuda import on_pretended_gpu
 from tiny_inputs import IMAGES, PATHS, write_image_features, write_inputs, write_params
 
 from models.dual_path.classes import read_pseudo_classes
@@ -59,6 +60,11 @@ def test_a_class_per_cluster(folder, initialisation):
         np.testing.assert_allclose(found.centres[number], mean, atol=1e-5)
     assert found.attributes["inertia"] == pytest.approx(distances.min(1).sum(), rel=1e-5)
     assert "k-means: converged after" in printed
+    with on_pretended_gpu(folder):
+        assert invoke(main, folder, *OPTIONS)[0] == 0
+    there = read_pseudo_classes(folder / "p.h5")
+    assert there.classes.tolist() == found.classes.tolist()
+    np.testing.assert_allclose(there.centres, found.centres, atol=1e-5)
 
 
 def test_the_seed_and_only_the_seed_changes_what_is_drawn(folder):

@@ -12,6 +12,7 @@ import torch
 from click.testing import CliRunner, Result
 from corpora import change_params, write_corpus
 from PIL import Image
+from pretended_cuda import on_pretended_gpu
 from tiny_inputs import replace_images
 from torchvision.models import resnet18
 
@@ -140,6 +141,10 @@ def test_the_same_bytes_again_and_with_workers(extracted: Path) -> None:
         assert extract("again.h5").exit_code == 0
         assert Path("again.h5").read_bytes() == Path("image.h5").read_bytes()
         assert Path("network.safetensors").read_bytes() == network
+    change(workers=0)
+    with on_pretended_gpu(extracted):
+        assert extract("gpu.h5").exit_code == 0
+    assert Path("gpu.h5").read_bytes() == Path("image.h5").read_bytes()
     assert str(extracted).encode() not in network
 
 

@@ -10,6 +10,7 @@ import torch
 from click.testing import CliRunner, Result
 from corpora import change_params, write_corpus
 from PIL import Image
+from pretended_cuda import on_pretended_gpu
 from region_cases import captions_of, world
 from timm.data import resolve_model_data_config
 
@@ -90,6 +91,10 @@ def test_the_same_bytes_with_workers_and_adaptive_numbers(network) -> None:
     change(workers=1)
     assert extract("two.h5").exit_code == 0
     assert Path("one.h5").read_bytes() == Path("two.h5").read_bytes()
+    change(workers=0)
+    with on_pretended_gpu(Path()):
+        assert extract("gpu.h5").exit_code == 0
+    assert Path("one.h5").read_bytes() == Path("gpu.h5").read_bytes()
     assert open_regions(Path("one.h5")).shape() == (12, 6, 12)
 
 

@@ -9,6 +9,7 @@ import pytest
 from corpora import change_params
 from entities_cases import write_entities
 from PIL import Image
+from pretended_cuda import on_pretended_gpu
 
 from pipeline.phrases.tables import load_phrases
 from pipeline.storage.checkpoint import read_checkpoint
@@ -139,7 +140,8 @@ def test_phrases_are_read_and_proposals_described(stage, folder):
     assert "R@12 upper bound train 75.0, val 75.0, test 75.0" in told
     files = [folder / f"data/features/{name}.h5" for name in ("proposals", "phrase_boxes")]
     first = [file.read_bytes() for file in files]
-    stage(*words)
+    with on_pretended_gpu(folder):
+        stage(*words)
     assert [file.read_bytes() for file in files] == first
     proposals, truth = map(FeatureFile, files)
     assert proposals.shape() == (24, 12, 64 + 128)
@@ -174,7 +176,8 @@ def test_models_are_trained_and_measured(stage, folder, model):
     )
     stage(*words)
     first = (folder / checkpoint).read_bytes()
-    stage(*words)
+    with on_pretended_gpu(folder):
+        stage(*words)
     assert (folder / checkpoint).read_bytes() == first
     assert not list((folder / "data/.work").glob("train-*"))
     stage(

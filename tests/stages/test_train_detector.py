@@ -8,6 +8,7 @@ import pytest
 from commands import invoke
 from corpora import change_params, write_corpus
 from PIL import Image
+from pretended_cuda import on_pretended_gpu
 
 from models.detector.file import read_detector
 from stages.train_detector import main
@@ -68,7 +69,8 @@ def test_trained_twice_it_is_the_same_file(folder):
     assert str(folder).encode() not in first
     assert not list((folder / "data/.work").glob("*"))
     shutil.copy(folder / "detector.safetensors", folder / "mine.safetensors")
-    assert invoke(main, folder, *TABLES, *OUTPUTS)[0] == 0
+    with on_pretended_gpu(folder):
+        assert invoke(main, folder, *TABLES, *OUTPUTS)[0] == 0
     assert (folder / "detector.safetensors").read_bytes() == first
 
     change(folder, weights="mine.safetensors")  # taken up as a file of our own
