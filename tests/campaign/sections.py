@@ -9,6 +9,7 @@ from tests.campaign.cases import Files
 from tests.campaign.disturbed import Disturbed
 from tests.campaign.hostile import Hostile
 from tests.campaign.parsers import Parsers, parsers
+from tests.campaign.whole_runs import WholeRuns
 from tests.campaign.world import World
 
 Case = Callable[[random.Random, int], str]
@@ -51,8 +52,9 @@ HOSTILE = {
     "features that say nothing": 40,
     "scores that say nothing": 40,
 }
+RUNS = {"pairs of dvc repro": 4}
 PARSED = {name: parser.cases for name, parser in parsers().items()}
-FULL = PARSED | HOSTILE | FULL
+FULL = PARSED | HOSTILE | FULL | RUNS
 
 
 class Sections:
@@ -67,6 +69,8 @@ class Sections:
     def __getitem__(self, name: str) -> Case:
         if name in PARSED:
             return self._parsers[name]
+        if name in RUNS:
+            return self._runs[name]
         if name in HOSTILE:
             return self._hostile[name]
         return self._files.get(name) or self._disturbed[name]
@@ -85,6 +89,10 @@ class Sections:
     @cached_property
     def _parsers(self) -> dict[str, Case]:
         return Parsers(self.folder / "parsed").sections
+
+    @cached_property
+    def _runs(self) -> dict[str, Case]:
+        return WholeRuns(self.folder / "clone").sections
 
     @cached_property
     def _hostile(self) -> dict[str, Case]:
