@@ -136,6 +136,10 @@ def _bounded(read: Callable[[], Any]) -> str:
         told = "whole"
     except WorkbenchError:
         told = "refused"
+    except OSError as error:  # of which a command says the file and the reason
+        if error.errno is None or error.filename is None:
+            raise
+        told = "refused"
     except TooSlow:
         told = "too slow"
     finally:
