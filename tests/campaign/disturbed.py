@@ -115,7 +115,8 @@ class Disturbed:
     def full_disk(self, draw: random.Random, number: int) -> str:
         """On a disk that has from none to more than all of the room, in 20 sizes for each stage."""
         names = list(self.world.stages)
-        stage, size = self.world.stages[names[number // 20 % len(names)]], number % 20
+        turn, size = divmod(number, 20)
+        stage = self.world.stages[names[turn * 5 % len(names)]]  # from all over the graph
         self.world.after(stage)
         with_old = draw.random() < 0.5
 

@@ -39,7 +39,7 @@ FULL = {
     "kills of stages at every call": 800,
     "pairs of one stage": 60,
     "pairs of two stages": 60,
-    "stages on full disks": 840,
+    "stages on full disks": 320,
     "power cuts": 300,
     "calls that the system refuses": 300,
     "stages with exchanged files": 200,
