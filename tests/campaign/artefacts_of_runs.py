@@ -121,6 +121,7 @@ def told(value: Any, depth: int = 0) -> Any:
 def _figures(at: Path, stem: str) -> Any:
     metrics = at / f"metrics/{stem}.json"
     if stem.startswith("phrase_"):
+        # not average precision, bounds, types and intervals, which nothing is held against
         ranks = at / f"data/phrase_ranks/{stem}.h5"
         rows = [(row.name, row.figures["r1"], row.phrases) for row in read_rows([metrics], [ranks])]
         return [rows, _features(ranks)]
