@@ -54,7 +54,8 @@ def main(
     evaluated = [name for stage in EVALUATING for name in stage_items(stage)] if folders else []
     searching = stage_items(LOCALISING) if folders else []
     metrics = metrics_files(metrics, sorted([*evaluated, *searching]))
-    localised = read_rows([path for path in metrics if path.stem in searching])
+    found = of_models(found, searching, ".h5")
+    localised = read_rows([path for path in metrics if path.stem in searching], found)
     metrics = tuple(path for path in metrics if path.stem not in searching)
     models = [path.stem for path in metrics]
     ranks, scores = of_models(ranks, models, ".h5"), of_models(scores, models, ".h5")
@@ -71,7 +72,6 @@ def main(
         values = parameters(read_yaml(Path("params.yaml")))
         subset = params.evaluation.subset
         run = Run(params.corpus_name, params.loss, values, criteria, subset)
-        found = of_models(found, searching, ".h5")
         files = Files(scores, curves, images, captions, attention, phrases, found)
         texts[page] = build_page(results, files, run, localised)
     for path, text in texts.items():

@@ -1,5 +1,6 @@
 """Read captioned images of any supported format into the corpus tables."""
 
+import os
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ def main(raw: Path, output: Path) -> None:
     params = load_params()
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
     corpus = read_corpus(params.dataset, raw, output, options)
+    os.sync()  # the images, before tables speak of them
     corpus.write(output)
     click.echo(summary(corpus))
 

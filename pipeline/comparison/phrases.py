@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.comparison.table import aligned, interval_text, shown
+from pipeline.phrases.found import recalls
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_json
+from pipeline.storage.features import FeatureFile
 
 TITLES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "map": "mAP"}
+REMEDY = "write it again with: dvc repro evaluate_phrases"
+ROUNDING = 1e-9  # of percents that are counted again
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,35 @@ class PhraseRow:
     unique: int
 
 
-def read_rows(paths: Sequence[Path]) -> list[PhraseRow]:
+def read_rows(paths: Sequence[Path], found: Sequence[Path] = ()) -> list[PhraseRow]:
     """The rows of metrics files, in their order; none of a corpus without phrases.
 
-    Raises WorkbenchError for a file that is not of a model of phrases.
+    Args:
+        paths: of the metrics.
+        found: what each model found, by its stem; recalls are counted again from it.
+
+    Raises:
+        WorkbenchError: a file that is not of a model of phrases, recalls that are not those of what
+            it found.
     """
     read = {path: read_json(path) for path in paths}
-    return [_row(path, found) for path, found in read.items() if found != {"phrases": 0}]
+    rows = {path: _row(path, own) for path, own in read.items() if own != {"phrases": 0}}
+    ranks = {path.stem: path for path in found}
+    for path, row in rows.items():
+        if row.name in ranks:
+            _check_recalls(path, row, ranks[row.name])
+    return list(rows.values())
+
+
+def _check_recalls(path: Path, row: PhraseRow, found: Path) -> None:
+    ranks = FeatureFile(found).load("ranks")
+    if len(ranks) != row.phrases:
+        raise WorkbenchError(f"{path}: {row.phrases:,} phrases; {found} has {len(ranks):,}", REMEDY)
+    for key, value in recalls(ranks).items():
+        if abs(row.figures[key] - value) > ROUNDING:
+            raise WorkbenchError(
+                f"{path}: {key} {row.figures[key]:.4f}, but {found} gives {value:.4f}", REMEDY
+            )
 
 
 def phrase_report(rows: Sequence[PhraseRow]) -> str:
@@ -96,6 +122,6 @@ def _row(path: Path, found: Any) -> PhraseRow:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise WorkbenchError(
             f"{path}: no metrics of a model of phrases",
-            "write it again with: dvc repro evaluate_phrases",
+            REMEDY,
         ) from None
     return PhraseRow(path.stem, figures, bound, interval, types, *counts)

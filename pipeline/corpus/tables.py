@@ -171,8 +171,10 @@ def read_table(path: Path, schema: pa.Schema) -> pd.DataFrame:
         raise WorkbenchError(f"{path}: no such file", REBUILD)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table = file.read()
+            table, told = file.read(), file.metadata.num_rows
         table.validate(full=True)
+        if table.num_rows != told:  # no checksum covers how many rows a group has
+            raise ValueError(f"{told:,} rows announced, {table.num_rows:,} found")
     except (pa.ArrowException, OSError, ValueError) as error:
         first = " ".join(str(error).split())[:200]
         raise WorkbenchError(f"{path}: damaged or not a parquet file: {first}", REBUILD) from error

@@ -1,7 +1,7 @@
 """numpy's own files: X.npy with its ids beside it, and X.npz with two arrays."""
 
+import errno
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -13,10 +13,7 @@ import numpy as np
 from pipeline.embeddings.ids import ROWS, array_ids, check_ids, ids_beside
 from pipeline.embeddings.source import Block, Embeddings, check_shape, rows_at_once, stored_as
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.storage.npy import Header, check_floats, read_header
-
-# What zipfile was seen to raise for files that are damaged, encrypted or packed in another way.
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError)
+from pipeline.storage.npy import ZIP_DAMAGE, Header, check_floats, read_header
 
 
 def read_npy(path: Path, ids: str, features: str) -> Embeddings:
@@ -125,6 +122,8 @@ def damage_named(place: str, ending: str = ".npz") -> Iterator[None]:
     """Failures of zipfile and numpy as a WorkbenchError; ending: of a file that is whole."""
     try:
         yield
-    except DAMAGE as error:
+    except (*ZIP_DAMAGE, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise  # what the system refuses; that one is a member said to begin before the file
         first = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise WorkbenchError(f"{place}: damaged or no {ending} file: {first}") from None

@@ -1,5 +1,7 @@
 """Parquet files: a column of ids, and one of lists that are all equally long."""
 
+import os
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -81,6 +83,7 @@ def _check_rows(place: str, column: Any, width: int, start: int) -> None:
 
 def _width(place: str, file: pq.ParquetFile, name: str) -> int:
     """D as the numbers of values and rows say it, before any of them is read."""
+    _check_groups(place, file.metadata)
     values = rows = 0
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
@@ -90,6 +93,26 @@ def _width(place: str, file: pq.ParquetFile, name: str) -> int:
     if not rows or values % rows:
         raise WorkbenchError(f"{place}: {values:,} values in {rows:,} rows: lists differ in length")
     return values // rows
+
+
+def _check_groups(place: str, metadata: pq.FileMetaData) -> None:
+    """Refuse a file whose row groups pyarrow cannot describe.
+
+    For some damage it throws what nobody catches, which ends the process: so a child looks first.
+    """
+    pid = os.fork()
+    if pid == 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        try:
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                for column in range(group.num_columns):
+                    group.column(column)
+        finally:
+            os._exit(0)  # an exception is met again by the parent
+    if os.waitpid(pid, 0)[1]:
+        raise WorkbenchError(f"{place}: damaged: its row groups cannot be read")
 
 
 def _ids(place: str, file: pq.ParquetFile, name: str) -> list[str]:

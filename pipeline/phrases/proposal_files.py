@@ -9,22 +9,25 @@ there is one, its score behind them; without scores the order is that of the fil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from zipfile import BadZipFile
 
 import h5py
 import numpy as np
 
+from pipeline.phrases.mat_files import load_mat
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
 from pipeline.runtime.text import read_text
 from pipeline.storage.hdf5 import DAMAGE
+from pipeline.storage.npy import DAMAGE as NPY_DAMAGE
+from pipeline.storage.npy import ZIP_DAMAGE
 
 MAX_BYTES = 1 << 26  # of an image's file: a million boxes
 MAX_BOXES = 1 << 20  # of an image
 TOLERANCE = 1.0  # pixels that a box may reach over the border: rounding
 MAT_NAMES = ("boxes", "bbs")
+WANTED = ("images", *MAT_NAMES)
 
 Arrays = Mapping[str, Callable[[], np.ndarray]]  # name of an image -> reads its array
 
@@ -167,7 +170,7 @@ def _reader(path: Path) -> Callable[[], np.ndarray]:
 def _npy(path: Path) -> np.ndarray:
     try:
         return np.asarray(np.load(path, allow_pickle=False, mmap_mode="r"))
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
+    except (*NPY_DAMAGE, OSError, EOFError) as error:
         raise _damaged(path, error) from None
 
 
@@ -176,7 +179,7 @@ def _single_text(path: Path) -> np.ndarray:
 
 
 def _single_mat(path: Path) -> np.ndarray:
-    found = _loaded(path)
+    found = load_mat(path, WANTED)
     named = [name for name in MAT_NAMES if name in found]
     if len(named) != 1:
         raise WorkbenchError(f"{path}: wanted is one of the variables {', '.join(MAT_NAMES)}")
@@ -187,7 +190,7 @@ def _npz(path: Path) -> Arrays:
     try:
         archive = np.load(path, allow_pickle=False)
         names = list(archive.files)
-    except (ValueError, OSError, EOFError, AttributeError, BadZipFile) as error:
+    except (*NPY_DAMAGE, *ZIP_DAMAGE, OSError) as error:
         raise _damaged(path, error) from None
 
     def reader(name: str) -> Callable[[], np.ndarray]:
@@ -196,7 +199,7 @@ def _npz(path: Path) -> Arrays:
                 raise WorkbenchError(f"{path}: {name} takes more than {MAX_BYTES:,} bytes")
             try:
                 return np.asarray(archive[name])
-            except (ValueError, OSError, EOFError, SyntaxError, BadZipFile) as error:
+            except (*NPY_DAMAGE, *ZIP_DAMAGE, OSError) as error:
                 raise _damaged(path, error) from None
 
         return read
@@ -241,7 +244,7 @@ def _text(path: Path) -> Arrays:
 
 def _mat(path: Path) -> Arrays:
     """The cells `images` and `boxes` of selective search's files, one entry an image."""
-    found = _loaded(path)
+    found = load_mat(path, WANTED)
     if "images" not in found or "boxes" not in found:
         raise WorkbenchError(f"{path}: wanted are the cells images and boxes")
     names, boxes = (np.asarray(found[name]).ravel() for name in ("images", "boxes"))
@@ -251,20 +254,6 @@ def _mat(path: Path) -> Arrays:
     if len(set(texts)) < len(texts):
         raise WorkbenchError(f"{path}: images that are there twice")
     return {text: partial(np.asarray, own) for text, own in zip(texts, boxes, strict=True)}
-
-
-def _loaded(path: Path) -> dict[str, np.ndarray]:
-    from scipy.io import loadmat
-
-    try:
-        found: dict[str, np.ndarray] = loadmat(path, variable_names=("images", *MAT_NAMES))
-        return found
-    except NotImplementedError:
-        raise WorkbenchError(
-            f"{path}: of MATLAB 7.3, another format", "save it with: save(..., '-v7')"
-        ) from None
-    except Exception as error:  # scipy raises nearly any type on damaged files
-        raise _damaged(path, error) from None
 
 
 def _lines(path: Path) -> list[str]:

@@ -25,7 +25,8 @@ def checked_corpus(source: Source, options: Options) -> Corpus:
     """Check ids, files and captions, decode every image once, and order the rows.
 
     With corpus.skip_bad_images, images that cannot be decoded, captions without a word and images
-    left without a caption go to the rejects; otherwise they are one error that names them all.
+    left without a caption go to the rejects; otherwise they are one error that counts them, and
+    names ten.
     Raises WorkbenchError also for ids that repeat or lead nowhere, and for an empty split.
     """
     check_ids(source)

@@ -42,7 +42,7 @@ def atomic_path(target: Path | str, size: int = 0) -> Iterator[Path]:
     target = Path(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     with written(target, temporary, size):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         require_room(target, size)
         _remove_leftovers(target)
         # Locked as long as it is written: what is not locked was left by a kill.
@@ -69,13 +69,26 @@ def publish(finished: Path, target: Path) -> None:
     """Move a finished file to its final name so that it survives a power cut, atomically."""
     with open(finished, "rb+") as handle:
         os.fsync(handle.fileno())
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     os.replace(finished, target)
-    folder = os.open(target.parent, os.O_RDONLY)
+    _bring_to_disk(target.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, so that they survive a power cut."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        _bring_to_disk(path.parent)
+
+
+def _bring_to_disk(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
 
 
 def write_text(target: Path | str, text: str) -> None:

@@ -5,6 +5,8 @@ Sizes are compared with the file before anything is allocated: a header may prom
 
 import math
 import tokenize
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +34,8 @@ DAMAGE = (
     AttributeError,
     tokenize.TokenError,
 )
+# What zipfile was seen to raise for files that are damaged, encrypted or packed in another way.
+ZIP_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 
 
 class Header(NamedTuple):

@@ -21,6 +21,7 @@ from pipeline.storage.hdf5 import Layout, read_layouts
 
 MEMORY = Path("/dev/shm")
 SCRATCH = MEMORY if os.access(MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+OPEN = Path("/dev/fd")  # files of this process by their numbers
 ROOM = 1 << 18  # a structure without its values has some kilobytes
 
 
@@ -71,9 +72,13 @@ def structured(build: Callable[[h5py.File], None], values: int, **options: int) 
     """
     require_length(values + ROOM)  # before HDF5, which may not survive it
     require_room(SCRATCH, ROOM)
-    with tempfile.NamedTemporaryFile(dir=SCRATCH) as scratch:
-        path = Path(scratch.name)
-        with h5py.File(path, "w", **options) as file:
+    with tempfile.NamedTemporaryFile(dir=SCRATCH, delete=False) as scratch:
+        name, path = Path(scratch.name), OPEN / str(scratch.fileno())
+        try:
+            begun = h5py.File(name, "w", **options)
+        finally:
+            name.unlink()  # a process that is killed leaves nothing in memory
+        with begun as file:
             build(file)
             file.flush()
             layouts = dict(_layouts(file, path))

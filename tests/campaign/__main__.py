@@ -1,60 +1,85 @@
-"""Run the campaign: `python -m tests.campaign --cases 1000`.
+"""Run the campaign: `python -m tests.campaign --full`, or `--cases 10` of every section.
 
-Every case is drawn from the seed, its section and its number alone. Counts are kept in a file after
-every hundred cases, so that a run that was stopped goes on where it was. The table at the end names
-every outcome; anything but those of `cases.GOOD` is a fault, and the exit code is 1.
+Every case is drawn from the seed, its section and its number alone. Counts are kept in a file as
+they grow, so that a run that was stopped goes on where it was. The table at the end names every
+outcome; anything but those of `GOOD` is a fault, and the exit code is 1.
 """
 
 import argparse
 import json
+import os
 import random
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
-from tests.campaign.cases import GOOD, Campaign
+import stages  # noqa: F401 - chooses the kernels before numpy is loaded, as every stage does
+from tests.campaign.calls import with_calls
+from tests.campaign.sections import FULL, GOOD, Sections
 
 Counts = dict[str, dict[str, int]]
+SECONDS = 10.0  # between two writes of the counts
 
 
 def main() -> int:
     """Run what is missing, print the table, and say whether anything failed."""
     parser = argparse.ArgumentParser(prog="tests.campaign")
-    parser.add_argument("--cases", type=int, default=1000, help="of every section")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--cases", type=int, default=1000, help="of every section")
+    sizes.add_argument("--full", action="store_true", help="as many as docs/reliability.md says")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="a section, instead of all")
+    parser.add_argument("--stage", action="append", default=[], help="the last one of the world")
     parser.add_argument("--counts", type=Path, default=Path("data/.work/campaign.json"))
     options = parser.parse_args()
+    with_calls(sys.argv[1:])
+    os.environ.pop("LD_PRELOAD")  # other programs are not counted
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as at:
-        counts = run(Campaign(Path(at) / "case"), options.cases, options.seed, options.counts,
-                     options.only)  # fmt: skip
-    print("\n".join(table(counts)))
-    return int(any(outcome not in GOOD for found in counts.values() for outcome in found))
+        names = options.only or list(FULL)
+        cases = {name: FULL[name] if options.full else options.cases for name in names}
+        found = run(
+            Sections(Path(at).resolve(), options.stage), cases, options.seed, options.counts
+        )
+    print("\n".join(table(found)))
+    return int(bool(faults(found)))
 
 
-def run(
-    campaign: Campaign, cases: int, seed: int, kept: Path | None, only: list[str] | None = None
-) -> Counts:
+def run(sections: Sections, cases: dict[str, int], seed: int, kept: Path | None) -> Counts:
     """Outcomes by section, those of an earlier run with the same seed taken over from `kept`."""
     counts: Counts = {}
     if kept and kept.is_file():
         earlier = json.loads(kept.read_text())
         counts = earlier["counts"] if earlier["seed"] == seed else {}
-    for name, section in campaign.sections.items():
-        if only and name not in only:
-            continue
-        found = Counter(counts.get(name, {}))
-        for number in range(found.total(), cases):
-            try:
-                found[section(random.Random(f"{seed} {name} {number}"))] += 1
-            except Exception as error:  # what a user would see as a traceback
-                found[f"traceback: {type(error).__name__}, case {number}"] += 1
+    for name, number_of_cases in cases.items():
+        found, written = Counter(counts.get(name, {})), time.monotonic()
+        for number in range(found.total(), number_of_cases):
+            outcome = one(sections, name, seed, number)
+            if outcome not in GOOD:
+                print(f"{name}, case {number}: {outcome}", file=sys.stderr, flush=True)
+            found[outcome] += 1
             counts[name] = dict(found)
-            if kept and (number % 100 == 99 or number == cases - 1):
+            is_due = time.monotonic() - written > SECONDS or number == number_of_cases - 1
+            if kept and is_due:
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 kept.write_text(json.dumps({"seed": seed, "counts": counts}))
+                written = time.monotonic()
     return counts
+
+
+def one(sections: Sections, name: str, seed: int, number: int) -> str:
+    """The outcome of one case."""
+    case = sections[name]
+    try:
+        return case(random.Random(f"{seed} {name} {number}"), number)
+    except Exception as error:  # what a user would see as a traceback
+        return f"traceback: {type(error).__name__}, case {number}: {str(error)[:100]}"
+
+
+def faults(counts: Counts) -> list[str]:
+    """Outcomes that must not be."""
+    return [word for found in counts.values() for word in found if word not in GOOD]
 
 
 def table(counts: Counts) -> list[str]:

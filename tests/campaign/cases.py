@@ -1,7 +1,6 @@
 """One case of each section of the campaign: what happened to it, in a word."""
 
 import io
-import json
 import os
 import random
 import shutil
@@ -12,38 +11,34 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.text import read_json
-from pipeline.runtime.yaml_text import plain_yaml
-from pipeline.storage.npy import read_header
 from tests.campaign.artefacts import KINDS, Kind, finish_rows, write_rows
+from tests.campaign.artefacts_of_runs import artefacts
+from tests.campaign.world import World
 from tests.support.full_disk import files_of_at_most
 
-ROOT = Path(__file__).resolve().parents[2]
-GOOD = ("refused", "unchanged", "whole", "old file kept", "continued")
-SHAPE = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
-HEADER = b"\x93NUMPY\x01\x00\x76\x00" + SHAPE.ljust(117).encode() + b"\n"
+Made = tuple[dict[str, bytes], Callable[[Path], Any], Any]  # files, what reads them, what is read
 
 
-class Campaign:
+class Files:
     """What cases need that is made once.
 
-    folder: scratch, emptied by every case.
+    folder: scratch, emptied by every case; world: whose files are damaged, too.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, world: World) -> None:
+        self.folder, self.world = folder, world
+        self._artefacts: dict[str, Made] = {}
         self._whole: dict[str, tuple[dict[str, bytes], Any]] = {}
-        self.sections: dict[str, Callable[[random.Random], str]] = {
+        self.sections: dict[str, Callable[[random.Random, int], str]] = {
             "flipped bits": self.flip,
             "files cut short": self.cut,
             "files that may not grow": self.limit,
             "kills while rows are written": self.kill,
-            "YAML": self.yaml,
-            "JSON": self.json,
-            ".npy headers": self.npy,
+            "flipped bits in files of a run": self.flip_of_run,
+            "files of a run cut short": self.cut_of_run,
         }
 
-    def flip(self, draw: random.Random) -> str:
+    def flip(self, draw: random.Random, number: int) -> str:
         """A flipped bit in a file of any kind."""
 
         def damage(content: bytearray) -> bytearray:
@@ -52,13 +47,13 @@ class Campaign:
 
         return self._damaged(draw.choice(KINDS), damage)
 
-    def cut(self, draw: random.Random) -> str:
+    def cut(self, draw: random.Random, number: int) -> str:
         """A file of any kind without its end."""
         return self._damaged(
             draw.choice(KINDS), lambda content: content[: -draw.randrange(1, len(content))]
         )
 
-    def limit(self, draw: random.Random) -> str:
+    def limit(self, draw: random.Random, number: int) -> str:
         """A file written where files may have a few kilobytes alone."""
         kind = draw.choice([kind for kind in KINDS if kind.name.endswith((".h5", ".safetensors"))])
         files, expected = self._made(kind)
@@ -70,7 +65,7 @@ class Campaign:
             pass
         return "old file kept" if kind.read(self.folder) == expected else "lost"
 
-    def kill(self, draw: random.Random) -> str:
+    def kill(self, draw: random.Random, number: int) -> str:
         """A writer of rows that is killed, and continued."""
         expected = self._made(KINDS[-1])[1]
         self._put({})
@@ -85,23 +80,37 @@ class Campaign:
         os.waitpid(pid, 0)
         return "continued" if finish_rows(self.folder) == expected else "lost"
 
-    def yaml(self, draw: random.Random) -> str:
-        """A params.yaml of which pieces are changed, doubled or exchanged."""
-        lines = (ROOT / "params.yaml").read_text().splitlines(keepends=True)
-        text = _mutated("".join(draw.sample(lines, 12)), draw, "[]{}:,&*!|>'\"%@`#?-<\t\n")
-        return _parsed(lambda: plain_yaml(text, "x"))
+    def flip_of_run(self, draw: random.Random, number: int) -> str:
+        """A flipped bit in a file that a stage left."""
+        name, content = self._of_run(draw)
+        place = draw.randrange(len(content))
+        flipped = bytes((content[place] ^ 1 << draw.randrange(8),))
+        return self._read_of_run(name, content[:place] + flipped + content[place + 1 :])
 
-    def json(self, draw: random.Random) -> str:
-        """A metrics file of which pieces are changed, doubled or exchanged."""
-        text = json.dumps({"naive": {"i2t": {"r1": 64.0, "e": [1e9, None, True]}, "x": "é"}})
-        path = self.folder.with_name("x.json")
-        path.write_text(_mutated(text, draw, '[]{}:,"\\0e-.\x00'), "utf-8")
-        return _parsed(lambda: read_json(path))
+    def cut_of_run(self, draw: random.Random, number: int) -> str:
+        """A file that a stage left, without its end."""
+        name, content = self._of_run(draw)
+        return self._read_of_run(name, content[: draw.randrange(len(content))])
 
-    def npy(self, draw: random.Random) -> str:
-        """A header of numpy of which pieces are changed, doubled or exchanged."""
-        text = _mutated(HEADER.decode("latin-1"), draw, "()[]{}'\"\\,:<>f4O \n\x00#")
-        return _parsed(lambda: read_header(io.BytesIO(text.encode("latin-1") + bytes(200)), "x"))
+    def _of_run(self, draw: random.Random) -> tuple[str, bytes]:
+        if not self._artefacts:
+            made = {}
+            for name, (files, read) in artefacts(self.world).items():
+                self._put(files)
+                made[name] = files, read, read(self.folder)
+            self._artefacts = made
+        name = draw.choice(sorted(self._artefacts))
+        return name, self._artefacts[name][0][name]
+
+    def _read_of_run(self, name: str, content: bytes) -> str:
+        files, read, expected = self._artefacts[name]
+        self._put(files | {name: content})
+        try:
+            with redirect_stderr(io.StringIO()):
+                found = read(self.folder)
+        except WorkbenchError:
+            return "refused"
+        return "unchanged" if found == expected else f"silent: {name}"
 
     def _damaged(self, kind: Kind, damage: Callable[[bytearray], bytearray]) -> str:
         files, expected = self._made(kind)
@@ -129,22 +138,5 @@ class Campaign:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         for name, content in files.items():
-            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_bytes(content)
-
-
-def _mutated(text: str, draw: random.Random, signs: str) -> str:
-    for _ in range(draw.randint(1, 4)):
-        start = draw.randrange(len(text) + 1)
-        stop = start + draw.choice((0, 1, 1, 2, 9))
-        piece = draw.choice((draw.choice(signs), text[start:stop] * 2, "", draw.choice(signs) * 40))
-        text = text[:start] + piece + text[stop:]
-    return text
-
-
-def _parsed(read: Callable[[], object]) -> str:
-    try:
-        read()
-    except WorkbenchError:
-        return "refused"
-    return "whole"

@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -43,6 +44,14 @@ def test_the_built_in_world_is_rendered_the_same_twice(workspace, run_stage):
     assert images["path"].tolist()[0] == "data/corpus/images/train_00000.jpg"
     assert captions["image_id"].drop_duplicates().tolist() == images["image_id"].tolist()
     assert len(load_boxes(workspace / "data" / "corpus" / "boxes.parquet")) >= 20
+
+
+def test_images_are_brought_to_the_disk_before_the_tables(workspace, run_stage, monkeypatch):
+    corpus, there = workspace / "data/corpus", []
+    monkeypatch.setattr(os, "sync", lambda: there.append(sorted(corpus.rglob("*.*"))))
+    run_stage("prepare_corpus", *("--raw", "data/raw/shapes", "--output", corpus), cwd=workspace)
+    assert [path.suffix for path in there[0]] == [".jpg"] * 10
+    assert len(there) == 1
 
 
 def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run_stage):

@@ -108,6 +108,22 @@ def test_a_flipped_bit_is_never_read_as_other_data(corpus, tmp_path):
     assert refused > len(content) / 7 / 4
 
 
+def test_a_row_group_that_has_lost_rows_is_refused(corpus, tmp_path):
+    captions = pd.concat([corpus.captions] * 20, ignore_index=True)
+    captions["caption_id"] = [f"caption {number}" for number in range(len(captions))]
+    dataclasses.replace(corpus, captions=captions).write(tmp_path)
+    path = tmp_path / "captions.parquet"
+    content, refusals = path.read_bytes(), 0
+    size = int.from_bytes(content[-8:-4], "little")
+    for place in range(len(content) - 8 - size, len(content) - 8):  # of the file's description
+        path.write_bytes(content[:place] + bytes((content[place] ^ 32,)) + content[place + 1 :])
+        try:
+            assert len(load_captions(path)) == len(captions), place
+        except WorkbenchError as error:
+            refusals += "rows announced" in error.message
+    assert refusals
+
+
 def test_a_file_cut_short_is_refused(corpus, tmp_path):
     corpus.write(tmp_path)
     path = tmp_path / "images.parquet"

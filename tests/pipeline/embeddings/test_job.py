@@ -241,6 +241,30 @@ def test_headers_that_promise_more_than_is_there(tmp_path, ending):
     refused(path, "its header promises shape")
 
 
+def test_members_that_begin_before_their_file(tmp_path):
+    path = write_vectors(tmp_path, ".npz", IDS, vectors_of(IDS))
+    content = path.read_bytes()
+    place = len(content) - 6  # of the directory's offset, in the last 22 bytes
+    offset = int.from_bytes(content[place : place + 4], "little") + 1_000_000
+    path.write_bytes(content[:place] + offset.to_bytes(4, "little") + content[place + 4 :])
+    refused(path, r"clip\.npz: damaged or no \.npz file")
+
+
+def test_row_groups_that_end_the_process_of_their_reader(tmp_path):
+    path = write_vectors(tmp_path, ".parquet", IDS, vectors_of(IDS))
+    content = path.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    for place in range(len(content) - 8 - size, len(content) - 8):  # of the file's description
+        path.write_bytes(content[:place] + bytes((content[place] ^ 16,)) + content[place + 1 :])
+        try:
+            run(path)
+            path.with_name("out.h5").unlink()
+        except WorkbenchError as error:
+            if "row groups cannot be read" in error.message:
+                return
+    pytest.fail("no damage of this kind")
+
+
 def test_datasets_that_claim_or_hide_their_size(tmp_path):
     path = tmp_path / "clip.h5"
     for options, words in (

@@ -1,5 +1,8 @@
 """Boxes of other programs, in every format that is read, and what is refused."""
 
+import struct
+import zlib
+
 import h5py
 import numpy as np
 import pytest
@@ -125,6 +128,31 @@ def test_damaged_files_are_plain_errors(tmp_path, kind):
     file.write_bytes(file.read_bytes()[:20] + b"\0" * 30)
     with pytest.raises(WorkbenchError, match=file.name):
         ProposalFiles(settings(path, other_images="skip"), ["a.jpg"])("a.jpg", SIZE)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_an_unknown_type_of_data_does_not_end_the_process(tmp_path, is_packed):
+    path, values = tmp_path / "all.mat", {"images": cells(["a"]), "boxes": cells([np.eye(5)])}
+    savemat(path, values)
+    ProposalFiles(settings(path), ["a.jpg"])
+    content = path.read_bytes()
+    changed = content[128:].replace(b"\x09\0\0\0\xc8", b"\x09\x09\0\0\xc8")
+    assert changed != content[128:]
+    if is_packed:
+        packed = zlib.compress(changed)
+        changed = struct.pack("<II", 15, len(packed)) + packed
+    path.write_bytes(content[:128] + changed)
+    with pytest.raises(WorkbenchError, match="data of the type 2313"):
+        ProposalFiles(settings(path), ["a.jpg"])
+
+
+def test_an_archive_of_an_unknown_version_is_a_plain_error(tmp_path):
+    path = write(tmp_path, "npz")
+    content = path.read_bytes()
+    start = content.index(b"PK\1\2") + 6  # the version needed to read the first member
+    path.write_bytes(content[:start] + b"\x80" + content[start + 1 :])
+    with pytest.raises(WorkbenchError, match=r"all\.npz: damaged.*version 12\.8"):
+        ProposalFiles(settings(path), list(IMAGES))
 
 
 def test_pickles_are_not_read(tmp_path):

@@ -1,6 +1,7 @@
 import fcntl
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -48,6 +49,22 @@ def test_kill_during_a_write_leaves_the_old_file(tmp_path):
     process = subprocess.run([sys.executable, "-c", code, str(target)], cwd=ROOT)
     assert process.returncode == -signal.SIGKILL
     assert target.read_text() == "old"
+
+
+def test_new_folders_are_brought_to_the_disk_with_the_file(tmp_path, monkeypatch):
+    target, brought = tmp_path / "a/b/table.tsv", []
+    fsync = os.fsync
+
+    def noted(handle):
+        brought.append(os.fstat(handle).st_ino)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    write_text(target, "new")
+    # a in its folder, b in a, then the file and its name in b
+    folders = [tmp_path, tmp_path / "a", target, tmp_path / "a/b"]
+    assert sorted(brought[:2]) == sorted(path.stat().st_ino for path in folders[:2])
+    assert brought[2:] == [path.stat().st_ino for path in folders[2:]]
 
 
 def test_write_json_refuses_nan(tmp_path):

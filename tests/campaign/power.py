@@ -1,0 +1,127 @@
+"""What a disk may hold after a power cut: all that was brought to it, and any part of the rest.
+
+The content of a file is safe after its own fsync, its name after that of its folder. What came
+later may be there, may not, or may be there in part: blocks without the size, a size without the
+blocks.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from tests.campaign.calls import CREATE, MKDIR, RENAME, RESIZE, RMDIR, SYNC, UNLINK, WRITE, Call
+
+
+@dataclass
+class Content:
+    """Of a file: what is safe, and what was done to it since, (place, bytes) or a new size."""
+
+    safe: bytes = b""
+    since: list[tuple[int, bytes | None]] = field(default_factory=list)
+
+    def all(self) -> bytes:
+        """With everything that was done."""
+        return applied(self.safe, self.since)
+
+    def drawn(self, draw: random.Random, share: float) -> bytes:
+        """With about a share of it."""
+        if not self.since or share in (0, 1):
+            return self.safe if share == 0 else self.all()
+        kept = [change for change in self.since if draw.random() < share]
+        found = applied(self.safe, kept)
+        if draw.random() < 0.5:  # the size is there, blocks are not
+            found = found[: len(self.all())].ljust(len(self.all()), b"\0")
+        return found
+
+
+class Disk:
+    """Files and folders below one folder.
+
+    files: what is there, and safe.
+    """
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.names: dict[str, Content | None] = {
+            name: Content(content) for name, content in files.items()
+        }
+        # what each name may stand for since its folder was brought to the disk; None: nothing
+        self.since: dict[str, list[Content | None]] = {}
+        self.new_folders: set[str] = set()
+
+    def take(self, calls: Iterable[Call]) -> None:
+        """Do what calls did."""
+        for call in calls:
+            self._take(call)
+
+    def _take(self, call: Call) -> None:
+        found = self.names.get(call.path)
+        if call.kind == CREATE:
+            self._name(call.path, Content())
+        elif call.kind == MKDIR:
+            self.new_folders.add(call.path)
+        elif call.kind == RMDIR:
+            self.new_folders.discard(call.path)
+        elif call.kind == UNLINK:
+            self._name(call.path, None)
+        elif call.kind == RENAME:
+            self._name(call.path, None)
+            self._name(call.other, found)
+        elif call.kind == SYNC and call.is_of_all:
+            for content in filter(None, self.names.values()):
+                content.safe, content.since = content.all(), []
+            self.since.clear()
+            self.new_folders.clear()
+        elif call.kind == SYNC and found is None:
+            self._sync_folder(call.path)
+        elif found is not None and call.kind == SYNC:
+            found.safe, found.since = found.all(), []
+        elif found is not None and call.kind == WRITE:
+            found.since.append((call.place, call.data))
+        elif found is not None and call.kind == RESIZE:
+            found.since.append((call.place, None))
+
+    def _name(self, path: str, content: Content | None) -> None:
+        self.since.setdefault(path, [self.names.get(path)]).append(content)
+        self.names[path] = content
+
+    def _sync_folder(self, path: str) -> None:
+        inside = [name for name in self.since if str(PurePosixPath(name).parent) == (path or ".")]
+        for name in inside:
+            del self.since[name]
+        for name in list(self.new_folders):
+            if str(PurePosixPath(name).parent) == (path or "."):
+                self.new_folders.remove(name)
+
+    def after_cut(self, draw: random.Random, share: float) -> dict[str, bytes]:
+        """The files that are found.
+
+        Args:
+            draw: of what was not safe.
+            share: of that which is there; 0: nothing, 1: everything.
+        """
+        new = sorted(self.new_folders) if share < 1 else []
+        lost = {name for name in new if share == 0 or draw.random() < 0.2}
+        found = {}
+        for name, content in self.names.items():
+            choices = self.since.get(name, [content])
+            chosen = choices[-1] if share == 1 else choices[0]
+            if 0 < share < 1:
+                chosen = draw.choice(choices)
+            above = {str(folder) for folder in PurePosixPath(name).parents}
+            if chosen is not None and not above & lost:
+                found[name] = chosen.drawn(draw, share)
+        return found
+
+
+def applied(content: bytes, changes: Iterable[tuple[int, bytes | None]]) -> bytes:
+    """Content after writes and changes of size."""
+    found = bytearray(content)
+    for place, data in changes:
+        if data is None:
+            del found[place:]
+            found.extend(bytes(place - len(found)))
+        else:
+            found.extend(bytes(max(0, place - len(found))))
+            found[place : place + len(data)] = data
+    return bytes(found)
