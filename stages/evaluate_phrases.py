@@ -7,6 +7,7 @@ import click
 from models.phrases.data import PhraseInputs, open_phrases
 from models.phrases.registry import phrase_model
 from models.phrases.scoring import phrase_scores
+from pipeline.evaluation.file import metrics_digest
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.files import search_of
 from pipeline.phrases.result import evaluate_phrases, said, write_result
@@ -43,8 +44,10 @@ def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path
     settings = params.evaluation
     protocol = params.phrases.nms, settings.bootstrap, settings.confidence, params.seed
     result = evaluate_phrases(searched, scores, *protocol)
-    write_result(output, searched, scores, result, {"model": name})
-    write_json(metrics, result.summary())
+    content = result.summary()
+    own = {"model": name, "metrics_sha256": metrics_digest(content)}
+    write_result(output, searched, scores, result, own)
+    write_json(metrics, content)
     say(f"{name}: {said(result)}")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.comparison.table import aligned, interval_text, shown
+from pipeline.evaluation.file import metrics_digest
 from pipeline.phrases.found import recalls
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_json
@@ -55,12 +56,16 @@ def read_rows(paths: Sequence[Path], found: Sequence[Path] = ()) -> list[PhraseR
     ranks = {path.stem: path for path in found}
     for path, row in rows.items():
         if row.name in ranks:
-            _check_recalls(path, row, ranks[row.name])
+            _check_partner(path, row, read[path], ranks[row.name])
     return list(rows.values())
 
 
-def _check_recalls(path: Path, row: PhraseRow, found: Path) -> None:
-    ranks = FeatureFile(found).load("ranks")
+def _check_partner(path: Path, row: PhraseRow, content: Mapping[str, Any], found: Path) -> None:
+    """Raise WorkbenchError unless one evaluation wrote the metrics and what was found."""
+    file = FeatureFile(found)
+    ranks, told = file.load("ranks"), file.attributes
+    if told.get("model", row.name) != row.name:
+        raise WorkbenchError(f"{found}: of {told['model']}, another model", REMEDY)
     if len(ranks) != row.phrases:
         raise WorkbenchError(f"{path}: {row.phrases:,} phrases; {found} has {len(ranks):,}", REMEDY)
     for key, value in recalls(ranks).items():
@@ -68,6 +73,8 @@ def _check_recalls(path: Path, row: PhraseRow, found: Path) -> None:
             raise WorkbenchError(
                 f"{path}: {key} {row.figures[key]:.4f}, but {found} gives {value:.4f}", REMEDY
             )
+    if told.get("metrics_sha256", metrics_digest(content)) != metrics_digest(content):
+        raise WorkbenchError(f"{path}: was not written with {found}, or was changed since", REMEDY)
 
 
 def phrase_report(rows: Sequence[PhraseRow]) -> str:

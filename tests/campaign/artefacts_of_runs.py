@@ -121,10 +121,8 @@ def told(value: Any, depth: int = 0) -> Any:
 def _figures(at: Path, stem: str) -> Any:
     metrics = at / f"metrics/{stem}.json"
     if stem.startswith("phrase_"):
-        # not average precision, bounds, types and intervals, which nothing is held against
         ranks = at / f"data/phrase_ranks/{stem}.h5"
-        rows = [(row.name, row.figures["r1"], row.phrases) for row in read_rows([metrics], [ranks])]
-        return [rows, _features(ranks)]
+        return told([read_rows([metrics], [ranks]), _features(ranks)])
     ranks = at / f"data/ranks/{stem}.h5"
     return told([read_results([metrics], [ranks]), read_query_ranks(ranks, "naive")])
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.comparison.phrases import read_rows
+from pipeline.evaluation.file import metrics_digest
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features
 
@@ -18,9 +19,11 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     """Metrics and found phrases of a model."""
     own = {"r1": 40.0, "r5": 60.0, "r10": 80.0, "map": 50.0}
     content = {"naive": {"phrases": own}, "upper_bound": 80.0, "phrases": 5, "unique_phrases": 4}
-    (tmp_path / "m.json").write_text(json.dumps(content | {"types": {}}))
+    content |= {"types": {}}
+    (tmp_path / "m.json").write_text(json.dumps(content))
     ids = [f"phrase {number}" for number in range(5)]
-    write_features(tmp_path / "m.h5", ids, {"ranks": RANKS}, {"model": "m"})
+    attributes = {"model": "m", "metrics_sha256": metrics_digest(content)}
+    write_features(tmp_path / "m.h5", ids, {"ranks": RANKS}, attributes)
     return tmp_path / "m.json", tmp_path / "m.h5"
 
 
@@ -34,6 +37,7 @@ def test_figures_that_what_was_found_gives_are_read(files: tuple[Path, Path]) ->
     [
         ("40.0", "41.0", r"m\.json: r1 41\.0000, but .*m\.h5 gives 40\.0000"),
         ("80.0,", "90.0,", r"m\.json: r10 90\.0000, but .*m\.h5 gives 80\.0000"),
+        ('"map": 50.0', '"map": 51.0', r"m\.json: was not written with .*m\.h5, or was changed"),
         ('"phrases": 5', '"phrases": 6', r"m\.json: 6 phrases; .*m\.h5 has 5"),
     ],
 )
@@ -44,3 +48,11 @@ def test_changed_figures_are_refused(files: tuple[Path, Path], old, new, message
     assert read_rows(files[:1])  # nothing to hold them against
     with pytest.raises(WorkbenchError, match=message):
         read_rows(files[:1], files[1:])
+
+
+def test_what_another_model_found_is_refused(files: tuple[Path, Path]) -> None:
+    other = files[0].with_name("n.json"), files[1].with_name("n.h5")
+    for mine, theirs in zip(files, other, strict=True):
+        mine.rename(theirs)
+    with pytest.raises(WorkbenchError, match=r"n\.h5: of m, another model"):
+        read_rows(other[:1], other[1:])
