@@ -36,7 +36,7 @@ FULL = {
     "files that may not grow": 500,
     "kills while rows are written": 100,
     "kills of stages at any time": 100,
-    "kills of stages at every call": 800,
+    "kills of stages at every call": 900,
     "pairs of one stage": 60,
     "pairs of two stages": 60,
     "stages on full disks": 320,
