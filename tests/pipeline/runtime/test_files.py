@@ -18,6 +18,7 @@ from pipeline.runtime.files import (
     write_json,
     write_text,
 )
+from pipeline.scores.scratch import temporary_matrix
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -51,15 +52,27 @@ def test_kill_during_a_write_leaves_the_old_file(tmp_path):
     assert target.read_text() == "old"
 
 
-def test_new_folders_are_brought_to_the_disk_with_the_file(tmp_path, monkeypatch):
-    target, brought = tmp_path / "a/b/table.tsv", []
-    fsync = os.fsync
+@pytest.fixture
+def brought(monkeypatch):
+    """Inodes that were brought to the disk, in order."""
+    found, fsync = [], os.fsync
 
     def noted(handle):
-        brought.append(os.fstat(handle).st_ino)
+        found.append(os.fstat(handle).st_ino)
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
+    return found
+
+
+def test_a_folder_that_scratch_makes_is_brought_to_the_disk(tmp_path, brought):
+    """Whoever publishes in it finds it there."""
+    temporary_matrix(tmp_path / "scores", (2, 3))
+    assert brought == [tmp_path.stat().st_ino]
+
+
+def test_new_folders_are_brought_to_the_disk_with_the_file(tmp_path, brought):
+    target = tmp_path / "a/b/table.tsv"
     write_text(target, "new")
     # a in its folder, b in a, then the file and its name in b
     folders = [tmp_path, tmp_path / "a", target, tmp_path / "a/b"]
