@@ -15,7 +15,7 @@ import networkx
 import numpy as np
 import pytest
 import torch
-from clone import ROOT, Clone
+from clone import PLAIN_WORLD, ROOT, Clone
 from commands import run_command, succeed
 from document_commands import MARKED, commands_of, stand_ins
 from dvc.repo import Repo
@@ -33,13 +33,6 @@ from stages.__main__ import main as all_stages
 from stages.params import find_problems
 from stages.score import main as score_stage
 
-# Two plain objects of one size a scene: what six models can learn from 200 images in seconds.
-WORLD = {
-    "objects": [2, 2],
-    "counts": ["two"],
-    "sizes": {"large": {"radius": [0.18, 0.22], "words": ["large", "big"]}},
-    "textures": {"plain": {"pattern": "none", "weight": 1, "words": ["plain"]}},
-}
 # the file's own phases, the first with a higher rate, a few steps an epoch and the ranking, too
 PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
 PHASES[0] |= {"epochs": 60, "lr": 0.01, "stop_below": 0.0}
@@ -171,7 +164,7 @@ def clone(tmp_path_factory):
     """After `dvc repro`, all of it committed; its stages do not load libraries each by itself."""
     clone = Clone(tmp_path_factory.mktemp("clone") / "workbench")
     world = clone.folder / "data/raw/shapes/world.yaml"
-    values = read_yaml(world) | WORLD
+    values = read_yaml(world) | PLAIN_WORLD
     with open(world, "w", encoding="utf-8") as file:
         YAML(typ="safe", pure=True).dump(values, file)
     write_params(clone, TINY)

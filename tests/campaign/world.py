@@ -31,17 +31,12 @@ from models.base.registry import model_names
 from models.phrases.registry import MODELS as PHRASE_MODELS
 from pipeline.runtime import files as sources
 from pipeline.runtime.files import read_yaml
+from tests.support.clone import PLAIN_WORLD
 from tests.support.warm_python import LIBRARIES
 
 ROOT = Path(__file__).resolve().parents[2]
 Files = dict[str, bytes]
 
-WORLD = {
-    "objects": [2, 2],
-    "counts": ["two"],
-    "sizes": {"large": {"radius": [0.18, 0.22], "words": ["large", "big"]}},
-    "textures": {"plain": {"pattern": "none", "weight": 1, "words": ["plain"]}},
-}
 PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
 for phase in PHASES:
     phase["epochs"] = 1
@@ -206,7 +201,7 @@ class World:
         shutil.copy(ROOT / "dvc.yaml", self.folder)
         yaml = YAML(typ="safe", pure=True)
         for source, changes, target in (
-            ("data/raw/shapes/world.yaml", WORLD, "data/raw/shapes/world.yaml"),
+            ("data/raw/shapes/world.yaml", PLAIN_WORLD, "data/raw/shapes/world.yaml"),
             ("params.yaml", TINY, "params.yaml"),
         ):
             (self.folder / target).unlink(missing_ok=True)
