@@ -5,6 +5,7 @@ description in world.yaml: same description, same seed, same bytes.
 """
 
 import io
+import os
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -86,8 +87,15 @@ def render(task: Task, root: Path, world: World, options: ShapesConfig) -> Rende
     content = io.BytesIO()  # Pillow keeps silent about writes that fail
     image.save(content, "JPEG", quality=JPEG_QUALITY)
     path = root / task.image_id
-    with written(path, needed=len(content.getbuffer())):
-        path.write_bytes(content.getbuffer())
+    # beside the image of an earlier run, which stays until this one is whole; the folder is brought
+    # to the disk once, by the stage
+    temporary = path.with_name(f".{path.name}.part")
+    with written(path, temporary, len(content.getbuffer())):
+        try:
+            temporary.write_bytes(content.getbuffer())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
     captions = [plain(text) for text in spoken(task, boxes, world, options)]
     if options.misspelt:  # by a generator of its own: the captions are otherwise the same
         words, rng = world.vocabulary(), np.random.default_rng([*task.seed, 4])

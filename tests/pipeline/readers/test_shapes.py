@@ -283,7 +283,11 @@ def test_any_value_is_refused_or_taken_and_a_valid_one_is_taken(tmp_path_factory
 
 
 def test_an_image_that_could_not_be_written_is_named(tmp_path):
+    shapes.read(RAW, tmp_path, options())
+    before = {path.name: path.read_bytes() for path in (tmp_path / "images").iterdir()}
     with files_of_at_most(1000), pytest.raises(WorkbenchError) as error:
         shapes.read(RAW, tmp_path, options())
     assert ".jpg: File too large" in error.value.message
     assert "skip_bad_images" not in str(error.value)
+    # those of the earlier run are whole, and nothing lies beside them
+    assert {path.name: path.read_bytes() for path in (tmp_path / "images").iterdir()} == before
