@@ -54,8 +54,13 @@ def load_mat(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
             f"{path}: of MATLAB 7.3, another format", "save it with: save(..., '-v7')"
         ) from None
     except Exception as error:  # scipy raises nearly any type on damaged files
-        first = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise WorkbenchError(f"{path}: damaged, or not such a file: {first}") from None
+        raise damaged(path, error) from None
+
+
+def damaged(path: Path, error: BaseException) -> WorkbenchError:
+    """What to say of a file that its reader refuses, in whatever words."""
+    first = (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return WorkbenchError(f"{path}: damaged, or not such a file: {first}")
 
 
 def _check(content: memoryview, order: str, names: Collection[str]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from pipeline.phrases.mat_files import load_mat
+from pipeline.phrases.mat_files import damaged, load_mat
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, sha256_file
@@ -171,7 +171,7 @@ def _npy(path: Path) -> np.ndarray:
     try:
         return np.asarray(np.load(path, allow_pickle=False, mmap_mode="r"))
     except (*NPY_DAMAGE, OSError, EOFError) as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
 
 
 def _single_text(path: Path) -> np.ndarray:
@@ -191,7 +191,7 @@ def _npz(path: Path) -> Arrays:
         archive = np.load(path, allow_pickle=False)
         names = list(archive.files)
     except (*NPY_DAMAGE, *ZIP_DAMAGE, OSError) as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
 
     def reader(name: str) -> Callable[[], np.ndarray]:
         def read() -> np.ndarray:
@@ -200,7 +200,7 @@ def _npz(path: Path) -> Arrays:
             try:
                 return np.asarray(archive[name])
             except (*NPY_DAMAGE, *ZIP_DAMAGE, OSError) as error:
-                raise _damaged(path, error) from None
+                raise damaged(path, error) from None
 
         return read
 
@@ -213,7 +213,7 @@ def _h5(path: Path) -> Arrays:
         names = [str(name) for name in file if isinstance(file.get(name, getlink=True),
                                                           h5py.HardLink)]  # fmt: skip
     except DAMAGE as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
 
     def reader(name: str) -> Callable[[], np.ndarray]:
         def read() -> np.ndarray:
@@ -223,7 +223,7 @@ def _h5(path: Path) -> Arrays:
                     raise WorkbenchError(f"{path}: {name} is no dataset of boxes")
                 return np.asarray(node[()])
             except DAMAGE as error:
-                raise _damaged(path, error) from None
+                raise damaged(path, error) from None
 
         return read
 
@@ -270,11 +270,6 @@ def _numbers(place: str, lines: Iterator[tuple[int, list[str]]]) -> np.ndarray:
         if len(rows[-1]) not in (4, 5) or len(rows[-1]) != len(rows[0]):
             raise WorkbenchError(f"{place}, line {number}: {len(values)} numbers, not 4 or 5")
     return np.array(rows)
-
-
-def _damaged(path: Path, error: BaseException) -> WorkbenchError:
-    first = (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return WorkbenchError(f"{path}: damaged, or not such a file: {first}")
 
 
 _SINGLE: Mapping[str, Callable[[Path], np.ndarray]] = {
