@@ -452,7 +452,7 @@ def _datasets() -> dict[str, Parser]:
 def _options() -> Options:
     values = read_yaml(ROOT / "params.yaml")
     corpus = CorpusConfig(**values["corpus"] | {"val_images": 1, "test_images": 1})
-    return Options(0, corpus, None)  # type: ignore[arg-type] - of the built-in world alone
+    return Options(0, corpus, None)  # None: of the built-in world alone
 
 
 def _sentences(at: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from pipeline.runtime.files import read_yaml
-from tests.campaign.world import ROOT, TINY, WORLD, Files, files_of, merged
-from tests.support.clone import Clone
+from tests.campaign.world import ROOT, TINY, Files, files_of, merged
+from tests.support.clone import PLAIN_WORLD, Clone
 
 STAGES = ("build_vocabulary", "train_detector")
 MADE = ("data/corpus", "data/vocabulary", "data/checkpoints", "dvc.lock")
@@ -53,7 +53,7 @@ class WholeRuns:
     def _clone(self) -> Clone:
         shutil.rmtree(self.folder, ignore_errors=True)
         clone = Clone(self.folder)
-        for name, changes in (("data/raw/shapes/world.yaml", WORLD), ("params.yaml", SMALL)):
+        for name, changes in (("data/raw/shapes/world.yaml", PLAIN_WORLD), ("params.yaml", SMALL)):
             with open(clone.folder / name, "w", encoding="utf-8") as file:
                 YAML(typ="safe", pure=True).dump(merged(read_yaml(ROOT / name), changes), file)
         clone.run("git", "init", "--quiet")
