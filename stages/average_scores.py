@@ -5,8 +5,10 @@ from pathlib import Path
 import click
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.graph import stage_items
 from pipeline.runtime.process import say
 from pipeline.scores.average import write_average
+from pipeline.scores.file import check_name
 from stages.common import command, target
 from stages.params import load_params
 
@@ -29,6 +31,10 @@ def main(name: str, output: Path) -> None:
             f"average {name!r}: no file {listing(lost)}",
             "a member is a model, another average, or a score file that you keep there",
         )
+    of_graph = {*averages, *stage_items("score")}
+    for member, path in members.items():
+        if member in of_graph:  # files that a user kept have any name
+            check_name(path)
     sizes = write_average(output, members, settings.weights, settings.normalise == "z")
     said = (f"{split} {images:,} x {captions:,}" for split, (images, captions) in sizes.items())
     say(f"{name}: averaged {', '.join(members)}, {', '.join(said)} (images x captions)")

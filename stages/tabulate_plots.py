@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pipeline.comparison.files import of_models
-from pipeline.evaluation.file import read_query_ranks
+from pipeline.evaluation.file import check_model, check_scores, read_query_ranks, read_ranks
 from pipeline.evaluation.subset import first_images
 from pipeline.plots.tables import as_tsv, hub_rows, recall_rows, separation_rows
 from pipeline.runtime.errors import WorkbenchError
@@ -32,8 +32,11 @@ def main(ranks: Path, scores: Path, recall: Path, separation: Path, hubs: Path) 
         raise WorkbenchError(f"{ranks}: no rank file of a model", "dvc repro evaluate")
     recalls, densities, shares = [], [], []
     for path in ranked:
+        scored, record = scores / path.name, read_ranks(path)
+        check_model(path, record)
+        check_scores(path.stem, record, scored)
         recalls += recall_rows(path.stem, read_query_ranks(path, "naive"))
-        split = first_images(read_scores(scores / path.name, "test"), params.evaluation.subset)
+        split = first_images(read_scores(scored, "test"), params.evaluation.subset)
         densities += separation_rows(path.stem, split)
         shares += hub_rows(path.stem, split)
     for file, rows in {recall: recalls, separation: densities, hubs: shares}.items():

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.evaluation.file import RankRecord, metrics_digest, read_query_ranks, read_ranks
+from pipeline.evaluation.file import (
+    RankRecord,
+    check_model,
+    metrics_digest,
+    read_query_ranks,
+    read_ranks,
+)
 from pipeline.evaluation.metrics import COLUMNS, EXTENDED, Column, columns_of
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranking import DIRECTIONS
@@ -124,14 +130,11 @@ def _check_partner(path: Path, ranks: Path, content: Mapping[str, Any], result: 
     """Raise WorkbenchError unless both files were written by one evaluation under their name."""
     from pipeline.comparison.figures import check_figures  # loads torch, which a table does without
 
-    told = result.record.made_with
-    if told.get("name", path.stem) != path.stem:
-        raise WorkbenchError(
-            f"{ranks}: written as {told['name']!r}, not as {path.stem!r}: of another model", REMEDY
-        )
+    check_model(ranks, result.record)
     for criterion in set(result.criteria) & set(result.record.criteria):
         check_figures(path, result.criteria[criterion], read_query_ranks(ranks, criterion))
-    if told.get("metrics_sha256", metrics_digest(content)) != metrics_digest(content):
+    told = result.record.made_with.get("metrics_sha256", digest := metrics_digest(content))
+    if told != digest:
         raise WorkbenchError(f"{path}: was not written with {ranks}, or was changed since", REMEDY)
 
 

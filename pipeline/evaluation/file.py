@@ -171,6 +171,36 @@ def read_ranks(path: Path | str) -> RankRecord:
         raise WorkbenchError(f"{path}: not a rank file: attribute {error}", REMEDY) from None
 
 
+def check_model(path: Path, record: RankRecord) -> None:
+    """Raise WorkbenchError for what is known of one model under the name of another.
+
+    Args:
+        path: of the rank file.
+        record: what is in it.
+    """
+    told = record.made_with.get("name", path.stem)
+    if told != path.stem:
+        raise WorkbenchError(
+            f"{path}: written as {told!r}, not as {path.stem!r}: of another model", REMEDY
+        )
+
+
+def check_scores(model: str, record: RankRecord, scores: Path) -> None:
+    """Raise WorkbenchError for other scores than those that were ranked.
+
+    Args:
+        model: its name.
+        record: what its rank file holds.
+        scores: the score file.
+    """
+    digest = GroupFile(scores).sha256
+    if record.made_with.get("scores_sha256", digest) != digest:
+        raise WorkbenchError(
+            f"{scores}: not the scores that {model} was evaluated on",
+            "write both again with: dvc repro evaluate",
+        )
+
+
 def read_query_ranks(path: Path | str, criterion: str) -> QueryRanks:
     """Read what every query reaches under one criterion.
 

@@ -17,6 +17,7 @@ from pipeline.comparison.results import Result
 from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.file import check_scores
 from pipeline.evaluation.metrics import METRICS, values_of
 from pipeline.evaluation.separation import separation
 from pipeline.evaluation.subset import first_images
@@ -34,7 +35,6 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.file import SplitScores, read_scores
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.scores.ranks import retrieval_ranks
-from pipeline.storage.groups import GroupFile
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -168,11 +168,7 @@ def _model(
     shelf: Shelf,
     run: Run,
 ) -> Model:
-    if result.record.made_with.get("scores_sha256", digest := GroupFile(path).sha256) != digest:
-        raise WorkbenchError(
-            f"{path}: not the scores that {result.name} was evaluated on",
-            "write both again with: dvc repro evaluate",
-        )
+    check_scores(result.name, result.record, path)
     split = first_images(read_scores(path, "test"), run.subset)
     _check_queries(path, split, result)
     shelf.check(path, split)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from commands import fail, succeed
 from report_world import made_scores, put_corpus, put_model
 
 from pipeline.training.curve import curve_tsv
+from stages.average_scores import main as average_scores
 from stages.compare import main as compare
 from stages.evaluate import main as evaluate
+from stages.tabulate_plots import main as tabulate_plots
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("vse", "scan")
@@ -73,6 +76,32 @@ def test_scores_of_another_model_are_not_evaluated(project: Path) -> None:
     said = fail(evaluate, project, *evaluated(project, "vse"))
     assert "scores/vse.h5: scores of scan, not of vse" in said
     assert "name it scan.h5 in a folder of its own" in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("ranks", "ranks/scan.h5: written as 'vse', not as 'scan': of another model"),
+        ("scores", "scores/scan.h5: not the scores that scan was evaluated on"),
+    ],
+)
+def test_files_of_another_model_are_not_tabulated(project: Path, kind: str, message: str) -> None:
+    outputs = [f"--{table}=plots/{table}.tsv" for table in ("recall", "separation", "hubs")]
+    shutil.copy(ROOT / "dvc.yaml", project)
+    succeed(tabulate_plots, project, "--ranks=ranks", "--scores=scores", *outputs)
+    exchange(project, kind)
+    assert message in fail(tabulate_plots, project, "--ranks=ranks", "--scores=scores", *outputs)
+
+
+def test_scores_of_another_model_are_not_averaged(project: Path) -> None:
+    average = "  mine: {members: [vse, scan], weights: null, normalise: none}\n"
+    params, key = project / "params.yaml", "average_scores:\n"
+    params.write_text(params.read_text().replace(key, key + average))
+    shutil.copy(ROOT / "dvc.yaml", project)
+    succeed(average_scores, project, "mine", "--output=scores/mine.h5")
+    exchange(project, "scores")
+    said = fail(average_scores, project, "mine", "--output=scores/mine.h5")
+    assert "scores/vse.h5: scores of scan, not of vse" in said
 
 
 @pytest.mark.parametrize(
