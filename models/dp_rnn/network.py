@@ -12,6 +12,7 @@ from torch import nn
 from models.attention.pooling import POOLINGS
 from models.dp_rnn.recurrent import ORDERS
 from models.dp_rnn.tower import PairScores, Side, Tower
+from pipeline.training.processes import divided
 
 TOWERS = {"both": ("word", "object"), "word": ("word",), "object": ("object",)}
 MATCHINGS = ("multi_attention", "scan")
@@ -191,8 +192,8 @@ class DPRNN(nn.Module):
             lengths: (B,) words that exist, on the CPU.
             groups: (B,) integers, equal where pairs are not each other's negatives.
         """
-        images = self.embed_images(features, positions, counts)
-        captions = self.embed_captions(tokens, lengths)
+        images = divided(self.embed_images, features, positions, counts)
+        captions = divided(self.embed_captions, tokens, lengths)
         each = zip(self.networks(), images, captions, strict=True)
         if not self.use_recurrence:
             return [tower.all_pairs(own, other) for tower, own, other in each]

@@ -20,6 +20,7 @@ from models.dp_rnn.recurrent import (
     random_order,
 )
 from models.layers.linear import at_least_float32
+from pipeline.training.processes import divided
 
 
 class Side(NamedTuple):
@@ -222,7 +223,7 @@ class Tower(nn.Module):
 
     def all_pairs(self, images: Side, captions: Side) -> PairScores:
         """A batch's scores without recurrence: every pair is computed."""
-        scores = self.score(images, captions)
+        scores = divided(lambda *own: self.score(Side(*own), captions), *images)
         return PairScores(scores, torch.ones_like(scores, dtype=torch.bool))
 
     def selected_pairs(
@@ -239,7 +240,9 @@ class Tower(nn.Module):
         with torch.no_grad(), torch.autocast(groups.device.type, enabled=False):
             early = self.image_sums(images) @ self.caption_sums(captions).T
             selected, valid = select_early(early, groups, candidates)
-        chosen = self.score_selected(images, captions, selected).masked_fill(~valid, 0.0)
+        chosen = divided(
+            lambda own, *side: self.score_selected(images, Side(*side), own), selected, *captions
+        ).masked_fill(~valid, 0.0)
         empty = chosen.new_zeros(early.shape)
         # added, not put: a column without enough candidates may name its own image twice
         scores = empty.scatter_add(0, selected.T, chosen.T)

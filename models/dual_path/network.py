@@ -12,6 +12,7 @@ from torch import nn
 from models.dual_path.text_cnn import TextCNN
 from models.layers.linear import unit_rows
 from models.layers.standardise import Standardise
+from pipeline.training.processes import divided
 
 PARTS = ("text", "words", "image_head", "image_cnn")
 
@@ -156,7 +157,7 @@ class DualPath(nn.Module):
         self, images: torch.Tensor, slots: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """f of a batch's images and of its captions, (B, K) each, not normalised."""
-        return self.image_vectors(images), self.caption_vectors(slots)
+        return divided(self.image_vectors, images), divided(self.caption_vectors, slots)
 
     def _image_vectors_of(self, features: torch.Tensor) -> torch.Tensor:
         vectors: torch.Tensor = self.image_head(self.image_standardise(features))

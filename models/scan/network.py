@@ -11,6 +11,7 @@ from models.attention.pooling import POOLINGS, pool_cosines
 from models.attention.regions import RegionEncoder
 from models.attention.words import BiGRUEncoder
 from models.layers.linear import unit_rows
+from pipeline.training.processes import divided
 
 DIRECTIONS = ("t2i", "i2t")
 
@@ -155,8 +156,11 @@ class SCAN(nn.Module):
         Returns:
             (B, B) float32, images in rows.
         """
-        regions = self.embed_images(features, positions, counts)
-        return self.score(regions, counts, self.embed_captions(tokens, lengths), lengths)
+        regions = divided(self.embed_images, features, positions, counts)
+        words = divided(self.embed_captions, tokens, lengths)
+        return divided(
+            lambda part, existing: self.score(part, existing, words, lengths), regions, counts
+        )
 
 
 def unit_vectors(vectors: torch.Tensor) -> torch.Tensor:

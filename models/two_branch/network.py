@@ -5,6 +5,7 @@ from torch import nn
 
 from models.layers.linear import unit_rows
 from models.layers.standardise import Standardise
+from pipeline.training.processes import divided
 
 
 class TwoBranch(nn.Module):
@@ -63,7 +64,7 @@ class TwoBranch(nn.Module):
         In training mode a branch with batch norm raises ValueError on a single row, whose variance
         is not defined; a batch with negatives (models.two_branch.batches) always has two of each.
         """
-        return self.embed_images(images), self.embed_captions(vectors)
+        return divided(self.embed_images, images), divided(self.embed_captions, vectors)
 
 
 def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float) -> nn.Sequential:

@@ -6,6 +6,7 @@ from torch import nn
 from models.layers.linear import glorot_linear, unit_rows
 from models.layers.standardise import Standardise
 from models.layers.words import RecurrentEncoder
+from pipeline.training.processes import divided
 
 
 class VSE(nn.Module):
@@ -73,7 +74,8 @@ class VSE(nn.Module):
         Returns:
             (B, B) float32, images in rows.
         """
-        left, right = self.embed_images(images), self.embed_captions(tokens, lengths)
+        left = divided(self.embed_images, images)
+        right = divided(self.embed_captions, tokens, lengths)
         # bf16 keeps 3 digits of a cosine: too few beside a margin of 0.2
         with torch.autocast(images.device.type, enabled=False):
             return left @ right.T
