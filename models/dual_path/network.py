@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from models.dual_path.text_cnn import TextCNN
+from models.layers.dividing import Divide, undivided
 from models.layers.linear import unit_rows
 from models.layers.standardise import Standardise
-from pipeline.training.processes import divided
 
 PARTS = ("text", "words", "image_head", "image_cnn")
 
@@ -154,10 +154,13 @@ class DualPath(nn.Module):
         return unit_rows(self.caption_vectors(slots))
 
     def forward(
-        self, images: torch.Tensor, slots: torch.Tensor
+        self, images: torch.Tensor, slots: torch.Tensor, divide: Divide = undivided
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """f of a batch's images and of its captions, (B, K) each, not normalised."""
-        return divided(self.image_vectors, images), divided(self.caption_vectors, slots)
+        """f of a batch's images and of its captions, (B, K) each, not normalised.
+
+        divide: how rows are shared.
+        """
+        return divide(self.image_vectors, images), divide(self.caption_vectors, slots)
 
     def _image_vectors_of(self, features: torch.Tensor) -> torch.Tensor:
         vectors: torch.Tensor = self.image_head(self.image_standardise(features))
