@@ -3,7 +3,6 @@
 import functools
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,12 +11,11 @@ import click
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.lock import alone
-from pipeline.runtime.process import is_launched, keep_freed_memory, owns_work, process_number
+from pipeline.runtime.process import keep_freed_memory, where
 from pipeline.runtime.text import safe_lines
 from stages import catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
-SPREAD = ("train", "train_phrases")  # stages that torchrun may start
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
@@ -36,12 +34,7 @@ def command(function: Callable[..., None]) -> click.Command:
         try:
             catch_interrupts()
             keep_freed_memory()
-            if is_launched() and stage not in SPREAD:
-                raise WorkbenchError(
-                    f"{stage} is the work of one process",
-                    f"start it without torchrun: python -m stages.{stage}",
-                )
-            with alone(WORK, stage, options) if owns_work() else nullcontext():
+            with alone(WORK, stage, options):
                 function(**options)
         except WorkbenchError as error:
             fail(str(error))
@@ -92,7 +85,5 @@ def named(section: str, items: Mapping[str, Item], name: str) -> Item:
 
 def fail(text: str) -> None:
     """Print an error and leave with exit code 1."""
-    number = process_number()
-    where = f" in process {number}" if number else ""
-    print(f"error{where}: {safe_lines(text)}", file=sys.stderr, flush=True)
+    print(f"error{where()}: {safe_lines(text)}", file=sys.stderr, flush=True)
     sys.exit(1)

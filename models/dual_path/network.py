@@ -158,7 +158,10 @@ class DualPath(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """f of a batch's images and of its captions, (B, K) each, not normalised.
 
-        divide: how rows are shared.
+        Args:
+            images: features (B, D) or pixels (B, 3, S, S) uint8.
+            slots: (B, S) word ids.
+            divide: how rows are shared.
         """
         return divide(self.image_vectors, images), divide(self.caption_vectors, slots)
 

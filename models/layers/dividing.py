@@ -17,6 +17,6 @@ def undivided(function: Callable[..., Any], *rows: torch.Tensor) -> Any:
     Args:
         function: from tensors whose first dimension are B rows to tensors of B rows, or lists and
             tuples of such.
-        rows: its arguments (B, ...).
+        *rows: its arguments (B, ...).
     """
     return function(*rows)

@@ -61,9 +61,13 @@ class TwoBranch(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Image features (I, D) and sentence vectors (C, E) to unit rows (I, K) and (C, K).
 
-        divide says how rows are shared. In training mode a branch with batch norm raises ValueError
-        on a single row, whose variance is not defined; a batch with negatives
-        (models.two_branch.batches) always has two of each.
+        In training mode a branch with batch norm raises ValueError on a single row, whose variance
+        is not defined; a batch with negatives (models.two_branch.batches) always has two of each.
+
+        Args:
+            images: (I, D).
+            vectors: (C, E).
+            divide: how rows are shared.
         """
         return divide(self.embed_images, images), divide(self.embed_captions, vectors)
 

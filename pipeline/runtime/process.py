@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 # of torchrun, and of the process that has started others for itself (pipeline.training.launch)
 RANK, TORCHRUN, LAUNCHER = "RANK", "TORCHELASTIC_RUN_ID", "WORKBENCH_LAUNCHER"
+DIVIDED = ("train", "train_phrases")  # stages that several processes share
 QUIET = 300.0  # seconds between lines of progress where nobody watches
 LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
 
@@ -90,9 +91,23 @@ def is_launched() -> bool:
     return TORCHRUN in os.environ and RANK in os.environ
 
 
+def check_processes(stage: str) -> None:
+    """Raise WorkbenchError where torchrun has started what is the work of one process."""
+    if is_launched() and stage not in DIVIDED:
+        raise WorkbenchError(
+            f"{stage} is the work of one process",
+            f"start it without torchrun: python -m stages.{stage}",
+        )
+
+
 def process_number() -> int:
     """Which of the processes of a training this is, 0 for the one that writes and speaks."""
     return int(os.environ[RANK]) if is_launched() else 0
+
+
+def where() -> str:
+    """In which process something went wrong, where it is not the one that speaks for all."""
+    return f" in process {process_number()}" if process_number() else ""
 
 
 def process_count() -> int:

@@ -131,7 +131,7 @@ def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
     Args:
         function: from tensors whose first dimension are B rows to tensors of B rows, or lists and
             tuples of such.
-        rows: its arguments (B, ...), the same in all processes.
+        *rows: its arguments (B, ...), the same in all processes.
     """
     batch = len(rows[0])
     if count() == 1 or batch < count():
