@@ -11,7 +11,7 @@ import click
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.lock import alone
-from pipeline.runtime.process import keep_freed_memory
+from pipeline.runtime.process import keep_freed_memory, where
 from pipeline.runtime.text import safe_lines
 from stages import catch_interrupts
 
@@ -85,5 +85,5 @@ def named(section: str, items: Mapping[str, Item], name: str) -> Item:
 
 def fail(text: str) -> None:
     """Print an error and leave with exit code 1."""
-    print(f"error: {safe_lines(text)}", file=sys.stderr, flush=True)
+    print(f"error{where()}: {safe_lines(text)}", file=sys.stderr, flush=True)
     sys.exit(1)

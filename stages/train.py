@@ -9,6 +9,8 @@ from models.base.training import train_and_write
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.training.launch import of_several
+from pipeline.training.processes import joined
 from stages.common import WORK, command, model_and_inputs, target
 from stages.params import load_params
 
@@ -20,13 +22,17 @@ from stages.params import load_params
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
     params, inputs, prepare = load_params(), Inputs(**paths), model_function(name, "prepare")
+    settings = params.model(name)
+    if of_several("train", name, settings.config, params.runtime.processes):
+        return
     device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
-    seed_everything(params.seed)
-    job = prepare(params.model(name), inputs, device)
-    check_origins(inputs, params.origins())
-    runtime = (device, params.runtime.threads, WORK)
-    made = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
+    with joined(device):
+        seed_everything(params.seed)
+        job = prepare(settings, inputs, device)
+        check_origins(inputs, params.origins())
+        runtime = (device, params.runtime.threads, WORK)
+        made = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
     say(f"{name}: kept epoch {made.epoch}, validation rsum {made.val_rsum:.1f}")
 
 

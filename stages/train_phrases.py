@@ -12,6 +12,8 @@ from pipeline.phrases.absent import write_absent
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
 from pipeline.training.curve import curve_tsv
+from pipeline.training.launch import of_several
+from pipeline.training.processes import joined
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -30,13 +32,16 @@ def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     if inputs.absent:
         write_text(curve, curve_tsv([{"epoch": 0}]))
         return write_absent(output)
+    settings: Settings = params.model(name)
+    if of_several("train_phrases", name, settings.config, params.runtime.processes):
+        return None
     device = pick_device(params.runtime.device)
     set_threads(params.runtime.threads)
-    seed_everything(params.seed)
-    settings: Settings = params.model(name)
-    job = prepare(settings, inputs, device)
-    runtime = (device, params.runtime.threads, WORK)
-    made = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
+    with joined(device):
+        seed_everything(params.seed)
+        job = prepare(settings, inputs, device)
+        runtime = (device, params.runtime.threads, WORK)
+        made = train_and_write(name, job, inputs.digests(), *runtime, output, curve)
     say(f"{name}: kept epoch {made.epoch}, validation R@1 + R@5 + R@10 {made.val_rsum:.1f}")
 
 

@@ -1,4 +1,7 @@
-"""From a training that can begin to its files: continued where it stopped, then published."""
+"""From a training that can begin to its files: continued where it stopped, then published.
+
+Of several processes the first alone writes.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +13,7 @@ from pipeline.runtime.files import fingerprint, source_digest, write_text
 from pipeline.runtime.kernels import kernels
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
+from pipeline.training.processes import agree, number
 from pipeline.training.resume import ResumeFile
 
 
@@ -36,16 +40,18 @@ def train_and_write(
         output: checkpoint, .safetensors.
         curve: table with a row per epoch.
     """
-    key = fingerprint(
-        model=name,
-        params=job.params,
-        inputs=digests,
-        source=source_digest(),
-        torch=torch.__version__,
-        device=device.type,
-        threads=threads,
-        kernels=kernels(),
-    )
+    decides = {
+        "model": name,
+        "params": job.params,
+        "inputs": digests,
+        "source": source_digest(),
+        "torch": torch.__version__,
+        "device": device.type,
+        "threads": threads,
+        "kernels": kernels(),
+    }
+    agree({what: fingerprint(value=value) for what, value in decides.items()})
+    key = fingerprint(**decides)
     resume = ResumeFile(work / f"train-{name}-{key[:16]}", key)
     fitted = job.run(resume)
     description = Description(
@@ -56,6 +62,8 @@ def train_and_write(
         epoch=fitted.epoch,
         val_rsum=fitted.kept["val_rsum"],
     )
+    if number():
+        return description
     write_text(curve, curve_tsv(fitted.history))
     named = {n: v for n, v in fitted.weights.items() if n.startswith(job.kept)}
     write_checkpoint(output, {n.removeprefix(job.kept): v for n, v in named.items()}, description)

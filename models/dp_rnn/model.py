@@ -22,6 +22,7 @@ from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
 from pipeline.training.phases import Fitted, Phase, Schedule, optimiser
+from pipeline.training.processes import divided, on_first
 
 # Keys of the section that the training reads; the others are the network's.
 OF_TRAINING = {
@@ -96,7 +97,7 @@ def validated(trained: Trained, fitted: Fitted, validation: Callable[[], Validat
         validation: of the networks in it.
     """
     trained.load_state_dict(fitted.weights)
-    return replace(fitted, together=judge_networks(validation(), []).columns)
+    return replace(fitted, together=on_first(lambda: judge_networks(validation(), []).columns))
 
 
 def uses_shortlist(checkpoint: Checkpoint) -> bool:
@@ -173,4 +174,4 @@ def scores_and_groups(model: DPRNN, batch: Batch) -> tuple[Any, ...]:
     """What each network computed of a batch's images and captions, and which are no negatives."""
     images = batch.images
     sides = images.features, images.positions, images.counts, batch.captions, batch.lengths
-    return model(*sides, batch.groups), batch.groups, batch.related
+    return model(*sides, batch.groups, divided), batch.groups, batch.related

@@ -12,6 +12,7 @@ from torch import nn
 from models.attention.pooling import POOLINGS
 from models.dp_rnn.recurrent import ORDERS
 from models.dp_rnn.tower import PairScores, Side, Tower
+from models.layers.dividing import Divide, undivided
 
 TOWERS = {"both": ("word", "object"), "word": ("word",), "object": ("object",)}
 MATCHINGS = ("multi_attention", "scan")
@@ -177,6 +178,7 @@ class DPRNN(nn.Module):
         tokens: torch.Tensor,
         lengths: torch.Tensor,
         groups: torch.Tensor,
+        divide: Divide = undivided,
     ) -> list[PairScores]:
         """Scores of a batch of pairs, of each tower by itself.
 
@@ -190,14 +192,15 @@ class DPRNN(nn.Module):
             tokens: (B, T) word ids, padded at the end.
             lengths: (B,) words that exist, on the CPU.
             groups: (B,) integers, equal where pairs are not each other's negatives.
+            divide: how rows are shared.
         """
-        images = self.embed_images(features, positions, counts)
-        captions = self.embed_captions(tokens, lengths)
+        images = divide(self.embed_images, features, positions, counts)
+        captions = divide(self.embed_captions, tokens, lengths)
         each = zip(self.networks(), images, captions, strict=True)
         if not self.use_recurrence:
-            return [tower.all_pairs(own, other) for tower, own, other in each]
-        d = self.candidates
-        return [tower.selected_pairs(own, other, groups, d) for tower, own, other in each]
+            return [tower.all_pairs(own, other, divide) for tower, own, other in each]
+        chosen = groups, self.candidates, divide
+        return [tower.selected_pairs(own, other, *chosen) for tower, own, other in each]
 
     def networks(self) -> list[Tower]:
         """The towers: word before object."""

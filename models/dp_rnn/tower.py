@@ -19,6 +19,7 @@ from models.dp_rnn.recurrent import (
     content_codes,
     random_order,
 )
+from models.layers.dividing import Divide, undivided
 from models.layers.linear import at_least_float32
 
 
@@ -220,13 +221,24 @@ class Tower(nn.Module):
         relations = pair_products(objects, words, counts, captions.lengths)
         return attended_order(relations, counts, captions.lengths[:, None])
 
-    def all_pairs(self, images: Side, captions: Side) -> PairScores:
-        """A batch's scores without recurrence: every pair is computed."""
-        scores = self.score(images, captions)
+    def all_pairs(self, images: Side, captions: Side, divide: Divide = undivided) -> PairScores:
+        """A batch's scores without recurrence: every pair is computed.
+
+        Args:
+            images: B.
+            captions: B.
+            divide: how the images are shared.
+        """
+        scores = divide(lambda *own: self.score(Side(*own), captions), *images)
         return PairScores(scores, torch.ones_like(scores, dtype=torch.bool))
 
     def selected_pairs(
-        self, images: Side, captions: Side, groups: torch.Tensor, candidates: int
+        self,
+        images: Side,
+        captions: Side,
+        groups: torch.Tensor,
+        candidates: int,
+        divide: Divide = undivided,
     ) -> PairScores:
         """A batch's scores with recurrence, of true pairs and of candidates.
 
@@ -235,11 +247,14 @@ class Tower(nn.Module):
             captions: B, the ones that describe them.
             groups: (B,) integers, equal where pairs are not each other's negatives.
             candidates: images per caption beside its own.
+            divide: how the captions are shared.
         """
         with torch.no_grad(), torch.autocast(groups.device.type, enabled=False):
             early = self.image_sums(images) @ self.caption_sums(captions).T
             selected, valid = select_early(early, groups, candidates)
-        chosen = self.score_selected(images, captions, selected).masked_fill(~valid, 0.0)
+        chosen = divide(
+            lambda own, *side: self.score_selected(images, Side(*side), own), selected, *captions
+        ).masked_fill(~valid, 0.0)
         empty = chosen.new_zeros(early.shape)
         # added, not put: a column without enough candidates may name its own image twice
         scores = empty.scatter_add(0, selected.T, chosen.T)

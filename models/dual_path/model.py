@@ -33,6 +33,7 @@ from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
 from pipeline.training.loop import fit
 from pipeline.training.phases import Objective, Phase, Schedule, Watched, optimiser
+from pipeline.training.processes import divided
 
 SIZES = {"word_dim", "text_cnn", "text_width", "text_pool", "hidden", "dim", "dropout", "flip"}
 
@@ -224,7 +225,7 @@ def objective(weights: Any) -> Objective:
     terms = weights.ranking, weights.image_instance, weights.text_instance
 
     def loss(model: Trained, batch: ImageBatch) -> Watched:
-        vectors = model.network(batch.images, batch.captions)
+        vectors = model.network(batch.images, batch.captions, divided)
         errors: dict[str, torch.Tensor] = {}
         found = model.loss(*vectors, batch.groups, batch.labels, terms, errors, batch.related)
         return Watched(found, errors)

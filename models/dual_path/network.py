@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from models.dual_path.text_cnn import TextCNN
+from models.layers.dividing import Divide, undivided
 from models.layers.linear import unit_rows
 from models.layers.standardise import Standardise
 
@@ -153,10 +154,16 @@ class DualPath(nn.Module):
         return unit_rows(self.caption_vectors(slots))
 
     def forward(
-        self, images: torch.Tensor, slots: torch.Tensor
+        self, images: torch.Tensor, slots: torch.Tensor, divide: Divide = undivided
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """f of a batch's images and of its captions, (B, K) each, not normalised."""
-        return self.image_vectors(images), self.caption_vectors(slots)
+        """f of a batch's images and of its captions, (B, K) each, not normalised.
+
+        Args:
+            images: features (B, D) or pixels (B, 3, S, S) uint8.
+            slots: (B, S) word ids.
+            divide: how rows are shared.
+        """
+        return divide(self.image_vectors, images), divide(self.caption_vectors, slots)
 
     def _image_vectors_of(self, features: torch.Tensor) -> torch.Tensor:
         vectors: torch.Tensor = self.image_head(self.image_standardise(features))

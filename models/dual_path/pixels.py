@@ -19,6 +19,7 @@ from models.backbone.preprocessing import Preprocessing, check_aspect, preproces
 from pipeline.corpus.loading import ImageFiles
 from pipeline.inputs.sources import MEMORY_BUDGET
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.training.processes import share
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -103,7 +104,8 @@ class PixelRows:
         side = self.preprocessing.crop
         corners, mirrored = generator.random((len(rows), 2)), generator.random(len(rows)) < 0.5
         crops = np.empty((len(rows), 3, side, side), np.uint8)
-        for place, image in enumerate(self.resized(rows)):
+        own = share(len(rows))  # the rest is another process's, and stays as it is
+        for place, image in enumerate(self.resized(rows[own]), own.start):
             room = np.array(image.shape[:2]) - side + 1
             top, left = (corners[place] * room).astype(int)
             cut = image[top : top + side, left : left + side]

@@ -20,6 +20,7 @@ from pipeline.inputs.sources import feature_moments
 from pipeline.runtime.process import say
 from pipeline.training.loop import fit
 from pipeline.training.phases import Fitted, Phase, Schedule, optimiser
+from pipeline.training.processes import divided, on_first
 from pipeline.training.resume import ResumeFile
 
 NETWORK = TwoBranch
@@ -87,7 +88,7 @@ def train(
         return first
     both.load_state_dict(first.weights)
     both.train(False)
-    mined = mine(both.network, data, opened, config.mining, settings.seed, device)
+    mined = on_first(lambda: mine(both.network, data, opened, config.mining, settings.seed, device))
     say(f"{NAME}: {len(mined.phrases):,} hard negatives of {len(set(mined.phrases)):,} phrases, "
         f"of {data.related.shape[1]:,}")  # fmt: skip
     # the loss of both views' own terms is left out: cross-view terms outnumber them by far
@@ -97,7 +98,7 @@ def train(
     phases = [Phase("mining", config.mining.epochs, by_own_loss(arguments))]
     beside = ResumeFile(resume.path.parent / "mining", resume.fingerprint)
     second = fitted(settings, tuned, phases, hard, validation, config.mining.lr, beside)
-    beside.remove()
+    on_first(beside.remove)
     later = [row | {"epoch": row["epoch"] + len(first.history)} for row in second.history]
     return replace(second, epoch=second.epoch + len(first.history), history=first.history + later)
 
@@ -159,5 +160,5 @@ def fitted(
 
 def arguments(model: TwoBranch, batch: PhraseBatch) -> tuple[torch.Tensor, ...]:
     """Unit rows of a batch's regions (R, K) and phrases (C, K), and its masks."""
-    embedded = model(batch.regions, batch.phrases)
+    embedded = model(batch.regions, batch.phrases, divided)
     return *embedded, batch.pairs, batch.same, batch.same_regions, batch.same_phrases

@@ -19,6 +19,7 @@ from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
 from pipeline.training.phases import Schedule, optimiser
+from pipeline.training.processes import divided
 
 ATTENTION = ("direction", "pooling", "temperature", "lse", "position_gate")
 
@@ -89,4 +90,4 @@ def scores_and_groups(model: SCAN, batch: Batch) -> tuple[torch.Tensor | None, .
     """(B, B) similarities of a batch's images and captions, and which are no negatives."""
     images = batch.images
     sides = images.features, images.positions, images.counts, batch.captions, batch.lengths
-    return model(*sides), batch.groups, None, batch.related
+    return model(*sides, divided), batch.groups, None, batch.related

@@ -10,6 +10,7 @@ from models.attention.cosines import attended_cosines, attention_weights, inside
 from models.attention.pooling import POOLINGS, pool_cosines
 from models.attention.regions import RegionEncoder
 from models.attention.words import BiGRUEncoder
+from models.layers.dividing import Divide, undivided
 from models.layers.linear import unit_rows
 
 DIRECTIONS = ("t2i", "i2t")
@@ -142,6 +143,7 @@ class SCAN(nn.Module):
         counts: torch.Tensor,
         tokens: torch.Tensor,
         lengths: torch.Tensor,
+        divide: Divide = undivided,
     ) -> torch.Tensor:
         """Similarities of a batch's images and captions.
 
@@ -151,12 +153,17 @@ class SCAN(nn.Module):
             counts: (B,) regions that exist.
             tokens: (B, T) word ids, padded at the end.
             lengths: (B,) words that exist, on the CPU.
+            divide: how rows are shared.
 
         Returns:
             (B, B) float32, images in rows.
         """
-        regions = self.embed_images(features, positions, counts)
-        return self.score(regions, counts, self.embed_captions(tokens, lengths), lengths)
+        regions = divide(self.embed_images, features, positions, counts)
+        words = divide(self.embed_captions, tokens, lengths)
+        scores: torch.Tensor = divide(
+            lambda part, existing: self.score(part, existing, words, lengths), regions, counts
+        )
+        return scores
 
 
 def unit_vectors(vectors: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,7 @@ from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
 from pipeline.training.phases import Schedule, optimiser
+from pipeline.training.processes import divided
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
@@ -123,5 +124,5 @@ def embeddings_and_groups(
     model: TwoBranch, batch: Neighbourhood
 ) -> tuple[torch.Tensor | None, ...]:
     """Unit rows of a batch's images (I, K) and captions (C, K), and which are no negatives."""
-    embedded = model(batch.images, batch.captions[0])
+    embedded = model(batch.images, batch.captions[0], divided)
     return *embedded, batch.image_groups, batch.caption_groups, batch.related

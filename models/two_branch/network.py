@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from models.layers.dividing import Divide, undivided
 from models.layers.linear import unit_rows
 from models.layers.standardise import Standardise
 
@@ -56,14 +57,19 @@ class TwoBranch(nn.Module):
         return unit_rows(self.sentence_branch(self.sentence_standardise(vectors)))
 
     def forward(
-        self, images: torch.Tensor, vectors: torch.Tensor
+        self, images: torch.Tensor, vectors: torch.Tensor, divide: Divide = undivided
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Image features (I, D) and sentence vectors (C, E) to unit rows (I, K) and (C, K).
 
         In training mode a branch with batch norm raises ValueError on a single row, whose variance
         is not defined; a batch with negatives (models.two_branch.batches) always has two of each.
+
+        Args:
+            images: (I, D).
+            vectors: (C, E).
+            divide: how rows are shared.
         """
-        return self.embed_images(images), self.embed_captions(vectors)
+        return divide(self.embed_images, images), divide(self.embed_captions, vectors)
 
 
 def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float) -> nn.Sequential:

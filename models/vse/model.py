@@ -20,6 +20,7 @@ from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.loop import fit
 from pipeline.training.phases import Schedule, optimiser
+from pipeline.training.processes import divided
 
 SIZES = {"word_dim", "hidden", "dim", "text_encoder", "text_pool"}
 
@@ -93,4 +94,5 @@ def scorer(
 
 def scores_and_groups(model: VSE, batch: Batch) -> tuple[torch.Tensor | None, ...]:
     """(B, B) cosines of a batch's images and captions, and which are no negatives."""
-    return model(batch.images, batch.captions, batch.lengths), batch.groups, None, batch.related
+    scores = model(batch.images, batch.captions, batch.lengths, divided)
+    return scores, batch.groups, None, batch.related

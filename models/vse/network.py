@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from models.layers.dividing import Divide, undivided
 from models.layers.linear import glorot_linear, unit_rows
 from models.layers.standardise import Standardise
 from models.layers.words import RecurrentEncoder
@@ -61,7 +62,11 @@ class VSE(nn.Module):
         return unit_rows(self.text_projection(self.text(tokens, lengths)))
 
     def forward(
-        self, images: torch.Tensor, tokens: torch.Tensor, lengths: torch.Tensor
+        self,
+        images: torch.Tensor,
+        tokens: torch.Tensor,
+        lengths: torch.Tensor,
+        divide: Divide = undivided,
     ) -> torch.Tensor:
         """Cosine of every image with every caption of a batch.
 
@@ -69,11 +74,13 @@ class VSE(nn.Module):
             images: (B, D) features.
             tokens: (B, T) word ids, padded at the end.
             lengths: (B,) words per caption, on the CPU.
+            divide: how rows are shared.
 
         Returns:
             (B, B) float32, images in rows.
         """
-        left, right = self.embed_images(images), self.embed_captions(tokens, lengths)
+        left = divide(self.embed_images, images)
+        right = divide(self.embed_captions, tokens, lengths)
         # bf16 keeps 3 digits of a cosine: too few beside a margin of 0.2
         with torch.autocast(images.device.type, enabled=False):
             return left @ right.T

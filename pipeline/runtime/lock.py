@@ -11,17 +11,24 @@ from typing import IO, Any
 
 from pipeline.runtime.disk import written
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import check_processes, owns_work
 
 
 def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContextManager[None]:
     """A lock on what a command writes, none for a command that writes no results.
 
+    Of several processes of a training one holds it.
+
     Args:
         work: folder that gets the lock.
         stage: name of the command.
         options: its options; one that is run for each of several models has `name` or `ranks`.
+
+    Raises:
+        WorkbenchError: torchrun has started what is the work of one process.
     """
-    if not (options.get("output") or options.get("ranks")):
+    check_processes(stage)
+    if not (options.get("output") or options.get("ranks")) or not owns_work():
         return nullcontext()
     item = options.get("name") or ("" if options.get("output") else options["ranks"].stem)
     parts = (re.sub(r"\W", "_", part) for part in (stage, item) if part)

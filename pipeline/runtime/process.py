@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # glibc's malloc.h: memory at the end of the heap that is handed back, and the size from which an
 # allocation is a mapping of its own
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+# of torchrun, and of the process that has started others for itself (pipeline.training.launch)
+RANK, TORCHRUN, LAUNCHER = "RANK", "TORCHELASTIC_RUN_ID", "WORKBENCH_LAUNCHER"
+DIVIDED = ("train", "train_phrases")  # stages that several processes share
 QUIET = 300.0  # seconds between lines of progress where nobody watches
 LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
 
@@ -83,6 +86,58 @@ def pick_device(name: str) -> "torch.device":
     return torch.device("cuda" if available and name != "cpu" else "cpu")
 
 
+def is_launched() -> bool:
+    """Whether torchrun has started this process, with others or alone."""
+    return TORCHRUN in os.environ and RANK in os.environ
+
+
+def check_processes(stage: str) -> None:
+    """Raise WorkbenchError where torchrun has started what is the work of one process."""
+    if is_launched() and stage not in DIVIDED:
+        raise WorkbenchError(
+            f"{stage} is the work of one process",
+            f"start it without torchrun: python -m stages.{stage}",
+        )
+
+
+def process_number() -> int:
+    """Which of the processes of a training this is, 0 for the one that writes and speaks."""
+    return int(os.environ[RANK]) if is_launched() else 0
+
+
+def where() -> str:
+    """In which process something went wrong, where it is not the one that speaks for all."""
+    return f" in process {process_number()}" if process_number() else ""
+
+
+def process_count() -> int:
+    """How many processes torchrun has started, 1 where it has not."""
+    return int(os.environ["WORLD_SIZE"]) if is_launched() else 1
+
+
+def owns_work() -> bool:
+    """Whether this process is the one that locks what it writes: the first of those that torchrun
+    has started, or the one that has started them for itself."""
+    return process_number() == 0 and LAUNCHER not in os.environ
+
+
+def set_device(device: "torch.device") -> None:
+    """Take the GPU of this process; nothing on a CPU.
+
+    Raises WorkbenchError when this machine has fewer GPUs than processes.
+    """
+    import torch
+
+    if device.type == "cuda":
+        own, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if own >= there:
+            raise WorkbenchError(
+                f"process {own} of this machine has no GPU: there are {there}",
+                "start as many processes as GPUs, or set runtime.device: cpu",
+            )
+        torch.cuda.set_device(own)
+
+
 class Progress:
     """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere.
 
@@ -106,7 +161,9 @@ class Progress:
         self.started = self.last_line = time.monotonic()
         self.note = ""
         self._bar = None
-        if os.environ.get("CI"):
+        if process_number():
+            self.interval = float("inf")
+        elif os.environ.get("CI"):
             self.interval = max(interval, QUIET)
         elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             from tqdm import tqdm
@@ -126,7 +183,7 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif kind is None and self.count > self.start_count:
+        elif kind is None and self.count > self.start_count and not process_number():
             self._print()
 
     def update(self, units: int = 1, note: str = "") -> None:
@@ -160,5 +217,9 @@ def print_json(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Print one line for the person watching (standard error, so that output stays clean)."""
-    print(safe_lines(text), file=sys.stderr, flush=True)
+    """Print one line for the person watching (standard error, so that output stays clean).
+
+    Of several processes the first one speaks for all.
+    """
+    if process_number() == 0:
+        print(safe_lines(text), file=sys.stderr, flush=True)

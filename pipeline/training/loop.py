@@ -21,12 +21,14 @@ from pipeline.training.phases import (
     Judge,
     Judgement,
     LearningRates,
+    Objective,
     Parts,
     Phase,
     Row,
     Watched,
     Weights,
 )
+from pipeline.training.processes import averaging, number, on_first, with_common_norms
 from pipeline.training.resume import ResumeFile, random_states, restore_random_states
 from pipeline.training.retrieval import judge_retrieval
 
@@ -57,7 +59,8 @@ def fit(
     """Train a model through its phases.
 
     Everything is deterministic given the random generators' states, the batches and the machine.
-    The model is left with the weights of the last epoch.
+    The model is left with the weights of the last epoch. Several processes train it together
+    (pipeline.training.processes); the first alone validates it and keeps the state.
 
     Args:
         model: on its device, initialised from a seed.
@@ -75,6 +78,7 @@ def fit(
     Raises:
         WorkbenchError: the loss is not finite or the model has collapsed.
     """
+    model = with_common_norms(model)
     loop = _Loop(model, optimiser, phases, batches, schedule, resume, not_finite, parts)
     loop.restore()
     total, done = loop.total_steps(phases), loop.steps_done()
@@ -82,8 +86,9 @@ def fit(
         while loop.phase < len(phases):
             loop.raise_if_stuck(COLLAPSED_EPOCHS, advice)
             loop.train_epoch(progress)
-            found = (loop.current.score or score_validation)()
-            loop.close_epoch(judge(found, loop.history), progress)
+            score = loop.current.score or score_validation
+            judged = on_first(lambda: judge(score(), loop.history))  # noqa: B023 - called at once
+            loop.close_epoch(judged, progress)
     loop.raise_if_stuck(min(loop.epoch, COLLAPSED_EPOCHS), advice)
     return Fitted(loop.best_weights, max(loop.best.values()), loop.history)
 
@@ -114,6 +119,7 @@ class _Loop:
         self.batches, self.schedule, self.resume = batches, schedule, resume
         self.not_finite, self.parts = not_finite, parts
         self.device = next(model.parameters()).device
+        self.module: nn.Module = _Step(model)
         self.epoch = self.step = self.stuck = self.phase = self.phase_epoch = 0
         self.best = dict.fromkeys(parts, 0)
         self.score: dict[str, float | None] = dict.fromkeys(parts)
@@ -151,6 +157,7 @@ class _Loop:
         self.model.train()
         if phase.prepare:
             phase.prepare(self.model)
+        self.module = averaging(_Step(self.model))  # of the weights that are now trained
         for batch in (phase.batches or self.batches).epoch(self.epoch, self.step):
             self.set_learning_rate()
             self.train_step(phase, batch.to(self.device))
@@ -166,10 +173,7 @@ class _Loop:
         self.optimiser.zero_grad()
         reduced = self.schedule.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
-            found = phase.objective(self.model, batch)
-        seen = found if isinstance(found, Watched) else Watched(found, {})
-        terms = seen.loss if isinstance(seen.loss, Mapping) else {"": seen.loss}
-        values = torch.stack(list(terms.values()))
+            names, values, figures = self.module(phase.objective, batch)
         values.sum().backward()
         if self.schedule.clip > 0:
             named = list(self.model.named_parameters())
@@ -177,7 +181,7 @@ class _Loop:
                 own = [values for name, values in named if name.startswith(prefixes)]
                 nn.utils.clip_grad_norm_(own, self.schedule.clip)
         self.optimiser.step()
-        self.add(list(terms), values.detach().double(), seen.figures)
+        self.add(names, values.detach().double(), figures)
 
     def add(
         self, names: list[str], values: torch.Tensor, figures: Mapping[str, torch.Tensor]
@@ -284,6 +288,9 @@ class _Loop:
             )
 
     def save(self) -> None:
+        """Write the state, which is the same in all processes."""
+        if number():
+            return
         self.resume.save(
             {
                 "model": self.model.state_dict(),
@@ -307,7 +314,7 @@ class _Loop:
 
     def restore(self) -> None:
         """Continue from the saved state, if there is one."""
-        state = self.resume.load()
+        state = on_first(self.resume.load)
         if state is None:
             return
         self.model.load_state_dict(state["model"])
@@ -321,6 +328,23 @@ class _Loop:
         self.figures = {name: one.to(self.device) for name, one in state["figures"].items()}
         self.history, self.best_weights = state["history"], state["best_weights"]
         say(f"continuing after {self.epoch} epochs and {self.step} steps")
+
+
+class _Step(nn.Module):
+    """A model with whichever objective it is trained by, as what processes average is a module."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, objective: Objective, batch: Any
+    ) -> tuple[list[str], torch.Tensor, dict[str, torch.Tensor]]:
+        """Names of the loss's terms, the terms, and what is watched beside them."""
+        found = objective(self.model, batch)
+        seen = found if isinstance(found, Watched) else Watched(found, {})
+        terms = seen.loss if isinstance(seen.loss, Mapping) else {"": seen.loss}
+        return list(terms), torch.stack(list(terms.values())), dict(seen.figures)
 
 
 def copied(weights: Mapping[str, torch.Tensor]) -> Weights:

@@ -1,0 +1,106 @@
+"""Several processes of one training on this machine, started and watched by torchrun's engine.
+
+Apart from pipeline.training.processes, which every network imports.
+"""
+
+import logging
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import LAUNCHER, is_launched, process_count
+
+WATCH = 0.1  # seconds between two looks at whether one has died
+
+
+def of_several(stage: str, model: str, config: Any, wanted: int) -> bool:
+    """Run this command in several processes, where they are wanted and not started yet.
+
+    Args:
+        stage: its name.
+        model: what it trains.
+        config: the model's section; one without `training` is fitted at once, by one process.
+        wanted: runtime.processes.
+
+    Returns:
+        Whether they have done it all.
+
+    Raises:
+        WorkbenchError: processes that have nothing to do, or one that was killed.
+    """
+    training = getattr(config, "training", None)
+    if training is None:
+        if is_launched() and process_count() > 1:
+            raise WorkbenchError(
+                f"{model} is fitted at once, by one process",
+                f"start it without torchrun: python -m stages.{stage} {model} ...",
+            )
+        return False
+    processes = process_count() if is_launched() else wanted
+    if processes > training.batch_size:
+        raise WorkbenchError(
+            f"{processes} processes for {model}.training.batch_size = {training.batch_size}: each "
+            "needs a row of the batch",
+            f"allowed are 1 to {training.batch_size}; lower runtime.processes",
+        )
+    if is_launched() or wanted == 1:
+        return False
+    code = _run(f"stages.{stage}", sys.argv[1:], wanted)
+    if code:
+        sys.exit(code)
+    return True
+
+
+def _run(module: str, arguments: Sequence[str], processes: int) -> int:
+    """Run a module in several processes until all have ended, or one has failed.
+
+    Args:
+        module: as after `python -m`.
+        arguments: of each.
+        processes: how many.
+
+    Returns:
+        The exit code of the first that failed, which has said why; 0 where none has.
+
+    Raises:
+        WorkbenchError: one was killed; the others were stopped.
+        KeyboardInterrupt: this process was told to stop.
+    """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # what failed is told below
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        run_id=uuid.uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=0,
+        monitor_interval=WATCH,
+        logs_specs=DefaultLogsSpecs(),
+    )
+    os.environ[LAUNCHER] = str(os.getpid())
+    try:
+        elastic_launch(config, sys.executable)("-m", module, *arguments)
+    except ChildFailedError as error:
+        number, failure = error.get_first_failure()
+        if failure.exitcode >= 0:
+            return int(failure.exitcode)
+        name = signal.Signals(-failure.exitcode).name
+        raise WorkbenchError(
+            f"process {number} of {processes} was ended by {name}, the others were stopped",
+            "run the same command to continue; killed for memory, lower runtime.processes",
+        ) from None
+    except SignalException:
+        raise KeyboardInterrupt from None
+    finally:
+        del os.environ[LAUNCHER]
+    return 0

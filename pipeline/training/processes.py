@@ -1,0 +1,270 @@
+"""One training by several processes: who works on what, and how it comes together.
+
+torchrun starts them and DistributedDataParallel averages their gradients. All of them draw the same
+batch; each encodes its share of the rows, and what they made is gathered together with its
+gradients. So each computes the loss of the whole batch, with all its negatives, and n processes
+take the step that one would take, but for rounding. Without the gradients of what is gathered the
+step would be another one. A process that is alone does nothing of this.
+"""
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import LAUNCHER, is_launched, set_device
+
+# what one process may wait for another, which validates alone
+PATIENCE = timedelta(hours=6)
+PARENT_DIED = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+
+# whether rows of a batch are being encoded of which other processes encode the rest
+_dividing: ContextVar[bool] = ContextVar("dividing", default=False)
+Made = TypeVar("Made")
+
+
+def count() -> int:
+    """How many processes there are."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def number() -> int:
+    """Which of them this is, from 0 on."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[None]:
+    """Work with the processes that torchrun has started, alone where it has not.
+
+    Args:
+        device: of the training; each process of a machine takes a GPU of its own.
+
+    Raises:
+        WorkbenchError: more processes than GPUs.
+    """
+    if not is_launched() or os.environ["WORLD_SIZE"] == "1":
+        yield
+        return
+    _die_with_parent()
+    set_device(device)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    distributed.init_process_group(backend, timeout=PATIENCE)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def _die_with_parent() -> None:
+    """Let the system end this process when the one that launched it is killed: it would train on
+    beside the next run."""
+    parent = os.environ.get(LAUNCHER)
+    if parent is None or not hasattr(ctypes.CDLL(None), "prctl"):
+        return
+    ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)
+    if os.getppid() != int(parent):
+        os._exit(1)
+
+
+def agree(parts: Mapping[str, str]) -> None:
+    """Make sure that all processes are of one training.
+
+    Args:
+        parts: digests of what decides a training, by their names.
+
+    Raises:
+        WorkbenchError: another process has other ones, named.
+    """
+    if count() == 1:
+        return
+    everyone: list[Any] = [None] * count()
+    distributed.all_gather_object(everyone, dict(parts))
+    for other, theirs in enumerate(everyone):
+        differing = [name for name in parts if theirs[name] != everyone[0][name]]
+        if differing:
+            raise WorkbenchError(
+                f"process {other} has other {', '.join(differing)} than process 0",
+                "give all machines the same params.yaml, data, code and packages",
+            )
+
+
+def on_first(function: Callable[[], Made]) -> Made:
+    """What a function returns in process 0, which alone calls it.
+
+    Files and validations are the first process's; what the others know of them comes from here.
+    """
+    if count() == 1:
+        return function()
+    result: list[Any] = [function() if number() == 0 else None]
+    distributed.broadcast_object_list(result, src=0)
+    made: Made = result[0]
+    return made
+
+
+def share(rows: int) -> slice:
+    """The rows of a batch that this process works on: all of them where there are fewer rows than
+    processes, which then all do the same."""
+    processes, own = count(), number()
+    if rows < processes:
+        return slice(0, rows)
+    least, more = divmod(rows, processes)
+    start = own * least + min(own, more)
+    return slice(start, start + least + (own < more))
+
+
+def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
+    """What a function makes of rows, each process working on its share of them.
+
+    What is random in it is drawn apart in every process, and the same generator's state is left in
+    all of them.
+
+    Args:
+        function: from tensors whose first dimension are B rows to tensors of B rows, or lists and
+            tuples of such.
+        *rows: its arguments (B, ...), the same in all processes.
+    """
+    batch = len(rows[0])
+    if count() == 1 or batch < count():
+        return function(*rows)
+    own = share(batch)
+    seed = int(torch.randint(1 << 31, ())) + number()
+    on_gpu = {part.device for part in rows if part.device.type == "cuda"}
+    token = _dividing.set(True)
+    try:
+        with torch.random.fork_rng(devices=list(on_gpu)):
+            torch.manual_seed(seed)
+            made = function(*(part[own] for part in rows))
+    finally:
+        _dividing.reset(token)
+    return _gathered(made, batch)
+
+
+def _gathered(made: Any, batch: int) -> Any:
+    if isinstance(made, torch.Tensor):
+        return _Gather.apply(made, batch)
+    parts = [_gathered(part, batch) for part in made]
+    if isinstance(made, list):
+        return parts
+    return type(made)(*parts) if hasattr(made, "_fields") else tuple(parts)
+
+
+class _Gather(torch.autograd.Function):
+    """The shares of all processes, one below the other.
+
+    Every process's loss reads them all, so that the gradient of a share is the sum of what it has
+    in all processes: n times that of one loss, which DistributedDataParallel divides by n.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, own: torch.Tensor, batch: int) -> torch.Tensor:
+        ctx.batch, processes = batch, count()
+        most = -(-batch // processes)  # shares differ by a row, what is sent may not
+        sent = own.new_zeros(most, *own.shape[1:])
+        sent[: len(own)] = own
+        parts = [torch.empty_like(sent) for _ in range(processes)]
+        distributed.all_gather(parts, sent)
+        least, more = divmod(batch, processes)
+        sizes = [least + (other < more) for other in range(processes)]
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return _summed(gradients[0])[share(ctx.batch)], None
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over all processes, and of its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:
+        return _summed(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        return _summed(gradients[0])
+
+
+def _summed(values: torch.Tensor) -> torch.Tensor:
+    """Added as float32 at least: bf16 keeps 3 digits."""
+    exact = torch.promote_types(values.dtype, torch.float32)
+    total = values.to(exact, memory_format=torch.contiguous_format, copy=True)
+    distributed.all_reduce(total)
+    return total.to(values.dtype)
+
+
+def averaging(step: nn.Module) -> nn.Module:
+    """A module whose gradients become the mean over all processes; itself for one process.
+
+    step: parts of it may be frozen; it is wrapped anew when other ones are.
+    """
+    if count() == 1:
+        return step
+    return DistributedDataParallel(step, find_unused_parameters=True)
+
+
+def with_common_norms(model: nn.Module) -> nn.Module:
+    """The model, its batch norms reading the batches of all processes; untouched for one process.
+
+    torch's SyncBatchNorm does the same on GPUs alone.
+    """
+    if count() > 1:
+        for parent in list(model.modules()):
+            for name, child in list(parent.named_children()):
+                if isinstance(child, (nn.BatchNorm1d, nn.BatchNorm2d)):
+                    setattr(parent, name, _CommonNorm.like(child))
+    return model
+
+
+class _CommonNorm(nn.modules.batchnorm._BatchNorm):
+    """Batch norm over the rows of all processes while they share a batch."""
+
+    @classmethod
+    def like(cls, norm: nn.BatchNorm1d | nn.BatchNorm2d) -> "_CommonNorm":
+        """One with the weights and statistics of another, themselves and not copies."""
+        made = cls(norm.num_features, norm.eps, norm.momentum, norm.affine)
+        made.weight, made.bias = norm.weight, norm.bias
+        made.running_mean, made.running_var = norm.running_mean, norm.running_var
+        made.num_batches_tracked = norm.num_batches_tracked
+        return made.train(norm.training)
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:
+        """Any number of dimensions: that of the norm whose place this takes."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Values (B, C, ...) with mean 0 and variance 1 for each of C, times weight, plus bias."""
+        if not (self.training and _dividing.get()):
+            return super().forward(values)
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        exact = values.to(torch.promote_types(values.dtype, torch.float32))
+        over = [place for place in range(values.ndim) if place != 1]
+        shape = (1, -1, *[1] * (values.ndim - 2))
+        own = exact.new_tensor([values.numel() / values.shape[1]])
+        total = _Sum.apply(torch.cat([exact.sum(over), own]))
+        size = total[-1].detach()
+        mean = total[:-1] / size
+        centred = exact - mean.view(shape)
+        variance = _Sum.apply(centred.square().sum(over)) / size
+        with torch.no_grad():
+            assert self.num_batches_tracked is not None
+            self.num_batches_tracked.add_(1)
+            weight = self.momentum
+            if weight is None:
+                weight = 1 / float(self.num_batches_tracked)
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), weight)
+            unbiased = variance * size / (size - 1)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight)
+        result = centred * (variance + self.eps).rsqrt().view(shape)
+        if self.affine:
+            result = result * self.weight.view(shape) + self.bias.view(shape)
+        return result.to(values.dtype)

@@ -1,0 +1,83 @@
+"""Two processes that share every batch take the steps that one takes: every model, every loss."""
+
+import json
+
+import pytest
+import torch
+from dual_path_runs import RUN as DUAL_PATH
+from dual_path_runs import prepare, stage_1, stage_2
+from forked import run_script
+from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
+from tiny_inputs import (
+    PATHS,
+    write_coloured_images,
+    write_inputs,
+    write_regions,
+    write_sentences,
+)
+
+from models.losses import LOSSES
+
+# batches of seven for two processes: their shares differ, and an epoch's last batch is smaller
+SIZE = {"training__batch_size": 7}
+FEATURES = stage_1(4)
+FEATURES["weights"]["ranking"] = 0.5
+# From 20 steps on in all. Dropout draws other numbers in every process, and positions are float32.
+CHANGES = {
+    "vse": {"text_pool": "mean", "training__epochs": 3},
+    "two_branch": {"dropout": 0.0, "weights__image_image": 0.1, "training__epochs": 3},
+    "dual_path": {"dropout": 0.0, "phases": [FEATURES, stage_2(1)]},
+    "scan": {},
+    "dp_rnn": {
+        "position_gate": False,
+        "training__epochs": {"matching": 1, "recurrent": 1, "all": 1},
+    },
+}
+RUNS = {run.name: run for run in (VSE, TWO_BRANCH, DUAL_PATH, SCAN, DP_RNN)}
+CASES = [f"{model}-{loss}" for model in RUNS for loss in LOSSES]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("together")
+    plain, coloured = folder / "plain", folder / "coloured"
+    for name in ("plain", "coloured", "alone", "together"):
+        (folder / name).mkdir()
+    write_inputs(plain)
+    write_sentences(plain)
+    write_regions(plain)
+    write_coloured_images(coloured)
+    DUAL_PATH.set_params(coloured)
+    prepare(coloured)
+    for case in CASES:
+        model, loss = case.split("-")
+        own = folder / "cases" / case
+        own.mkdir(parents=True)
+        RUNS[model].set_params(own, loss=loss, **SIZE, **CHANGES[model])
+        world = coloured if model == "dual_path" else plain
+        described = {"model": model, "world": str(world), "inputs": PATHS | RUNS[model].inputs}
+        (own / "case.json").write_text(json.dumps(described))
+    run_script("trained_together.py", folder)
+    return folder
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_end_with_the_weights_of_one(folder, case):
+    alone, together = (torch.load(folder / kind / f"{case}.pt") for kind in ("alone", "together"))
+    assert alone["losses"] == pytest.approx(together["losses"], rel=1e-5)
+    torch.testing.assert_close(together["weights"], alone["weights"], rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_random_differs_between_the_processes_and_not_after_them(folder):
+    (first, next_first), (second, next_second) = (
+        torch.load(folder / f"together/dropped{number}.pt") for number in (0, 1)
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first[0], first[1])
+    assert next_first == next_second
+
+
+def test_processes_of_different_trainings_are_told_apart(folder):
+    for number in (0, 1):
+        message = (folder / f"together/refused{number}").read_text()
+        assert message.startswith("process 1 has other params than process 0")

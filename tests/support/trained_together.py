@@ -1,0 +1,101 @@
+"""Trains models alone and in two processes that share every batch, and keeps their weights.
+
+Run by tests/models/test_several_processes.py as `python trained_together.py FOLDER`. Every folder
+FOLDER/cases/<case> holds params.yaml and case.json: the model's name, the folder with its inputs,
+and their names. Writes alone/<case>.pt, together/<case>.pt and what
+`dropped` and `together` say.
+"""
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import torch
+from forked import in_child
+
+from models.base.registry import model_function
+from pipeline.inputs.files import Inputs
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import seed_everything
+from pipeline.training import loop
+from pipeline.training.processes import agree, divided, joined, number
+from pipeline.training.resume import ResumeFile
+from stages.params import load_params
+
+CPU = torch.device("cpu")
+PROCESSES = 2
+
+
+def train_all(cases: Path, output: Path) -> None:
+    for case in sorted(cases.iterdir()):
+        os.chdir(case)
+        described = json.loads((case / "case.json").read_text())
+        params = load_params()
+        os.chdir(described["world"])
+        seed_everything(params.seed)
+        inputs = Inputs(**{key: Path(path) for key, path in described["inputs"].items()})
+        prepare = model_function(described["model"], "prepare")
+        job = prepare(params.model(described["model"]), inputs, CPU)
+        with in_double():
+            fitted = job.run(ResumeFile(output / "work" / case.name, "", interval=1e9))
+        if number() == 0:
+            losses = [row["loss"] for row in fitted.history]
+            torch.save({"weights": fitted.weights, "losses": losses}, output / f"{case.name}.pt")
+
+
+@contextmanager
+def in_double() -> Iterator[None]:
+    """Train in float64: Adam's first steps are the signs of gradients, and of those that are zero
+    but for rounding float32 would decide the sign."""
+    prepared = loop.with_common_norms
+    with mock.patch.object(loop, "with_common_norms", lambda model: prepared(model.double())):
+        yield
+
+
+def together(folder: Path, own: int, port: int) -> None:
+    """What torchrun says to a process, and its part of the work."""
+    torch.set_num_threads(1)
+    told = {"RANK": own, "LOCAL_RANK": own, "WORLD_SIZE": PROCESSES, "MASTER_PORT": port}
+    os.environ |= {name: str(value) for name, value in told.items()}
+    os.environ |= {"MASTER_ADDR": "localhost", "TORCHELASTIC_RUN_ID": "test"}
+    with joined(CPU):
+        train_all(folder / "cases", folder / "together")
+        dropped(folder / "together")
+        try:
+            agree({"inputs": "equal", "params": f"of {own}"})
+        except WorkbenchError as error:
+            (folder / f"together/refused{own}").write_text(str(error))
+
+
+def dropped(output: Path) -> None:
+    """What dropout leaves of 2 x 64 ones, half of them another process's, and the next number."""
+    torch.manual_seed(0)
+    left = divided(torch.nn.Dropout(0.5), torch.ones(2, 64))
+    torch.save((left, torch.rand(())), output / f"dropped{number()}.pt")
+
+
+def alone(folder: Path) -> None:
+    torch.set_num_threads(1)
+    train_all(folder / "cases", folder / "alone")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    first = os.fork()
+    if first == 0:
+        os._exit(in_child(together, folder, 0, port) != 0)
+    statuses = [in_child(together, folder, 1, port), os.waitpid(first, 0)[1]]
+    statuses.append(in_child(alone, folder))
+    assert statuses == [0, 0, 0], statuses
+
+
+if __name__ == "__main__":
+    main()
