@@ -5,7 +5,7 @@ without a common space for both sides can rescore the rows that `best` chose by 
 them with `best` again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,23 +20,56 @@ from pipeline.storage.hdf5 import damaged
 
 KINDS = ("image", "caption")
 REMEDY = "bring both up to date with: dvc repro"
+SHORTLIST = 100  # how many of the nearest are scored again, where there are such
+CHECKED = 1 << 22  # values looked at together
+Nearest = Callable[[np.ndarray, int], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
     """What is searched: N images or captions of one split.
 
-    ids: (N,); embeddings: (N, K) float32, finite.
+    Attributes:
+        ids: (N,).
+        embeddings: (N, K) float32, finite; they may lie in a file, paged in as they are read.
+        nearest: from vectors (Q, K) and a count to rows (Q, count) that are among the nearest, -1
+            where fewer were found; None: all rows are compared, and the result is exact.
     """
 
     ids: list[str]
     embeddings: np.ndarray
+    nearest: Nearest | None = None
+
+    def candidates(self, vector: np.ndarray, count: int) -> tuple["Index", np.ndarray]:
+        """What may be found for a query: all, or what an approximate index brings.
+
+        Args:
+            vector: (K,) of the query.
+            count: how many the index is asked for.
+
+        Returns:
+            Them in the order of the rows, with their inner products, which are exact.
+
+        Raises:
+            WorkbenchError: as `similarities`.
+        """
+        if self.nearest is None:
+            return self, self.similarities(vector)
+        self._check(vector)
+        found = self.nearest(np.asarray(vector[None], np.float32), count)[0]
+        rows = np.sort(found[found >= 0])  # so that equal scores are in the order of the rows
+        near = Index([self.ids[row] for row in rows], self.embeddings[rows])
+        return near, near.similarities(vector)
 
     def similarities(self, vector: np.ndarray) -> np.ndarray:
         """Inner products (N,) with the embedding (K,) of a query.
 
         Raises WorkbenchError when the widths differ or the query's embedding is not finite.
         """
+        self._check(vector)
+        return self.embeddings @ vector
+
+    def _check(self, vector: np.ndarray) -> None:
         if vector.shape != self.embeddings.shape[1:]:
             raise WorkbenchError(
                 f"the query's embedding has shape {vector.shape}, those of the index "
@@ -45,7 +78,6 @@ class Index:
             )
         if not np.isfinite(vector).all():
             raise WorkbenchError("the query's embedding has values that are not finite")
-        return self.embeddings @ vector
 
 
 @dataclass(frozen=True)
@@ -70,6 +102,8 @@ class Hit:
 def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Index:
     """The ids and embeddings of a split from a score file, digests verified.
 
+    The embeddings stay in the file, mapped into memory.
+
     Args:
         path: of the score file.
         split: its name.
@@ -91,16 +125,28 @@ def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Ind
             f"{path}: has no {name}: its model has no vectors of single images and captions",
             "search with a model that has, such as vse",
         )
-    ids, embeddings = file.texts(split, f"{kind}_ids"), file.array(split, name)
+    ids, embeddings = file.texts(split, f"{kind}_ids"), np.asarray(file.view(split, name))
     fits = embeddings.ndim == 2 and len(embeddings) == len(ids) > 0
-    if not fits or embeddings.dtype != np.float32 or not np.isfinite(embeddings).all():
+    if not fits or embeddings.dtype != np.float32 or not _finite(embeddings):
         raise damaged(path, f"{split}/{name} is not a finite float32 vector for each id")
     return Index(ids, embeddings)
 
 
+def _finite(vectors: np.ndarray) -> bool:
+    """Whether all values are finite, looked at in blocks: a million vectors are gigabytes."""
+    height = max(1, CHECKED // max(1, vectors.shape[1]))
+    starts = range(0, len(vectors), height)
+    return all(np.isfinite(vectors[start : start + height]).all() for start in starts)
+
+
 def best(scores: np.ndarray, top: int) -> np.ndarray:
     """Rows of the `top` largest of N scores, best first; equal scores in the order of the rows."""
-    return np.argsort(-scores, kind="stable")[:top]
+    negated = -scores
+    rows = np.arange(len(scores))
+    if 0 < top < len(scores):  # a sort of those alone that can be among them
+        worst = np.partition(negated, top - 1)[top - 1]
+        rows = np.flatnonzero(~(negated > worst))
+    return rows[np.argsort(negated[rows], kind="stable")][:top]
 
 
 def words_of(text: str) -> list[str]:
