@@ -19,7 +19,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.scores.file import SplitScores, read_scores
-from pipeline.search.index import SHORTLIST, Hit, Index, find_hits, read_index, words_of
+from pipeline.search.index import SHORTLIST, Catalogue, Hit, Index, find_hits, read_index, words_of
 from pipeline.search.params import SearchConfig
 from pipeline.storage.groups import GroupFile
 
@@ -105,6 +105,7 @@ class Searcher:
         self.sha256 = checkpoint.sha256
         self.images = load_images(self.files["images"])
         self.captions = load_captions(self.files["captions"])
+        self.catalogue = Catalogue(self.images, self.captions)
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
         self._built = None if settings is None else self._built_indexes(settings)
         self._indices: dict[tuple[str, str], Index] = {}
@@ -148,9 +149,13 @@ class Searcher:
         self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
     ) -> Answer:
         near, scores = rescored(index, query, max(question.top, question.shortlist))
+        wanted = min(question.top, len(index.ids))
+        if len(near.ids) < wanted:
+            few = f"the index found {len(near.ids)} of {wanted}; more with search.ivf_pq.probes"
+            notes.append(f"{few} or search.hnsw.ef_search raised")
         if question.criterion.transductive:
             scores = self._among_others(near, scores, kind, question)
-        hits = find_hits(near, scores, question.top, self.images, self.captions, kind)
+        hits = find_hits(near, scores, question.top, self.catalogue, kind)
         return Answer(kind, len(index.ids), hits, notes)
 
     def _among_others(

@@ -8,7 +8,7 @@ against exact search. Ids and vectors are those of the score file, whose digests
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
@@ -16,7 +16,15 @@ from pydantic import ValidationError
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file, write_json
 from pipeline.runtime.section import Count, Natural, Section, Share
-from pipeline.search.approximate import build, library, needed, one_thread, opened, write
+from pipeline.search.approximate import (
+    Parameters,
+    build,
+    library,
+    needed,
+    one_thread,
+    opened,
+    write,
+)
 from pipeline.search.index import KINDS, SHORTLIST, Index, read_index
 from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
 from pipeline.search.recall import recalls
@@ -119,34 +127,24 @@ def write_indexes(
     if file.attributes.get("model") != model:
         raise WorkbenchError(f"{scores}: not scores of {model}")
     made_from = {name: str(file.attributes.get(name, "")) for name in MADE_FROM}
+    (folder / NAME).unlink(
+        missing_ok=True
+    )  # that of an earlier build describes no half of this one
     least, parts, exact = needed(settings.parameters), [], []
     for split in sorted(file.layouts):
         sides = {
             kind: read_index(scores, split, kind, made_from["checkpoint_sha256"]) for kind in KINDS
         }
         for kind, other in zip(KINDS, reversed(KINDS), strict=True):
-            if len(sides[kind].ids) < least:
-                exact.append(f"{split}_{kind}")
+            name, vectors = f"{split}_{kind}", sides[kind].embeddings
+            if len(vectors) < least:
+                exact.append(name)
                 continue
-            vectors, path = sides[kind].embeddings, folder / f"{split}_{kind}.faiss"
+            path = folder / f"{name}.faiss"
             write(build(vectors, settings.parameters, seed), path)
-            number, width = vectors.shape
-            nearest = opened(path, number, width, settings.parameters)
             queries = drawn(sides[other].embeddings, seed)
-            with one_thread():
-                one, ten = recalls(replace(sides[kind], nearest=nearest), queries, [1, 10])
-            part = {
-                "split": split,
-                "kind": kind,
-                "number": number,
-                "width": width,
-                **digests(file, split, kind),
-                "sha256": sha256_file(path),
-                "queries": len(queries),
-                "recall_at_1": round(one, 4),
-                "recall_at_10": round(ten, 4),
-            }
-            parts.append(part)
+            described = {"split": split, "kind": kind, **digests(file, split, kind)}
+            parts.append(described | _measured(path, sides[kind], queries, settings.parameters))
     if not parts:
         raise WorkbenchError(
             f"{scores}: {settings.index} needs {least:,} vectors, and every set has fewer",
@@ -167,6 +165,24 @@ def write_indexes(
     said = Description.model_validate(content)
     write_json(folder / NAME, content | {"sha256": fingerprint(**content)})
     return said
+
+
+def _measured(
+    path: Path, exact: Index, queries: np.ndarray, parameters: Parameters
+) -> dict[str, Any]:
+    """Of an index that was just written: its sizes, digest and recall, by the names of a Part."""
+    number, width = exact.embeddings.shape
+    found = replace(exact, nearest=opened(path, number, width, parameters))
+    with one_thread():
+        one, ten = recalls(found, queries, [1, 10])
+    return {
+        "number": number,
+        "width": width,
+        "sha256": sha256_file(path),
+        "queries": len(queries),
+        "recall_at_1": round(one, 4),
+        "recall_at_10": round(ten, 4),
+    }
 
 
 def drawn(vectors: np.ndarray, seed: int) -> np.ndarray:

@@ -7,6 +7,7 @@ them with `best` again.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -182,13 +183,65 @@ def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list
     return unknown
 
 
+class Catalogue:
+    """The tables of a corpus, looked up by ids: what that takes of a million rows is made once.
+
+    Args:
+        images: table of the corpus.
+        captions: table of the corpus.
+    """
+
+    def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
+        self.images, self.captions = images, captions
+
+    def rows(self, kind: str, names: Sequence[str]) -> pd.DataFrame:
+        """The rows of some images or captions, in the order of their ids.
+
+        Args:
+            kind: image or caption.
+            names: their ids.
+
+        Raises:
+            WorkbenchError: ids that the corpus does not have.
+        """
+        table, keys = (
+            (self.images, self._images) if kind == "image" else (self.captions, self._captions)
+        )
+        places = keys.get_indexer(pd.Index(names))
+        lost = [name for name, place in zip(names, places, strict=True) if place < 0]
+        if lost:
+            raise WorkbenchError(
+                f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have: they are of "
+                "different corpora",
+                REMEDY,
+            )
+        return table.iloc[places]
+
+    def first_captions(self, images: Sequence[str]) -> list[str]:
+        """The first caption of each image in the order of the corpus; empty where there is none."""
+        places = self._described.get_indexer(pd.Index(images))
+        texts = self.captions["text"].iloc[self._first[places]].tolist()
+        return [text if place >= 0 else "" for text, place in zip(texts, places, strict=True)]
+
+    @cached_property
+    def _images(self) -> pd.Index:
+        return pd.Index(self.images["image_id"])
+
+    @cached_property
+    def _captions(self) -> pd.Index:
+        return pd.Index(self.captions["caption_id"])
+
+    @cached_property
+    def _first(self) -> np.ndarray:
+        return np.flatnonzero(~self.captions["image_id"].duplicated().to_numpy())
+
+    @cached_property
+    def _described(self) -> pd.Index:
+        return pd.Index(self.captions["image_id"].iloc[self._first])
+
+
 def find_hits(
-    index: Index,
-    scores: np.ndarray,
-    top: int,
-    images: pd.DataFrame,
-    captions: pd.DataFrame,
-    kind: str,
+    index: Index, scores: np.ndarray, top: int, catalogue: Catalogue, kind: str
 ) -> list[Hit]:
     """The best of an index with their texts and files.
 
@@ -196,8 +249,7 @@ def find_hits(
         index: of N images or captions.
         scores: (N,), larger is better.
         top: number of hits at most.
-        images: table of the corpus.
-        captions: table of the corpus.
+        catalogue: of the corpus.
         kind: of what the index holds, image or caption.
 
     Raises:
@@ -206,20 +258,13 @@ def find_hits(
     rows = best(scores, top)
     names = [index.ids[row] for row in rows]
     if kind == "caption":
-        found = _rows_of(captions, "caption_id", names)
+        found = catalogue.rows("caption", names)
         pictures, texts = found["image_id"].tolist(), found["text"].tolist()
     else:
-        pictures, texts = names, first_captions(captions, names)
-    paths = _rows_of(images, "image_id", pictures)["path"].tolist()
+        pictures, texts = names, catalogue.first_captions(names)
+    paths = catalogue.rows("image", pictures)["path"].tolist()
     columns = zip(scores[rows].tolist(), names, texts, paths, strict=True)
     return [Hit(rank, *values) for rank, values in enumerate(columns, start=1)]
-
-
-def first_captions(captions: pd.DataFrame, images: Sequence[str]) -> list[str]:
-    """The first caption of each image in the order of the corpus; empty where there is none."""
-    own = captions[captions["image_id"].isin(images)].drop_duplicates("image_id")
-    text = dict(zip(own["image_id"], own["text"], strict=True))
-    return [text.get(image, "") for image in images]
 
 
 def lines(hits: Sequence[Hit]) -> Iterator[str]:
@@ -229,16 +274,3 @@ def lines(hits: Sequence[Hit]) -> Iterator[str]:
     for hit, name in zip(hits, names, strict=True):
         text = f'"{printable(" ".join(hit.text.split()))}"' if hit.text else ""
         yield f"{hit.rank:>{places + 1}} {hit.score:7.3f}  {name:<{width}}  {text}".rstrip()
-
-
-def _rows_of(table: pd.DataFrame, key: str, names: Sequence[str]) -> pd.DataFrame:
-    """The rows of some ids, in their order."""
-    places = pd.Index(table[key]).get_indexer(pd.Index(names))
-    lost = [name for name, place in zip(names, places, strict=True) if place < 0]
-    if lost:
-        raise WorkbenchError(
-            f"the corpus has no {key} {listing(lost, 5)}, but the scores have: they are of "
-            "different corpora",
-            REMEDY,
-        )
-    return table.iloc[places]
