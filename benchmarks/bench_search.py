@@ -38,7 +38,7 @@ def rows() -> list[Row]:
     """Of each approximate kind: a query's time against that of exact search, and its recall."""
     found = []
     with TemporaryDirectory() as folder:
-        vectors, queries = made(Path(folder), "clustered", 20_000)
+        vectors, queries = made(Path(folder), "clustered", 20_000, 200)
         exact = Index([str(row) for row in range(len(vectors))], vectors)
         for kind in ("hnsw", "ivf_pq"):
             parameters = SETTINGS[kind][-1]
@@ -68,18 +68,20 @@ def searched(index: Index, query: np.ndarray) -> np.ndarray:
     return scores[best(scores, 10)]
 
 
-def made(folder: Path, world: str, number: int) -> tuple[np.ndarray, np.ndarray]:
+def made(
+    folder: Path, world: str, number: int, clusters: int = CENTRES
+) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors in a file, mapped, and queries of the same world that are none of them."""
     path = folder / f"{world}_{number}.npy"
     generator = np.random.default_rng(0)
-    centres = unit(generator.standard_normal((CENTRES, WIDTH), np.float32))
+    centres = unit(generator.standard_normal((clusters, WIDTH), np.float32))
 
     def drawn(count: int) -> np.ndarray:
         noise = generator.standard_normal((count, WIDTH), np.float32)
         if world == "random":
             return unit(noise)
         noise *= NOISE / np.sqrt(WIDTH)
-        return unit(centres[generator.integers(CENTRES, size=count)] + noise)
+        return unit(centres[generator.integers(clusters, size=count)] + noise)
 
     queries = drawn(QUERIES)
     if not path.is_file():

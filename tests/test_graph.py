@@ -32,6 +32,7 @@ from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
 from stages.__main__ import main as all_stages
 from stages.params import find_problems
 from stages.score import main as score_stage
+from stages.search import main as search_stage
 
 # the file's own phases, the first with a higher rate, a few steps an epoch and the ranking, too
 PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
@@ -390,13 +391,14 @@ def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
             | stages_of(["phrase_two_branch"], *PHRASE_STAGES)
             | AVERAGED,
         ),
+        ("search.hnsw.m=8", set()),
         ("phrases.nms=0.5", stages_of(PHRASE_MODELS, "evaluate_phrases")),
         ("phrase_cca.power=4.0", stages_of(["phrase_cca"], *PHRASE_STAGES)),
         (f"average_scores.{AVERAGE}.weights=[2,1]", AVERAGED),
     ],
 )
 def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
-    last = {"compare"} if setting.startswith("phrase") else LAST
+    last = {"compare"} if setting.startswith(("phrase", "search")) else LAST
     assert would_run(clone, setting) == expected | {"check_params"} | last
 
 
@@ -423,6 +425,23 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(clone):
     for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):
         (clone.folder / left).unlink(missing_ok=True)  # dvc checkout may have
     assert ran(clone.run("dvc", "repro")) == []
+
+
+def test_an_index_is_built_where_it_is_asked_for(clone, first):
+    """Of one model; what is committed asks for none."""
+    asked = ["search.index=hnsw", "search.models=[vse]"]
+    output = clone.run("dvc", "exp", "run", *(word for key in asked for word in ("-S", key)))
+    assert set(ran(output)) == {"check_params", "build_index@vse", "compare"}
+    said = json.loads((clone.folder / "data/indexes/vse/index.json").read_text())
+    assert [part["recall_at_10"] for part in said["parts"]] == [1.0] * 4  # of a few hundred
+    done = run_command(search_stage, "two red circles", "--model", "vse", folder=clone.folder)
+    assert len(done.stdout.splitlines()) == 5
+    assert "index" not in done.stderr
+    assert clone.run("git", "status", "--porcelain", "--", "data") == ""
+    clone.run("git", "checkout", ".")
+    clone.run("dvc", "checkout")
+    assert ran(clone.run("dvc", "repro")) == []
+    assert outputs(clone) == first[0]
 
 
 def test_scores_of_another_program_are_compared(clone, first, tmp_path):

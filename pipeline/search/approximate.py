@@ -130,7 +130,7 @@ def opened(path: Path, number: int, width: int, parameters: Parameters) -> Neare
     faiss = library()
     try:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         raise WorkbenchError(f"{path}: not an index that faiss reads") from error
     graph = isinstance(parameters, HNSWConfig)
     kind = faiss.IndexHNSWFlat if graph else faiss.IndexIVFPQ

@@ -193,7 +193,13 @@ def drawn(vectors: np.ndarray, seed: int) -> np.ndarray:
 
 
 def digests(file: GroupFile, split: str, kind: str) -> dict[str, str]:
-    """Of the ids and vectors that an index's rows stand for, by the names of a Part."""
+    """Of the ids and vectors that an index's rows stand for, by the names of a Part.
+
+    Args:
+        file: of scores.
+        split: of the corpus.
+        kind: image or caption.
+    """
     names = {"ids_sha256": f"{kind}_ids", "embeddings_sha256": f"{kind}_embeddings"}
     return {key: str(file.layouts[split][name].sha256) for key, name in names.items()}
 
