@@ -4,13 +4,14 @@ memory, and refused where they do not belong."""
 import json
 import shutil
 
+import faiss
 import numpy as np
 import pytest
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint
 from pipeline.scores.file import SplitScores, write_scores
-from pipeline.search.approximate import build, opened, write
+from pipeline.search.approximate import build, one_thread, opened, write
 from pipeline.search.built import NAME, BuiltIndexes, write_indexes
 from pipeline.search.index import Index, best, read_index
 from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
@@ -70,7 +71,6 @@ def message(call, *arguments):
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf_pq"])
 def test_building_twice_gives_the_same_bytes(world, tmp_path, kind):
-    """Also by a process that may use several threads: the build takes one."""
     write_indexes(tmp_path, world / "vse.h5", "vse", settings(kind), seed=3)
     made = {path.name: path.read_bytes() for path in sorted(tmp_path.iterdir())}
     assert made == {path.name: path.read_bytes() for path in sorted((world / kind).iterdir())}
@@ -79,6 +79,18 @@ def test_building_twice_gives_the_same_bytes(world, tmp_path, kind):
     }
     write_indexes(tmp_path, world / "vse.h5", "vse", settings(kind), seed=4)
     assert (tmp_path / "test_image.faiss").read_bytes() != made["test_image.faiss"]
+
+
+def test_one_thread_builds():
+    """faiss promises the same graph for one thread alone; here it is not seen to differ for two."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(2)
+    try:
+        with one_thread():
+            assert faiss.omp_get_max_threads() == 1
+        assert faiss.omp_get_max_threads() == 2
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def by_loop(embeddings, queries, found, top):
