@@ -103,9 +103,9 @@ class Searcher:
         self.name, self.wordnet = name, wordnet
         self.model, self.files, checkpoint = open_queries(name, device, exported)
         self.sha256 = checkpoint.sha256
-        self.images = load_images(self.files["images"])
-        self.captions = load_captions(self.files["captions"])
-        self.catalogue = Catalogue(self.images, self.captions)
+        self.catalogue = Catalogue(
+            load_images(self.files["images"]), load_captions(self.files["captions"])
+        )
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
         self._built = None if settings is None else self._built_indexes(settings)
         self._indices: dict[tuple[str, str], Index] = {}
