@@ -46,6 +46,7 @@ from pipeline.scores.params import (
     ExternalConfig,
     ScoringConfig,
 )
+from pipeline.search.params import SearchConfig
 from pipeline.sentences.params import SentencesConfig
 from pipeline.training.params import RankingConfig
 from pipeline.words.params import VocabularyConfig
@@ -92,6 +93,7 @@ class CommonParams(Section):
     average_scores: dict[str, AverageConfig]
     external: dict[str, ExternalConfig]
     inference: InferenceConfig
+    search: SearchConfig
     evaluation: EvaluationConfig
 
     @contradictions
@@ -101,6 +103,7 @@ class CommonParams(Section):
         yield from self.sentences.beyond(self.vocabulary.known_dim)
         yield from self._names_of_score_files()
         yield from self._members_of_averages()
+        yield from self._models_with_an_index()
 
     def _word_widths(self) -> Iterator[InitErrorDetails]:
         dim = self.vocabulary.known_dim
@@ -154,6 +157,12 @@ class CommonParams(Section):
             if name in average.members:
                 text = "an average cannot be a member of itself"
                 yield wrong_value(f"average_scores.{name}.members", average.members, text)
+
+    def _models_with_an_index(self) -> Iterator[InitErrorDetails]:
+        for name in self.search.models:
+            if name not in model_names():
+                text = f"{name!r} is no model; allowed are {', '.join(model_names())}"
+                yield wrong_value("search.models", self.search.models, text)
 
     @property
     def corpus_name(self) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from models.portable.folder import read_folder
-from models.search.searcher import CRITERIA, SHORTLIST, Question, Searcher
+from models.search.searcher import CRITERIA, Question, Searcher
 from pipeline.corpus.images import open_rgb
 from pipeline.evaluation.criteria import make_criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import pick_device, print_json, say, set_threads
-from pipeline.search.index import lines, words_of
+from pipeline.search.index import SHORTLIST, lines, words_of
 from pipeline.search.page import page
 from stages.common import command, json_option, target
 from stages.params import load_params
@@ -30,7 +30,7 @@ exported = click.Path(file_okay=False, path_type=Path)
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
 @click.option("--split", default="test", show_default=True, help="Split to search.")
 @click.option("--shortlist", default=SHORTLIST, show_default=True, type=click.IntRange(min=1),
-              help="How many the vectors choose, at least --top, for a model that scores pairs.",
+              help="How many the vectors or an index choose, at least --top; the best are ordered.",
 )  # fmt: skip
 @click.option("--criterion", default="naive", show_default=True, type=click.Choice(CRITERIA),
               help="What ranks the results; params of inference.")  # fmt: skip
@@ -63,7 +63,7 @@ def main(
         name, brought, _ = read_folder(folder)
     assert name is not None
     wordnet = params.sentences.tfidf.wordnet_folder
-    searcher = Searcher(name, pick_device(params.runtime.device), wordnet, brought)
+    searcher = Searcher(name, pick_device(params.runtime.device), wordnet, brought, params.search)
     own = params.inference
     chosen = make_criterion(criterion, beta=own.beta, k=own.k, iterations=own.iterations)
     question = Question(split, top, shortlist, chosen)

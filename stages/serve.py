@@ -45,7 +45,10 @@ def main(
     params = load_params()
     set_threads(params.runtime.threads)
     device, wordnet = pick_device(params.runtime.device), params.sentences.tfidf.wordnet_folder
-    searchers = {name: Searcher(name, device, wordnet) for name in names or scored_models()}
+    searchers = {
+        name: Searcher(name, device, wordnet, settings=params.search)
+        for name in names or scored_models()
+    }
     pictures = {
         name: AttentionPictures(each, device)
         for name, each in searchers.items()

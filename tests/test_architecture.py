@@ -27,13 +27,15 @@ from pipeline.statistics.kmeans import INITIALISATIONS
 from stages.params import Params
 
 ROOT = Path(__file__).resolve().parents[1]
-# The graph with an item of every group: params.yaml itself has none of other programs.
+# The graph with an item of every group: params.yaml itself has no other programs and no index.
 FOLDER = TemporaryDirectory()
 GRAPH = Path(FOLDER.name) / "dvc.yaml"
 GRAPH.write_bytes((ROOT / "dvc.yaml").read_bytes())
 VALUES = (ROOT / "params.yaml").read_text()
 (Path(FOLDER.name) / "params.yaml").write_text(
     VALUES.replace("external: {}", "external: {mine: {scores: my.npy}}")
+    .replace("  index: flat\n", "  index: hnsw\n")
+    .replace("  models: []\n", "  models: [vse]\n")
 )
 
 # Editing these changes how a stage is run or what it prints, never what it computes: they are left

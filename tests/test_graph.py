@@ -32,6 +32,7 @@ from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
 from stages.__main__ import main as all_stages
 from stages.params import find_problems
 from stages.score import main as score_stage
+from stages.search import main as search_stage
 
 # the file's own phases, the first with a higher rate, a few steps an epoch and the ranking, too
 PHASES = read_yaml(ROOT / "params.yaml")["dual_path"]["phases"]
@@ -423,6 +424,23 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(clone):
     for left in ("metrics/mine.json", "data/scores/mine.h5", "data/ranks/mine.h5"):
         (clone.folder / left).unlink(missing_ok=True)  # dvc checkout may have
     assert ran(clone.run("dvc", "repro")) == []
+
+
+def test_an_index_is_built_where_it_is_asked_for(clone, first):
+    """Of one model, from what there is; what is committed asks for none."""
+    write_params(clone, {"search": {"index": "hnsw", "models": ["vse"]}})
+    built = clone.run("dvc", "repro", "build_index@vse")
+    assert ran(built) == ["check_params", "build_index@vse"]
+    folder = clone.folder / "data/indexes/vse"
+    said = json.loads((folder / "index.json").read_text())
+    assert [part["recall_at_10"] for part in said["parts"]] == [1.0] * 4  # of a hundred at most
+    done = run_command(search_stage, "two red circles", "--model", "vse", folder=clone.folder)
+    assert len(done.stdout.splitlines()) == 5
+    assert "index" not in done.stderr
+    assert clone.run("git", "status", "--porcelain", "--", "data") == ""
+    clone.run("git", "checkout", ".")
+    shutil.rmtree(folder.parent)
+    assert outputs(clone) == first[0]
 
 
 def test_scores_of_another_program_are_compared(clone, first, tmp_path):

@@ -25,6 +25,7 @@ STAGES = {
     "analyse_model": "torch,matplotlib",
     "apply_recipe": "",
     "average_scores": TORCH,
+    "build_index": "",
     "build_vocabulary": "",
     "check_params": "",
     "cluster_pseudo_classes": "",

@@ -155,16 +155,16 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
     Args:
         index: (N, K) embeddings with their ids.
         query: its vector (K,) and, where there is one, the model that rescores.
-        count: how many of the nearest are rescored.
+        count: how many of the nearest are rescored, or found by an approximate index.
 
     Returns:
         The index with its scores (N,), or that of the nearest with theirs (up to `count`,).
     """
-    scores = index.similarities(query.vector)
+    found, scores = index.candidates(query.vector, count)
     if query.rescore is None:
-        return index, scores
+        return found, scores
     rows = best(scores, count)
-    near = Index([index.ids[row] for row in rows], index.embeddings[rows])
+    near = Index([found.ids[row] for row in rows], found.embeddings[rows])
     return near, query.rescore(near.ids)
 
 

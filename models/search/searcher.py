@@ -5,6 +5,7 @@ What the command `search` asks once and the server many times.
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,15 +16,19 @@ from models.base.registry import models_with
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.scores.file import SplitScores, read_scores
-from pipeline.search.index import Hit, Index, find_hits, read_index, words_of
+from pipeline.search.index import SHORTLIST, Catalogue, Hit, Index, find_hits, read_index, words_of
+from pipeline.search.params import SearchConfig
 from pipeline.storage.groups import GroupFile
+
+if TYPE_CHECKING:
+    from pipeline.search.built import BuiltIndexes
 
 # The others assign a whole set of queries to a whole set of items; a question is one query.
 CRITERIA = ("naive", "inverted_softmax", "csls", "dual_softmax", "querybank")
 NAIVE = Criterion("naive")
-SHORTLIST = 100
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,8 @@ class Question:
     Attributes:
         split: what is searched.
         top: number of results at most.
-        shortlist: how many the vectors choose for a model that scores pairs, at least `top`.
+        shortlist: how many the vectors choose for a model that scores pairs, and an approximate
+            index for any, at least `top`.
         criterion: what ranks them; its name is one of CRITERIA.
     """
 
@@ -80,6 +86,7 @@ class Searcher:
         device: where it runs.
         wordnet: as in pipeline.sentences.encoder.read_encoder.
         exported: files to use instead of those of dvc.yaml, as models.portable.folder gives them.
+        settings: whether an index of its embeddings is used; None: they are searched exactly.
 
     Raises:
         WorkbenchError: an unknown name, files that are missing, damaged or do not fit each other.
@@ -91,13 +98,16 @@ class Searcher:
         device: torch.device,
         wordnet: Path | None = None,
         exported: Files | None = None,
+        settings: SearchConfig | None = None,
     ) -> None:
         self.name, self.wordnet = name, wordnet
         self.model, self.files, checkpoint = open_queries(name, device, exported)
         self.sha256 = checkpoint.sha256
-        self.images = load_images(self.files["images"])
-        self.captions = load_captions(self.files["captions"])
+        self.catalogue = Catalogue(
+            load_images(self.files["images"]), load_captions(self.files["captions"])
+        )
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
+        self._built = None if settings is None else self._built_indexes(settings)
         self._indices: dict[tuple[str, str], Index] = {}
         self._scores: dict[str, SplitScores] = {}
 
@@ -117,16 +127,35 @@ class Searcher:
         """What of a split is searched, read once. WorkbenchError for a split there is not."""
         if (split, kind) not in self._indices:
             made = read_index(self.files["output"], split, kind, self.sha256)
+            if self._built is not None:
+                made = self._built.attached(made, split, kind)
             self._indices[split, kind] = made
         return self._indices[split, kind]
+
+    def _built_indexes(self, settings: SearchConfig) -> "BuiltIndexes | None":
+        """The indexes that params.yaml asks for; None, and a line, where none are built yet."""
+        if self.name not in settings.models:
+            return None
+        from pipeline.search.built import NAME, BuiltIndexes
+
+        folder = stage_paths("build_index", ("output",), self.name)["output"]
+        if not (folder / NAME).is_file():
+            say(f"{self.name}: no index yet, all vectors are compared; build it with: "
+                f"dvc repro build_index@{self.name}")  # fmt: skip
+            return None
+        return BuiltIndexes(folder, self.files["output"], self.name, settings)
 
     def _answer(
         self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
     ) -> Answer:
         near, scores = rescored(index, query, max(question.top, question.shortlist))
+        wanted = min(question.top, len(index.ids))
+        if len(near.ids) < wanted:
+            few = f"the index found {len(near.ids)} of {wanted}; more with search.ivf_pq.probes"
+            notes.append(f"{few} or search.hnsw.ef_search raised")
         if question.criterion.transductive:
             scores = self._among_others(near, scores, kind, question)
-        hits = find_hits(near, scores, question.top, self.images, self.captions, kind)
+        hits = find_hits(near, scores, question.top, self.catalogue, kind)
         return Answer(kind, len(index.ids), hits, notes)
 
     def _among_others(

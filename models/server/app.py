@@ -89,7 +89,7 @@ class SearchServer:
     ) -> None:
         self.searchers, self.pictures = searchers, pictures
         self.criteria, self.limits = criteria, limits
-        corpus = next(iter(searchers.values()))
+        corpus = next(iter(searchers.values())).catalogue
         self.paths = dict(zip(corpus.images["image_id"], corpus.images["path"], strict=True))
         captions = corpus.captions
         self.described = dict(zip(captions["caption_id"], captions["image_id"], strict=True))

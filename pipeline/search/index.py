@@ -5,8 +5,9 @@ without a common space for both sides can rescore the rows that `best` chose by 
 them with `best` again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,23 +21,56 @@ from pipeline.storage.hdf5 import damaged
 
 KINDS = ("image", "caption")
 REMEDY = "bring both up to date with: dvc repro"
+SHORTLIST = 100  # how many of the nearest are scored again, where there are such
+CHECKED = 1 << 22  # values looked at together
+Nearest = Callable[[np.ndarray, int], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
     """What is searched: N images or captions of one split.
 
-    ids: (N,); embeddings: (N, K) float32, finite.
+    Attributes:
+        ids: (N,).
+        embeddings: (N, K) float32, finite; they may lie in a file, paged in as they are read.
+        nearest: from vectors (Q, K) and a count to rows (Q, count) that are among the nearest, -1
+            where fewer were found; None: all rows are compared, and the result is exact.
     """
 
     ids: list[str]
     embeddings: np.ndarray
+    nearest: Nearest | None = None
+
+    def candidates(self, vector: np.ndarray, count: int) -> tuple["Index", np.ndarray]:
+        """What may be found for a query: all, or what an approximate index brings.
+
+        Args:
+            vector: (K,) of the query.
+            count: how many the index is asked for.
+
+        Returns:
+            Them in the order of the rows, with their inner products, which are exact.
+
+        Raises:
+            WorkbenchError: as `similarities`.
+        """
+        if self.nearest is None:
+            return self, self.similarities(vector)
+        self._check(vector)
+        found = self.nearest(np.asarray(vector[None], np.float32), count)[0]
+        rows = np.sort(found[found >= 0])  # so that equal scores are in the order of the rows
+        near = Index([self.ids[row] for row in rows], self.embeddings[rows])
+        return near, near.similarities(vector)
 
     def similarities(self, vector: np.ndarray) -> np.ndarray:
         """Inner products (N,) with the embedding (K,) of a query.
 
         Raises WorkbenchError when the widths differ or the query's embedding is not finite.
         """
+        self._check(vector)
+        return self.embeddings @ vector
+
+    def _check(self, vector: np.ndarray) -> None:
         if vector.shape != self.embeddings.shape[1:]:
             raise WorkbenchError(
                 f"the query's embedding has shape {vector.shape}, those of the index "
@@ -45,7 +79,6 @@ class Index:
             )
         if not np.isfinite(vector).all():
             raise WorkbenchError("the query's embedding has values that are not finite")
-        return self.embeddings @ vector
 
 
 @dataclass(frozen=True)
@@ -70,6 +103,8 @@ class Hit:
 def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Index:
     """The ids and embeddings of a split from a score file, digests verified.
 
+    The embeddings stay in the file, mapped into memory.
+
     Args:
         path: of the score file.
         split: its name.
@@ -91,16 +126,28 @@ def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Ind
             f"{path}: has no {name}: its model has no vectors of single images and captions",
             "search with a model that has, such as vse",
         )
-    ids, embeddings = file.texts(split, f"{kind}_ids"), file.array(split, name)
+    ids, embeddings = file.texts(split, f"{kind}_ids"), np.asarray(file.view(split, name))
     fits = embeddings.ndim == 2 and len(embeddings) == len(ids) > 0
-    if not fits or embeddings.dtype != np.float32 or not np.isfinite(embeddings).all():
+    if not fits or embeddings.dtype != np.float32 or not _finite(embeddings):
         raise damaged(path, f"{split}/{name} is not a finite float32 vector for each id")
     return Index(ids, embeddings)
 
 
+def _finite(vectors: np.ndarray) -> bool:
+    """Whether all values are finite, looked at in blocks: a million vectors are gigabytes."""
+    height = max(1, CHECKED // max(1, vectors.shape[1]))
+    starts = range(0, len(vectors), height)
+    return all(np.isfinite(vectors[start : start + height]).all() for start in starts)
+
+
 def best(scores: np.ndarray, top: int) -> np.ndarray:
     """Rows of the `top` largest of N scores, best first; equal scores in the order of the rows."""
-    return np.argsort(-scores, kind="stable")[:top]
+    negated = -scores
+    rows = np.arange(len(scores))
+    if 0 < top < len(scores):  # a sort of those alone that can be among them
+        worst = np.partition(negated, top - 1)[top - 1]
+        rows = np.flatnonzero(~(negated > worst))
+    return rows[np.argsort(negated[rows], kind="stable")][:top]
 
 
 def words_of(text: str) -> list[str]:
@@ -136,13 +183,65 @@ def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list
     return unknown
 
 
+class Catalogue:
+    """The tables of a corpus, looked up by ids: what that takes of a million rows is made once.
+
+    Args:
+        images: table of the corpus.
+        captions: table of the corpus.
+    """
+
+    def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
+        self.images, self.captions = images, captions
+
+    def rows(self, kind: str, names: Sequence[str]) -> pd.DataFrame:
+        """The rows of some images or captions, in the order of their ids.
+
+        Args:
+            kind: image or caption.
+            names: their ids.
+
+        Raises:
+            WorkbenchError: ids that the corpus does not have.
+        """
+        table, keys = (
+            (self.images, self._images) if kind == "image" else (self.captions, self._captions)
+        )
+        places = keys.get_indexer(pd.Index(names))
+        lost = [name for name, place in zip(names, places, strict=True) if place < 0]
+        if lost:
+            raise WorkbenchError(
+                f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have: they are of "
+                "different corpora",
+                REMEDY,
+            )
+        return table.iloc[places]
+
+    def first_captions(self, images: Sequence[str]) -> list[str]:
+        """The first caption of each image in the order of the corpus; empty where there is none."""
+        places = self._described.get_indexer(pd.Index(images))
+        texts = self.captions["text"].iloc[self._first[places]].tolist()
+        return [text if place >= 0 else "" for text, place in zip(texts, places, strict=True)]
+
+    @cached_property
+    def _images(self) -> pd.Index:
+        return pd.Index(self.images["image_id"])
+
+    @cached_property
+    def _captions(self) -> pd.Index:
+        return pd.Index(self.captions["caption_id"])
+
+    @cached_property
+    def _first(self) -> np.ndarray:
+        return np.flatnonzero(~self.captions["image_id"].duplicated().to_numpy())
+
+    @cached_property
+    def _described(self) -> pd.Index:
+        return pd.Index(self.captions["image_id"].iloc[self._first])
+
+
 def find_hits(
-    index: Index,
-    scores: np.ndarray,
-    top: int,
-    images: pd.DataFrame,
-    captions: pd.DataFrame,
-    kind: str,
+    index: Index, scores: np.ndarray, top: int, catalogue: Catalogue, kind: str
 ) -> list[Hit]:
     """The best of an index with their texts and files.
 
@@ -150,8 +249,7 @@ def find_hits(
         index: of N images or captions.
         scores: (N,), larger is better.
         top: number of hits at most.
-        images: table of the corpus.
-        captions: table of the corpus.
+        catalogue: of the corpus.
         kind: of what the index holds, image or caption.
 
     Raises:
@@ -160,20 +258,13 @@ def find_hits(
     rows = best(scores, top)
     names = [index.ids[row] for row in rows]
     if kind == "caption":
-        found = _rows_of(captions, "caption_id", names)
+        found = catalogue.rows("caption", names)
         pictures, texts = found["image_id"].tolist(), found["text"].tolist()
     else:
-        pictures, texts = names, first_captions(captions, names)
-    paths = _rows_of(images, "image_id", pictures)["path"].tolist()
+        pictures, texts = names, catalogue.first_captions(names)
+    paths = catalogue.rows("image", pictures)["path"].tolist()
     columns = zip(scores[rows].tolist(), names, texts, paths, strict=True)
     return [Hit(rank, *values) for rank, values in enumerate(columns, start=1)]
-
-
-def first_captions(captions: pd.DataFrame, images: Sequence[str]) -> list[str]:
-    """The first caption of each image in the order of the corpus; empty where there is none."""
-    own = captions[captions["image_id"].isin(images)].drop_duplicates("image_id")
-    text = dict(zip(own["image_id"], own["text"], strict=True))
-    return [text.get(image, "") for image in images]
 
 
 def lines(hits: Sequence[Hit]) -> Iterator[str]:
@@ -183,16 +274,3 @@ def lines(hits: Sequence[Hit]) -> Iterator[str]:
     for hit, name in zip(hits, names, strict=True):
         text = f'"{printable(" ".join(hit.text.split()))}"' if hit.text else ""
         yield f"{hit.rank:>{places + 1}} {hit.score:7.3f}  {name:<{width}}  {text}".rstrip()
-
-
-def _rows_of(table: pd.DataFrame, key: str, names: Sequence[str]) -> pd.DataFrame:
-    """The rows of some ids, in their order."""
-    places = pd.Index(table[key]).get_indexer(pd.Index(names))
-    lost = [name for name, place in zip(names, places, strict=True) if place < 0]
-    if lost:
-        raise WorkbenchError(
-            f"the corpus has no {key} {listing(lost, 5)}, but the scores have: they are of "
-            "different corpora",
-            REMEDY,
-        )
-    return table.iloc[places]

@@ -546,6 +546,24 @@ def test_wrong_names_of_external_items():
     assert text == f"external.{name}: an average of average_scores has this name"
 
 
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"index": "hnsw", "models": ["vse", "scan"]}, ""),
+        ({"models": ["vse"]}, "search.models = ['vse']: must be [] when search.index is 'flat'"),
+        ({"index": "ivf_pq"}, "search.models = []: name the models that an index is built for"),
+        ({"index": "hnsw", "models": ["vse", "vse"]}, "a model is named twice"),
+        ({"index": "hnsw", "models": ["gpt"]}, "'gpt' is no model; allowed are cca, dp_rnn"),
+        ({"index": "ivf"}, "search.index = 'ivf': allowed are flat, hnsw, ivf_pq"),
+    ],
+)
+def test_models_are_named_where_an_index_is_asked_for(changes, text):
+    found = problems(DEFAULTS | {"search": DEFAULTS["search"] | changes})
+    assert text in found
+    assert bool(text) == bool(found)
+    assert "\n" not in found
+
+
 @pytest.mark.parametrize("value", [0, -1, 1.0, 0.0, 1.5, "0.1", True, None])
 def test_held_out_images_are_a_number_or_a_share(value):
     def told(number):

@@ -4,6 +4,7 @@ images, and everything that does not fit is a plain error."""
 import itertools
 import json
 import shutil
+import sys
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ from tiny_inputs import WORDS, write_vocabulary
 from pipeline.runtime.graph import stage_paths
 from pipeline.scores.file import read_scores
 from pipeline.storage.features import FeatureFile, write_features
-from stages import extract_image_features
+from stages import build_index, extract_image_features
 from stages.search import main
 
 
@@ -215,6 +216,47 @@ def test_parts_that_do_not_fit_each_other(folder):
     result = run(main, "w1", "--model", "cca")
     assert result.exit_code == 1
     assert "not made with the weights of the checkpoint" in result.stderr
+
+
+def test_an_index_is_built_and_searched_where_params_ask_for_one(folder, monkeypatch):
+    """It brings all nine images, so that what is found is what exact search finds."""
+    questions = [["w1 w2", "--model", "vse"], ["w1 w2", "--model", "scan", "--shortlist", 9]]
+    exact = [listed(run(main, *question)) for question in questions]
+    change_params(folder, search={"index": "hnsw", "models": ["vse", "scan"]})
+    for question, expected in zip(questions, exact, strict=True):
+        result, model = run(main, *question), question[2]
+        assert listed(result) == expected
+        line = "no index yet, all vectors are compared; build it with: dvc repro build_index@"
+        assert f"{model}: {line}{model}\n" in result.stderr
+        paths = stage_paths("build_index", ("scores", "output"), model)
+        built = run(build_index.main, model, *as_options(paths))
+        assert f"{model}: hnsw of 9 test images, of 18 queries recall@1 1.000" in built.stderr
+        result = run(main, *question)
+        assert "index" not in result.stderr
+        check_same(listed(result), expected)
+    few = run(main, "w1", "--model", "vse", "--shortlist", 2, "--top", 2)
+    assert len(listed(few)) == 2
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    refused(questions[0], "faiss is not installed", "pip install '.[search]'")
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    put_scores("vse")
+    assert run(main, *questions[0]).exit_code == 0  # the same scores again
+    draw_weights("vse", 1)
+    put_scores("vse")
+    refused(questions[0], "the digest of its model's weights is", "dvc repro build_index@vse")
+    change_params(folder, search={"index": "flat", "models": []})
+    assert run(main, *questions[0]).exit_code == 0
+    result = run(build_index.main, "vse", *as_options(paths))
+    assert "exact search needs no index" in result.stderr
+
+
+def refused(question, *words):
+    """One line says why, another what to do."""
+    result = run(main, *question)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 2
+    assert all(word in result.stderr for word in words), result.stderr
 
 
 def test_a_program_reads_the_same(folder):

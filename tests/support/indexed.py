@@ -140,7 +140,7 @@ def files_of(model):
     return stage_paths("score", FILES, model)
 
 
-def draw_weights(model):
+def draw_weights(model, seed=0):
     """A checkpoint of weights that tell inputs apart, whatever they are."""
     files, (kind, sizes) = files_of(model), NETWORKS[model]
     features = FeatureFile(files["features"])
@@ -152,7 +152,7 @@ def draw_weights(model):
         inputs = words.identity(Vocabulary.load(files["text"]), features)
     else:
         inputs = vectors.identity(features, FeatureFile(files["text"]))
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     network = kind(**sizes)
     state = network.state_dict()
     drawn = {name: torch.randn(value.shape) / 4 for name, value in state.items()}

@@ -21,6 +21,7 @@ from models.search.searcher import CRITERIA, Searcher
 from models.server.app import Limits, SearchServer
 from models.server.attention import AttentionPictures
 from pipeline.evaluation.criteria import make_criterion
+from pipeline.search.index import Catalogue
 from stages import search
 
 CPU = torch.device("cpu")
@@ -283,11 +284,9 @@ def test_the_corpus_may_have_any_ids(world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     searcher = Searcher("vse", CPU)
     odd = f"{HOSTILE}&id=../x#%2F"
-    searcher.images = searcher.images.assign(
-        image_id=searcher.images["image_id"].replace("test0.png", odd)
-    )
-    searcher.captions = searcher.captions.assign(
-        image_id=searcher.captions["image_id"].replace("test0.png", odd)
+    tables = (searcher.catalogue.images, searcher.catalogue.captions)
+    searcher.catalogue = Catalogue(
+        *(each.assign(image_id=each["image_id"].replace("test0.png", odd)) for each in tables)
     )
     index = searcher.index("test", "image")
     index.ids[index.ids.index("test0.png")] = odd

@@ -17,6 +17,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import stage_options, stage_paths
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.search.index import (
+    Catalogue,
     Hit,
     Index,
     best,
@@ -37,6 +38,7 @@ CAPTIONS = pd.DataFrame(
         "text": ["a dog", "a brown dog", "two cats", "cats"],
     }
 )
+CATALOGUE = Catalogue(IMAGES, CAPTIONS)
 
 
 def index(ids=("x", "y", "z")):
@@ -64,6 +66,23 @@ def test_similarities_are_inner_products():
                                        for row in rows], rtol=1e-5)  # fmt: skip
 
 
+def test_vectors_in_a_file_are_searched_as_those_in_memory(tmp_path):
+    """Bit for bit, and equal scores in the order of the rows, by a sort of all."""
+    generator = np.random.default_rng(1)
+    rows = generator.normal(size=(50, 24)).astype(np.float32)
+    rows[30:] = rows[:20]
+    path = write_index(tmp_path / "m.h5", values=rows)
+    mapped = read_index(path, "test", "image", SHA)
+    assert not mapped.embeddings.flags.owndata
+    for query in generator.normal(size=(20, 24)).astype(np.float32):
+        near, scores = mapped.candidates(query, 5)
+        assert near is mapped
+        assert scores.tobytes() == (rows @ query).tobytes()
+        expected = np.argsort(-(rows @ query), kind="stable")
+        for top in (1, 7, 49, 50, 99):
+            assert best(scores, top).tolist() == expected[:top].tolist()
+
+
 def test_queries_of_another_width_or_not_finite():
     assert "shape (2,)" in message(index().similarities, np.ones(2, np.float32))
     assert "not finite" in message(index().similarities, np.array([0, np.nan, 0], np.float32))
@@ -71,19 +90,19 @@ def test_queries_of_another_width_or_not_finite():
 
 def test_images_come_with_their_first_caption_and_captions_with_their_image():
     scores = np.array([0.5, 0.9, 0.1], np.float32)
-    found = find_hits(index(), scores, 2, IMAGES, CAPTIONS, "image")
+    found = find_hits(index(), scores, 2, CATALOGUE, "image")
     assert [(h.rank, h.name, h.text, h.path) for h in found] == [
         (1, "y", "", "y.png"),
         (2, "x", "a dog", "x.png"),
     ]
     assert [h.score for h in found] == [pytest.approx(0.9), pytest.approx(0.5)]
     captions = index(("z#1", "x#1"))
-    (hit,) = find_hits(captions, scores[:2], 1, IMAGES, CAPTIONS, "caption")
+    (hit,) = find_hits(captions, scores[:2], 1, CATALOGUE, "caption")
     assert (hit.name, hit.text, hit.path) == ("x#1", "a brown dog", "x.png")
 
 
 def test_ids_that_the_corpus_does_not_have():
-    found = message(find_hits, index(("x", "q")), np.ones(2), 5, IMAGES, CAPTIONS, "image")
+    found = message(find_hits, index(("x", "q")), np.ones(2), 5, CATALOGUE, "image")
     assert "no image_id q" in found
     assert "different corpora" in found
 
@@ -112,16 +131,19 @@ def test_unknown_words_are_named_once():
     assert "known to it: a, yak, dog" in message(check_words, words, [False] * 4, "it")
 
 
-def write_index(path, embeddings=True, **attributes):
-    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def write_index(path, embeddings=True, values=VALUES, **attributes):
+    names = ["x", "y", *map(str, range(2, len(values)))]
     split = SplitScores(
-        scores=np.zeros((2, 3), np.float32),
-        image_ids=["x", "y"],
+        scores=np.zeros((len(values), 3), np.float32),
+        image_ids=names,
         caption_ids=["x#0", "x#1", "y#0"],
         caption_image_ids=["x", "x", "y"],
-        image_groups=["x", "y"],
+        image_groups=["x", "y", *["x"] * (len(values) - 2)],
         image_embeddings=values if embeddings else None,
-        caption_embeddings=np.ones((3, 3), np.float32) if embeddings else None,
+        caption_embeddings=np.ones((3, values.shape[1]), np.float32) if embeddings else None,
     )
     write_scores(path, {"test": split}, {"model": "m", "checkpoint_sha256": SHA} | attributes)
     return path

@@ -1,0 +1,149 @@
+"""Approximate nearest neighbours by faiss: built the same every time, read where they lie.
+
+Both kinds find vectors of large inner products. A graph (HNSW) keeps the vectors themselves, lists
+of codes (IVF-PQ) a few bytes of each; what either finds is scored exactly by the stored embeddings
+afterwards. faiss is an extra, which exact search does without.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import atomic_path
+from pipeline.runtime.process import Progress
+from pipeline.search.index import Nearest
+from pipeline.search.params import HNSWConfig, IVFPQConfig
+
+Parameters = HNSWConfig | IVFPQConfig
+
+CODE_BITS = 8  # of each byte of a code
+CODES = 1 << CODE_BITS  # centres of each, which have to be learnt from as many vectors
+POINTS_PER_LIST = 64  # vectors that k-means learns a list's centre from; faiss asks for 39 to 256
+ADDED = 1 << 14  # vectors between two lines of progress
+
+
+def library() -> Any:
+    """The module faiss; WorkbenchError where it is not installed."""
+    try:
+        import faiss
+    except ImportError:
+        raise WorkbenchError(
+            "faiss is not installed, and search.index is not flat", "pip install '.[search]'"
+        ) from None
+    return faiss
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread in faiss and its BLAS: several insert into a graph in an order of their own."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
+
+
+def needed(parameters: Parameters) -> int:
+    """The number of vectors that an index is built from at least."""
+    if isinstance(parameters, HNSWConfig):
+        return 1
+    return max(CODES, parameters.lists or 0)
+
+
+def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
+    """A faiss index of inner products, from one thread: equal vectors give equal bytes.
+
+    Args:
+        vectors: (N, K) float32, finite, N at least `needed`; paged in as they are read.
+        parameters: of one kind of index.
+        seed: of the levels of a graph, or of the first centres of lists and codes.
+
+    Returns:
+        The index, of N vectors.
+
+    Raises:
+        WorkbenchError: codes that do not divide the width, no faiss.
+    """
+    faiss = library()
+    number, width = vectors.shape
+    with one_thread():
+        if isinstance(parameters, HNSWConfig):
+            index = faiss.IndexHNSWFlat(width, parameters.m, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.rng = faiss.RandomGenerator(seed)
+            index.hnsw.efConstruction = parameters.ef_construction
+        else:
+            index = _trained(faiss, vectors, parameters, seed)
+        with Progress("index", number, "vectors") as progress:
+            for start in range(0, number, ADDED):
+                index.add(vectors[start : start + ADDED])
+                progress.update(min(ADDED, number - start))
+    return index
+
+
+def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int) -> Any:
+    number, width = vectors.shape
+    code = parameters.code_bytes
+    if width % code:
+        allowed = [str(n) for n in range(1, width + 1) if width % n == 0]
+        raise WorkbenchError(
+            f"search.ivf_pq.code_bytes = {code}: must divide the width of the embeddings, {width}",
+            f"set it to one of {listing(allowed)}",
+        )
+    lists = parameters.lists or round(math.sqrt(number))
+    quantiser = faiss.IndexFlatIP(width)
+    metric = faiss.METRIC_INNER_PRODUCT
+    index = faiss.IndexIVFPQ(quantiser, width, lists, code, CODE_BITS, metric)
+    for clustering in (index.cp, index.pq.cp):
+        clustering.seed = seed % (1 << 31)  # a C int
+        clustering.min_points_per_centroid = 1  # no warning of a small corpus
+    index.cp.max_points_per_centroid = POINTS_PER_LIST
+    index.train(vectors)
+    return index
+
+
+def write(index: Any, path: Path) -> None:
+    """Write an index atomically."""
+    faiss = library()
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        # Python's own write: what the disk refuses is an OSError, not faiss's text
+        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+
+
+def opened(path: Path, number: int, width: int, parameters: Parameters) -> Nearest:
+    """What finds rows in an index file that `write` wrote, mapped into memory.
+
+    Its digest is to be verified before: faiss trusts what it reads.
+
+    Args:
+        path: of the file.
+        number: N, of its vectors.
+        width: K, of each.
+        parameters: that it was built with.
+
+    Raises:
+        WorkbenchError: another kind of index, or one of other vectors; no faiss.
+    """
+    faiss = library()
+    try:
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except (RuntimeError, MemoryError) as error:
+        raise WorkbenchError(f"{path}: not an index that faiss reads") from error
+    graph = isinstance(parameters, HNSWConfig)
+    kind = faiss.IndexHNSWFlat if graph else faiss.IndexIVFPQ
+    same = (index.ntotal, index.d, index.metric_type)
+    if not isinstance(index, kind) or same != (number, width, faiss.METRIC_INNER_PRODUCT):
+        raise WorkbenchError(f"{path}: not an index of {number:,} vectors of width {width}")
+    if isinstance(parameters, HNSWConfig):
+        index.hnsw.efSearch = parameters.ef_search
+    else:
+        index.nprobe = parameters.probes
+
+    def nearest(vectors: np.ndarray, count: int) -> np.ndarray:
+        rows: np.ndarray = index.search(vectors, min(count, number))[1]
+        return rows
+
+    return nearest

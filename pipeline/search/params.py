@@ -1,0 +1,53 @@
+"""Section of params.yaml: what finds the nearest of many vectors."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_core import InitErrorDetails
+
+from pipeline.runtime.section import Count, Section, contradictions, wrong_value
+
+
+class HNSWConfig(Section):
+    """Hierarchical navigable small world graph (Malkov and Yashunin 2020), in faiss's words."""
+
+    m: Annotated[int, Field(ge=2, le=512)]
+    ef_construction: Count
+    ef_search: Count
+
+
+class IVFPQConfig(Section):
+    """Inverted lists of product-quantised residuals (Jegou et al. 2011)."""
+
+    lists: Count | None
+    probes: Count
+    code_bytes: Count
+
+
+class SearchConfig(Section):
+    """How stored embeddings are searched, and for which models an index is built."""
+
+    index: Literal["flat", "hnsw", "ivf_pq"]
+    models: list[str]
+    hnsw: HNSWConfig
+    ivf_pq: IVFPQConfig
+
+    @property
+    def parameters(self) -> HNSWConfig | IVFPQConfig:
+        """Those of the chosen kind of index; not of flat, which has none."""
+        parameters: HNSWConfig | IVFPQConfig = getattr(self, self.index)
+        return parameters
+
+    @contradictions
+    def _models_are_those_of_an_index(self) -> Iterator[InitErrorDetails]:
+        if self.index == "flat" and self.models:
+            text = "must be [] when search.index is 'flat': exact search needs no index"
+            yield wrong_value("models", self.models, text)
+        if self.index != "flat" and not self.models:
+            text = (
+                f"name the models that an index is built for, when search.index is {self.index!r}"
+            )
+            yield wrong_value("models", self.models, text)
+        if len(set(self.models)) < len(self.models):
+            yield wrong_value("models", self.models, "a model is named twice")

@@ -1,0 +1,37 @@
+"""Index the embeddings of one model, so that search need not compare all of them."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import say
+from pipeline.search.built import write_indexes
+from stages.common import command, target
+from stages.params import load_params
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--scores", type=target, required=True, help="Score file of the model.")
+@click.option("--output", type=target, required=True, help="Folder of indexes to write.")
+def main(name: str, scores: Path, output: Path) -> None:
+    """Build the index that params.yaml names of MODEL's images and captions, split by split."""
+    params = load_params()
+    settings = params.search
+    if settings.index == "flat":
+        raise WorkbenchError(
+            "search.index = 'flat': exact search needs no index", "set it to hnsw or ivf_pq"
+        )
+    made = write_indexes(output, scores, name, settings, params.seed)
+    for part in made.parts:
+        say(
+            f"{name}: {settings.index} of {part.number:,} {part.split} {part.kind}s, of "
+            f"{part.queries:,} queries recall@1 {part.recall_at_1:.3f}, @10 {part.recall_at_10:.3f}"
+        )
+    if made.exact:
+        say(f"{name}: too few for {settings.index}, searched exactly: {', '.join(made.exact)}")
+
+
+if __name__ == "__main__":
+    main()
