@@ -14,6 +14,7 @@ from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say, set_threads
 from pipeline.scores.file import SplitScores, check_name, read_scores
 from pipeline.scores.positives import Relevance, relevance_of
+from pipeline.scores.workers import spread_over
 from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, target
 from stages.params import CommonParams, load_params
@@ -50,7 +51,8 @@ def evaluated(
     positives = params.corpus.positives
     pairs = None if positives == "none" else _read_pairs(positives, relevance, split)
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
-    evaluation = evaluate(split, *protocol, criteria, len(whole.image_ids), pairs)
+    with spread_over(split, params.runtime.processes) as found:
+        evaluation = evaluate(found, *protocol, criteria, len(whole.image_ids), pairs)
     file = GroupFile(scores)
     attributes = file.attributes
     said = {name: attributes[name] for name in ("shortlist",) if name in attributes}

@@ -101,6 +101,7 @@ class CommonParams(Section):
         yield from self.sentences.beyond(self.vocabulary.known_dim)
         yield from self._names_of_score_files()
         yield from self._members_of_averages()
+        yield from self._what_needs_scores()
 
     def _word_widths(self) -> Iterator[InitErrorDetails]:
         dim = self.vocabulary.known_dim
@@ -154,6 +155,15 @@ class CommonParams(Section):
             if name in average.members:
                 text = "an average cannot be a member of itself"
                 yield wrong_value(f"average_scores.{name}.members", average.members, text)
+
+    def _what_needs_scores(self) -> Iterator[InitErrorDetails]:
+        if self.scoring.keep == "embeddings" and "hungarian" in self.inference.criteria:
+            yield wrong_value(
+                "scoring.keep",
+                "embeddings",
+                "inference.criteria names hungarian, which needs the whole matrix; "
+                "keep scores, or take it out",
+            )
 
     @property
     def corpus_name(self) -> str:

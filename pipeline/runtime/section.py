@@ -221,3 +221,4 @@ class RuntimeConfig(Section):
 
     device: Literal["auto", "cpu", "cuda"]
     threads: Count
+    processes: Count
