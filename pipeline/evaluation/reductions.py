@@ -174,24 +174,37 @@ class _Nearest:
         images, captions = torch.empty(rows.stop - rows.start, 0), []
         for columns in tiles.columns():
             tile = tiles.tile(rows, columns)
-            images = _first(torch.cat([images, largest(tile, self.k)], 1), self.k)
-            captions.append(largest(tile.T, self.k))
+            images = _first(torch.cat([images, largest(tile, CAPTIONS, self.k)], 1), self.k)
+            captions.append(largest(tile, IMAGES, self.k))
         return images, torch.cat(captions)
 
 
-def largest(lines: torch.Tensor, k: int) -> torch.Tensor:
-    """The k largest values of each line, falling: (Q, k) of (Q, J), (Q, J) of fewer than k.
+def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
+    """The k largest scores of every line along an axis, falling.
 
     Sorting all of a tile takes longer than the products it is made of. Cut into PARTS, the k
     largest of a line stand at k places of a part at most: those with the largest value of any part.
+
+    Args:
+        tile: (n, m).
+        axis: IMAGES for the largest of each caption, CAPTIONS for those of each image.
+        k: how many; all, where there are fewer.
+
+    Returns:
+        (m, k) or (n, k).
     """
-    width = lines.shape[1] // PARTS
+    width = tile.shape[axis] // PARTS
     if width < 2 * k:
-        return _first(lines.contiguous(), k)
-    parts = lines[:, : PARTS * width].unflatten(1, (PARTS, width))
-    places = parts.amax(1).contiguous().topk(k, dim=1, sorted=False).indices
-    found = parts.gather(2, places[:, None].expand(-1, PARTS, -1)).flatten(1)
-    return _first(torch.cat([found, lines[:, PARTS * width :]], 1), k)
+        return _first((tile if axis == CAPTIONS else tile.T).contiguous(), k)
+    parts = tile.narrow(axis, 0, PARTS * width).unflatten(axis, (PARTS, width))
+    rest = tile.narrow(axis, PARTS * width, tile.shape[axis] - PARTS * width)
+    best = parts.amax(axis)
+    places = (best if axis == CAPTIONS else best.T.contiguous()).topk(k, 1, sorted=False).indices
+    if axis == CAPTIONS:
+        found = parts.gather(2, places[:, None].expand(-1, PARTS, -1)).flatten(1)
+        return _first(torch.cat([found, rest], 1), k)
+    found = parts.gather(1, places.T[None].expand(PARTS, -1, -1)).flatten(0, 1)
+    return _first(torch.cat([found, rest]).T.contiguous(), k)
 
 
 def best_scores(scores: Tiles) -> tuple[torch.Tensor, torch.Tensor]:

@@ -16,7 +16,10 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import Groups, TruePairs, group_codes
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
-from pipeline.scores.tiles import Change, Rescored, Tiles, as_tiles, check_finite
+from pipeline.scores.tiles import Change, Rescored, Tiles, as_tiles, check_finite, cuts
+
+STRIP = 64  # rows of a tile that are compared at once: 1 MB
+RUN = 1024  # flags of a row that are summed as the bytes of numbers: 128 each, below 256
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,7 @@ class _Side:
         levels = np.full(shape, -np.inf, scores.dtype)
         levels[self.query, column] = self.own
         self.true = -np.sort(-levels, axis=1)
-        self.levels = torch.from_numpy(self.true[:, : self.wanted.depth])
+        self.levels = np.ascontiguousarray(self.true[:, : self.wanted.depth])
 
     def add(self, reached: np.ndarray) -> None:
         """Take in what a run of images has found: of its own image queries, or of all captions."""
@@ -268,31 +271,33 @@ class _TrueScores:
 class _Reached:
     """How many items of each query score at least as high as each of its true items.
 
-    Comparisons are written as float32 ones and summed: torch sums floats some twenty times faster
-    than booleans, and sums of up to 2^24 ones are exact.
+    A tile is compared in strips that stay in the cache, with one true item after the other, into
+    bytes. These are summed as they lie: along a caption's column as bytes, of which STRIP fit, and
+    along an image's row eight at a time, as the bytes of 64-bit numbers.
     """
 
     views: _Views
-    levels: Sequence[tuple[Direction, np.ndarray, torch.Tensor]]
+    levels: Sequence[tuple[Direction, np.ndarray, np.ndarray]]
 
     def __call__(self, tiles: Tiles, rows: slice) -> list[np.ndarray]:
-        buffer = torch.empty((rows.stop - rows.start) * tiles.block[1])
+        flags = np.zeros((STRIP, -(-tiles.block[1] // RUN) * RUN), bool)
         found = [self._zeros(rows, *side) for side in self.levels]
         needed = [bool(count.size) for count in found]
         for columns in tiles.columns():
             seen = self.views.tile(tiles, rows, columns, needed, check=True)
             for n, (way, queries, levels) in enumerate(self.levels):
                 tile = seen[n]
-                if tile is None:
+                if tile is None or not needed[n]:
                     continue
                 lines = rows if way == "i2t" else columns
                 run = slice(*np.searchsorted(queries, (lines.start, lines.stop)))
                 place = slice(0, run.stop - run.start) if way == "i2t" else run
-                _count(tile, queries[run] - lines.start, levels[run], way, buffer, found[n][place])
+                asking = queries[run] - lines.start
+                _count(tile.numpy(), asking, levels[run], way, flags, found[n][place])
         return found
 
     def _zeros(
-        self, rows: slice, way: Direction, queries: np.ndarray, levels: torch.Tensor
+        self, rows: slice, way: Direction, queries: np.ndarray, levels: np.ndarray
     ) -> np.ndarray:
         first, last = np.searchsorted(queries, (rows.start, rows.stop))
         count = last - first if way == "i2t" else len(queries)
@@ -300,21 +305,34 @@ class _Reached:
 
 
 def _count(
-    tile: torch.Tensor,
+    tile: np.ndarray,
     queries: np.ndarray,
-    levels: torch.Tensor,
+    levels: np.ndarray,
     way: Direction,
-    buffer: torch.Tensor,
+    buffer: np.ndarray,
     found: np.ndarray,
 ) -> None:
     """Add to `found` (q, R) how many items of the lines `queries` (q,) reach levels (q, R)."""
     axis = 0 if way == "i2t" else 1
     if len(queries) < tile.shape[axis]:
-        tile = tile.index_select(axis, torch.from_numpy(queries))
-    flags = buffer[: tile.numel()].view(tile.shape)
+        tile = tile.take(queries, axis)
     # Where no query of the tile has so many true items there is nothing to compare.
-    deepest = int((levels > -torch.inf).any(0).sum()) if len(levels) else 0
-    for n in range(deepest):
-        level = levels[:, n].unsqueeze(1 - axis)
-        reached = torch.ge(tile, level, out=flags).sum(1 - axis)
-        found[:, n] += reached.numpy().astype(np.int64)
+    deepest = int((levels > -np.inf).any(0).sum())
+    buffer[:, tile.shape[1] :] = False
+    for strip in cuts(len(tile), STRIP):
+        flags = buffer[: strip.stop - strip.start]
+        out = flags[:, : tile.shape[1]]
+        for n in range(deepest):
+            if way == "i2t":
+                np.greater_equal(tile[strip], levels[strip, n, None], out=out)
+                found[strip, n] += _row_sums(flags)
+            else:
+                np.greater_equal(tile[strip], levels[:, n], out=out)
+                found[:, n] += out.view(np.uint8).sum(0, dtype=np.uint8)
+
+
+def _row_sums(flags: np.ndarray) -> np.ndarray:
+    """(n,) how many of each row (n, w) are true; w is a multiple of RUN, whose bytes do not
+    overflow."""
+    eights = flags.view(np.int64).reshape(len(flags), -1, RUN // 8).sum(-1)
+    return eights.view(np.uint8).sum(1, dtype=np.int64)
