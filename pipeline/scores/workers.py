@@ -38,6 +38,7 @@ def spread_over(split: SplitScores, processes: int) -> Iterator[SplitScores]:
     # Forking a process that has threads can hang; a fork server imports once for all workers.
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    context.set_forkserver_preload([__name__])
     start = products, torch.get_num_threads()
     with ProcessPoolExecutor(processes, context, _hold, start) as pool:
 
