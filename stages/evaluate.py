@@ -54,9 +54,8 @@ def evaluated(
     with spread_over(split, params.runtime.processes) as found:
         evaluation = evaluate(found, *protocol, criteria, len(whole.image_ids), pairs)
     file = GroupFile(scores)
-    attributes = file.attributes
-    said = {name: attributes[name] for name in ("shortlist",) if name in attributes}
-    said |= {"external": True} if attributes.get("source") == "external" else {}
+    said = {name: file.attributes[name] for name in ("shortlist",) if name in file.attributes}
+    said |= {"external": True} if file.attributes.get("source") == "external" else {}
     content = evaluation.summary() | said
     of_run = ranks.stem, metrics_digest(content), file.sha256
     made_with = dict(zip(OF_RUN, of_run, strict=True))

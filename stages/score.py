@@ -1,6 +1,5 @@
 """Score every image of the validation and test splits against every caption."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -46,7 +45,7 @@ def main(
     check_origins(inputs, params.origins())
     splits = {split: score(split) for split in SCORED}
     if keep != EMBEDDINGS:
-        splits = {split: replace(found, scores=found.matrix) for split, found in splits.items()}
+        splits = {split: found.held() for split, found in splits.items()}
     described: dict[str, str | int | float] = {
         "model": name,
         "checkpoint_sha256": trained.sha256,

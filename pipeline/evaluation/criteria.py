@@ -204,7 +204,7 @@ def _sinkhorn(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> li
 
 
 def _hungarian(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
-    if not scores.is_whole:
+    if not isinstance(scores, Matrix):
         raise WorkbenchError(
             "inference.criteria: hungarian assigns all pairs at once and needs the whole matrix of "
             "scores, which embeddings were kept instead of",

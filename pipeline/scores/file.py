@@ -8,7 +8,7 @@ Evaluation reads nothing else, so that the matrix of any other program can be ev
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,10 @@ class SplitScores:
     def matrix(self) -> np.ndarray:
         """The scores (N, M), which are made where there are embeddings alone."""
         return as_tiles(self.scores).matrix()
+
+    def held(self) -> "SplitScores":
+        """The same with the matrix in memory."""
+        return replace(self, scores=self.matrix)
 
     @property
     def caption_groups(self) -> np.ndarray:

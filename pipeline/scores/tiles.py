@@ -41,12 +41,10 @@ class Tiles(ABC):
         shape: N, M.
         block: images and captions of a tile. Sums are taken tile by tile, so that their last bits
             depend on it, and not on where the scores come from.
-        is_whole: whether the matrix is held.
     """
 
     shape: tuple[int, int]
     block: tuple[int, int]
-    is_whole = False
 
     @abstractmethod
     def tile(self, rows: slice, columns: slice) -> torch.Tensor:
@@ -104,8 +102,6 @@ class Matrix(Tiles):
         scores: (N, M) floats.
         block: as in `Tiles`.
     """
-
-    is_whole = True
 
     def __init__(self, scores: np.ndarray, block: tuple[int, int] | None = None) -> None:
         self.scores, self.block = scores, block or BLOCK
