@@ -15,7 +15,7 @@ import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.groups import group_codes
-from pipeline.scores.tiles import Products, as_tensor, as_tiles, check_finite, cuts
+from pipeline.scores.tiles import Products, as_tensor, as_tiles, check_finite, cuts, release
 from pipeline.storage.groups import GroupFile, encoded_texts, write_groups
 from pipeline.storage.layout import Attributes, encode_ids
 
@@ -206,7 +206,10 @@ def _check_numbers(split: SplitScores) -> None:
     for name in EMBEDDINGS:
         array = getattr(split, name)
         if array is not None:
-            parts = (np.isfinite(array[rows]).all(axis=1) for rows in cuts(len(array), ROWS))
-            wrong = np.flatnonzero(~np.concatenate(list(parts)))
+            right = np.empty(len(array), bool)
+            for rows in cuts(len(array), ROWS):
+                np.isfinite(array[rows]).all(axis=1, out=right[rows])
+                release(array)
+            wrong = np.flatnonzero(~right)
             if len(wrong):
                 raise WorkbenchError(f"NaN or infinity in {name}, rows {listing(wrong, 5)}")

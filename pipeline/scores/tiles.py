@@ -249,13 +249,18 @@ class _Windows:
                 top = self.start(axis, number)
                 part = self.sides[axis][top : top + self.size(axis)]
                 np.copyto(self.buffers[axis].numpy(), part)
+                release(self.sides[axis])
         self.at = [i, j]
         return torch.mm(self.buffers[0], self.buffers[1].T, out=self.buffers[2])
 
     def longest(self, axis: int) -> float:
         side = self.sides[axis]
-        parts = (side[run].astype(np.float64) for run in cuts(len(side), BLOCK[1]))
-        return float(np.sqrt(max(np.einsum("nk,nk->n", part, part).max() for part in parts)))
+        longest = 0.0
+        for run in cuts(len(side), BLOCK[1]):
+            part = side[run].astype(np.float64)
+            longest = max(longest, float(np.einsum("nk,nk->n", part, part).max()))
+            release(side)
+        return math.sqrt(longest)
 
 
 Change = Callable[[torch.Tensor, slice, slice], torch.Tensor]
@@ -340,6 +345,16 @@ def check_finite(scores: torch.Tensor, top: int, left: int) -> None:
         "every score must be a finite number",
         "the model or its features are broken; ranks of such scores would mean nothing",
     )
+
+
+def release(array: np.ndarray) -> None:
+    """Hand back the memory of an array that is mapped from a file.
+
+    It stays in the cache of the system, which may drop it for something else: a process need not
+    have room for embeddings that it goes through a window at a time.
+    """
+    if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        array.base.madvise(mmap.MADV_DONTNEED)
 
 
 def _place(array: np.ndarray) -> Any:
