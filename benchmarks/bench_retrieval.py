@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from benchmarks.common import Row, paired_ratio
-from benchmarks.tiled_ranks import ranks_from_embeddings
+from pipeline.scores.ranks import Ranks, retrieval_ranks
+from pipeline.scores.tiles import Products
 
 WIDTH = 1024
 CAPTIONS_PER_IMAGE = 5
@@ -37,6 +38,13 @@ def embeddings(images: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
         vectors /= np.sqrt(np.einsum("nk,nk->n", vectors, vectors))[:, None]
     groups = np.arange(images)
     return pictures, texts, groups, np.repeat(groups, CAPTIONS_PER_IMAGE)
+
+
+def ranks_from_embeddings(
+    pictures: np.ndarray, texts: np.ndarray, images: np.ndarray, captions: np.ndarray
+) -> Ranks:
+    """Ranks of the products of (N, K) and (M, K), with the groups of both."""
+    return retrieval_ranks(Products(pictures, texts), images, captions)
 
 
 def lower_bound(pictures: np.ndarray, texts: np.ndarray) -> Callable[[], object]:

@@ -14,6 +14,7 @@ from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say, set_threads
 from pipeline.scores.file import SplitScores, check_name, read_scores
 from pipeline.scores.positives import Relevance, relevance_of
+from pipeline.scores.workers import spread_over
 from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, target
 from stages.params import CommonParams, load_params
@@ -50,11 +51,11 @@ def evaluated(
     positives = params.corpus.positives
     pairs = None if positives == "none" else _read_pairs(positives, relevance, split)
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
-    evaluation = evaluate(split, *protocol, criteria, len(whole.image_ids), pairs)
+    with spread_over(split, params.runtime.processes) as found:
+        evaluation = evaluate(found, *protocol, criteria, len(whole.image_ids), pairs)
     file = GroupFile(scores)
-    attributes = file.attributes
-    said = {name: attributes[name] for name in ("shortlist",) if name in attributes}
-    said |= {"external": True} if attributes.get("source") == "external" else {}
+    said = {name: file.attributes[name] for name in ("shortlist",) if name in file.attributes}
+    said |= {"external": True} if file.attributes.get("source") == "external" else {}
     content = evaluation.summary() | said
     of_run = ranks.stem, metrics_digest(content), file.sha256
     made_with = dict(zip(OF_RUN, of_run, strict=True))

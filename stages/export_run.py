@@ -40,7 +40,8 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
     set_threads(params.runtime.threads)
     stage = stage_of(name, EVALUATING)
     files = stage_paths(stage, ("scores", "relevance"), name)
-    scores = first_images(read_scores(files["scores"], split), params.evaluation.subset)
+    scores = read_scores(files["scores"], split, needed_by="a run")
+    scores = first_images(scores, params.evaluation.subset)
     settings = params.inference.model_dump() | {"criteria": [criterion]}
     chosen = {found.name: found for found in make_criteria(settings.pop("criteria"), **settings)}
     pairs = None
@@ -50,7 +51,7 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
     tag = name if criterion == "naive" else f"{name}+{criterion}"
     for way in DIRECTIONS:
         run = output / f"{tag}.{way}.run"
-        rescored = chosen[criterion].rescored(scores.scores, way)
+        rescored = chosen[criterion].rescored(scores.matrix, way)
         tied = write_run(run, scores, rescored, way, depth, tag)
         write_pairs(output / f"{split}.{way}.qrels", scores, way)
         if pairs is not None:

@@ -104,6 +104,7 @@ class CommonParams(Section):
         yield from self._names_of_score_files()
         yield from self._members_of_averages()
         yield from self._models_with_an_index()
+        yield from self._what_needs_scores()
 
     def _word_widths(self) -> Iterator[InitErrorDetails]:
         dim = self.vocabulary.known_dim
@@ -163,6 +164,15 @@ class CommonParams(Section):
             if name not in model_names():
                 text = f"{name!r} is no model; allowed are {', '.join(model_names())}"
                 yield wrong_value("search.models", self.search.models, text)
+
+    def _what_needs_scores(self) -> Iterator[InitErrorDetails]:
+        if self.scoring.keep == "embeddings" and "hungarian" in self.inference.criteria:
+            yield wrong_value(
+                "scoring.keep",
+                "embeddings",
+                "inference.criteria names hungarian, which needs the whole matrix; "
+                "keep scores, or take it out",
+            )
 
     @property
     def corpus_name(self) -> str:

@@ -31,7 +31,8 @@ def main(name: str, checkpoint: Path, scores: Path, output: Path, **paths: Path)
     if has_boxes(FeatureFile(inputs.features)):
         reader = attention(trained, inputs, device, "test")
     described = {"model": name, "checkpoint_sha256": trained.sha256}
-    record_attention(output, reader, read_scores(scores, "test"), params.seed, described)
+    split = read_scores(scores, "test", needed_by="choosing pairs")
+    record_attention(output, reader, split, params.seed, described)
     say(f"{name}: attention in {output}")
 
 

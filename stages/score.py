@@ -16,6 +16,7 @@ from stages.common import command, model_and_inputs, target
 from stages.params import load_params
 
 SCORED = ("val", "test")
+KEPT = ("scores", EMBEDDINGS := "embeddings")
 
 
 @command
@@ -23,11 +24,13 @@ SCORED = ("val", "test")
 @click.option("--checkpoint", type=target, required=True, help="Weights of the model.")
 @click.option("--output", type=target, required=True, help="Score file to write, .h5.")
 @click.option("--shortlist", type=click.IntRange(min=1), help="For dp_rnn: images per caption.")
+@click.option("--keep", type=click.Choice(KEPT), help="For models of vectors: what is written.")
 def main(
     name: str,
     checkpoint: Path,
     output: Path,
     shortlist: int | None,
+    keep: str | None,
     **paths: Path,
 ) -> None:
     """Score both splits with MODEL; its sizes come from the checkpoint, not from params.yaml."""
@@ -36,11 +39,13 @@ def main(
     set_threads(params.runtime.threads)
     seed_everything(0)  # nothing is drawn, but kernels must be the repeatable ones
     trained = read_checkpoint(checkpoint, name)
-    options = selection(name, trained, shortlist)
+    options = selection(name, trained, shortlist, keep)
     inputs = Inputs(**paths)
     score = scorer(trained, inputs, device, **options)
     check_origins(inputs, params.origins())
     splits = {split: score(split) for split in SCORED}
+    if keep != EMBEDDINGS:
+        splits = {split: found.held() for split, found in splits.items()}
     described: dict[str, str | int | float] = {
         "model": name,
         "checkpoint_sha256": trained.sha256,
@@ -55,17 +60,22 @@ def main(
     say(f"{name}: scored {', '.join(sizes)} (images x captions)")
 
 
-def selection(name: str, trained: Checkpoint, shortlist: int | None) -> dict[str, int]:
+def selection(
+    name: str, trained: Checkpoint, shortlist: int | None, keep: str | None
+) -> dict[str, int]:
     """The shortlist as an argument, where the weights use one; it is said beside the scores.
 
     Args:
         name: of the model.
         trained: its weights.
         shortlist: images per caption that are scored with recurrence, None where it was not given.
+        keep: what is written of a model of vectors, likewise.
 
     Raises:
-        WorkbenchError: a model that takes a shortlist without one, or another model with one.
+        WorkbenchError: a model that takes a shortlist without one, or with an option it lacks.
     """
+    if keep is not None and offered(name, "model", "score_vectors") is None:
+        raise WorkbenchError(f"model {name!r} does not take the option --keep", "see dvc.yaml")
     uses_shortlist = offered(name, "model", "uses_shortlist")
     if (uses_shortlist is None) != (shortlist is None):
         verb = "needs" if uses_shortlist else "does not take"

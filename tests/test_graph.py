@@ -381,6 +381,10 @@ def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
             stages_of(["dp_rnn"], "score", "record_attention", "evaluate") | AVERAGED,
         ),
         (
+            "scoring.keep=embeddings",
+            stages_of(["cca", "dual_path", "two_branch", "vse"], "score", "evaluate"),
+        ),
+        (
             "inference.criteria=[csls]",
             stages_of(MODELS, "evaluate") | {f"evaluate_average@{AVERAGE}"},
         ),

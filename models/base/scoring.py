@@ -1,4 +1,4 @@
-"""From a trained model and a split to the matrix of scores that retrieval is measured on."""
+"""From a trained model and a split to the scores that retrieval is measured on."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -8,9 +8,9 @@ import torch
 
 from pipeline.inputs.batches import Split
 from pipeline.scores.file import SplitScores
+from pipeline.scores.tiles import Products
 
 EMBED_BATCH = 256  # inputs embedded at once
-SCORE_BLOCK = 1024  # images scored at once against all captions
 
 
 class VectorModel(Protocol):
@@ -30,8 +30,8 @@ class VectorModel(Protocol):
 def score_vectors(model: VectorModel, split: Split, device: torch.device) -> SplitScores:
     """Score every image of a split against every caption by the inner product of embeddings.
 
-    The model is used in evaluation mode and left in the mode it was in. Beside the result memory
-    holds the embeddings and one block of scores.
+    The model is used in evaluation mode and left in the mode it was in. Memory holds the
+    embeddings; products are made when they are asked for.
 
     Args:
         model: on the device, K wide.
@@ -39,44 +39,23 @@ def score_vectors(model: VectorModel, split: Split, device: torch.device) -> Spl
         device: where the model is.
 
     Returns:
-        Scores (N, M) float32, with the embeddings and ids.
+        Products (N, M) of the embeddings, and these, with the ids.
     """
     mode = model.training
     model.train(False)
     with torch.inference_mode():
-        images = torch.cat(list(embedded_images(model, split, device)))
-        captions = torch.cat(list(embedded_captions(model, split, device)))
-        scores = score_matrix(images, captions)
+        images = torch.cat(list(embedded_images(model, split, device))).cpu().numpy()
+        captions = torch.cat(list(embedded_captions(model, split, device))).cpu().numpy()
     model.train(mode)
     return SplitScores(
-        scores=scores,
+        scores=Products(images, captions),
         image_ids=split.image_ids,
         caption_ids=split.caption_ids,
         caption_image_ids=[split.image_ids[row] for row in split.described],
         image_groups=split.image_groups,
-        image_embeddings=images.cpu().numpy(),
-        caption_embeddings=captions.cpu().numpy(),
+        image_embeddings=images,
+        caption_embeddings=captions,
     )
-
-
-def score_matrix(
-    images: torch.Tensor, captions: torch.Tensor, block: int = SCORE_BLOCK
-) -> np.ndarray:
-    """Inner products of images and captions.
-
-    Args:
-        images: (N, K) float32.
-        captions: (M, K) float32, on the same device.
-        block: images at a time.
-
-    Returns:
-        (N, M) float32.
-    """
-    scores = np.empty((len(images), len(captions)), np.float32)
-    for start in range(0, len(images), block):
-        rows = slice(start, start + block)
-        scores[rows] = (images[rows] @ captions.T).cpu().numpy()
-    return scores
 
 
 def embedded_images(

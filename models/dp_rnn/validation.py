@@ -127,7 +127,7 @@ def judge_networks(found: Validation, history: Sequence[Row]) -> Judgement:
 
 def average(scores: Sequence[SplitScores]) -> SplitScores:
     """The mean of scores of the same images and captions, as the paper averages its networks."""
-    return replace(scores[0], scores=np.stack([one.scores for one in scores]).mean(0))
+    return replace(scores[0], scores=np.stack([one.matrix for one in scores]).mean(0))
 
 
 @torch.inference_mode()

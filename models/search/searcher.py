@@ -175,13 +175,14 @@ class Searcher:
         places = {name: row for row, name in enumerate(ids)}
         rows = [places[name] for name in near.ids]
         if kind == "image":
-            matrix = np.column_stack([stored.scores[rows], scores])
+            matrix = np.column_stack([stored.matrix[rows], scores])
             return question.criterion.rescored(matrix.astype(np.float32), "t2i")[:, -1]
-        matrix = np.vstack([stored.scores[:, rows], scores])
+        matrix = np.vstack([stored.matrix[:, rows], scores])
         return question.criterion.rescored(matrix.astype(np.float32), "i2t")[-1]
 
     def _stored(self, split: str) -> SplitScores:
         if split not in self._scores:
             say(f"{self.name}: reading the scores of {split}, which other criteria look at")
-            self._scores[split] = read_scores(self.files["output"], split)
+            needed_by = "a criterion other than naive"
+            self._scores[split] = read_scores(self.files["output"], split, needed_by=needed_by)
         return self._scores[split]

@@ -93,10 +93,11 @@ def choose_pairs(scores: SplitScores, seed: int) -> list[Chosen]:
     images, captions = group_codes(scores.image_groups, scores.caption_groups)
     owners = {name: row for row, name in enumerate(scores.image_ids)}
     drawn = np.random.default_rng(seed).permutation(len(scores.caption_ids)).tolist()
+    matrix = scores.matrix
 
     def pairs_of(caption: int) -> list[Chosen]:
         true = images == captions[caption]
-        order = np.lexsort((true, -scores.scores[:, caption])).tolist()  # ties: wrong ones first
+        order = np.lexsort((true, -matrix[:, caption])).tolist()  # ties: wrong ones first
         wanted = [owners[scores.caption_image_ids[caption]]]
         wanted += [row for row in order if not true[row]][:1]
         name = scores.caption_ids[caption]

@@ -11,35 +11,36 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from pipeline.evaluation.reductions import CAPTIONS, IMAGES, log_sum_exp, with_terms
+from pipeline.evaluation.reductions import CAPTIONS, IMAGES, log_sum_exp
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.tiles import Tiles
 
 # Pairs after expansion; 1,000 x 5,000 with five captions each are 25 million and take seconds,
 # and the time grows with the cube of the images.
 PAIR_LIMIT = 50_000_000
 
 
-def transport_plan(scores: torch.Tensor, beta: float, iterations: int) -> np.ndarray:
-    """log of the entropic transport plan between images and captions (Cuturi 2013).
+def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Terms of the entropic transport plan between images and captions (Cuturi 2013).
 
     The plan exp(beta s(i, t) + u(i) + v(t)) gives every image the mass 1/N and every caption 1/M,
     so that an image takes M/N captions. After the last sweep the captions' mass is exact and the
     images' as near as the sweeps have come. The same for both directions.
 
     Args:
-        scores: (N, M) float32.
+        scores: (N, M).
         beta: inverse temperature.
         iterations: sweeps over u, then v.
 
     Returns:
-        (N, M) float32.
+        u (N,) and v (M,), float32.
     """
     images, captions = scores.shape
-    v: torch.Tensor | None = None
+    u, v = torch.zeros(images), torch.zeros(captions)
     for _ in range(iterations):
-        u = -log_sum_exp(scores, CAPTIONS, beta, v) - math.log(images)
-        v = -log_sum_exp(scores, IMAGES, beta, u) - math.log(captions)
-    return with_terms(scores, beta, u, v)
+        u = -log_sum_exp(scores, [CAPTIONS], beta, (None, v))[0] - math.log(images)
+        v = -log_sum_exp(scores, [IMAGES], beta, (u, None))[0] - math.log(captions)
+    return u, v
 
 
 def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:

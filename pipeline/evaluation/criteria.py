@@ -5,7 +5,8 @@ section 2.3). All criteria but `naive` look at all queries of the set at once to
 they are transductive, and their figures are not to be compared with those of methods that see
 one query at a time.
 
-Rescored matrices are ranked within each query of the direction they were made for.
+Rescored scores are ranked within each query of the direction they were made for. They are made
+tile by tile from the model's and some numbers per image and caption, but for hungarian's.
 """
 
 import math
@@ -15,22 +16,21 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from pipeline.evaluation.assignment import assigned_scores, transport_plan
+from pipeline.evaluation.assignment import assigned_scores, potentials
+from pipeline.evaluation.querybank import querybank
 from pipeline.evaluation.reductions import (
+    CAPTIONS,
     FLOAT32_LIMIT,
     IMAGES,
     QUERIES,
-    best_along,
-    checked_range,
+    WithTerms,
+    largest_score,
     log_sum_exp,
-    mapped,
-    nearest_mean,
-    row_blocks,
-    shared,
-    with_terms,
+    nearest_means,
 )
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranking import Direction
+from pipeline.scores.tiles import Matrix, Rescored, Tiles, as_tiles
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,32 @@ class Criterion:
             matrix.
 
         Raises:
-            WorkbenchError: NaN and infinity, scores that leave float32's range on the way, k larger
-                than the set, more pairs than hungarian can assign.
+            WorkbenchError: as `views`.
         """
-        tensor, queries = shared(scores), QUERIES[direction]
-        self._check_range(tensor)
-        return scores if self.name == "naive" else RESCORE[self.name](tensor, queries, self)
+        tiles = as_tiles(np.require(scores, np.float32))
+        return self.views(tiles, [direction])[0].matrix()
 
-    def _check_range(self, scores: torch.Tensor) -> None:
-        largest = max(map(abs, checked_range(scores)))
+    def views(self, scores: Tiles, directions: Sequence[Direction]) -> list[Tiles]:
+        """The scores to rank, for each of some directions.
+
+        Args:
+            scores: (N images, M captions) of the model.
+            directions: as in `rescored`.
+
+        Returns:
+            One for each direction: of naive the scores themselves.
+
+        Raises:
+            WorkbenchError: NaN and infinity, scores that leave float32's range on the way, k larger
+                than the set, more pairs than hungarian can assign, or no matrix for it.
+        """
+        self._check_range(scores)
+        if not self.transductive:
+            return [scores for _ in directions]
+        return RESCORE[self.name](scores, [QUERIES[way] for way in directions], self)
+
+    def _check_range(self, scores: Tiles) -> None:
+        largest = largest_score(scores)
         # 8 covers the largest of the sums: potentials of Sinkhorn, twice the score, two terms
         if self.transductive and largest * 8 * max(1.0, self.beta) > FLOAT32_LIMIT:
             raise WorkbenchError(
@@ -132,32 +149,39 @@ def make_criteria(
     ]
 
 
-def _inverted_softmax(scores: torch.Tensor, queries: int, criterion: Criterion) -> np.ndarray:
+# Each of the functions below takes the axes of the queries, one for each result.
+
+
+def _inverted_softmax(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
     """log of exp(beta s) / sum over queries of exp(beta s), kNN-margin paper eq. 5.
 
     The sum holds the query itself (Smith et al. 2017); eq. 5 leaves it out. With p the softmax
     over all queries that form is p / (1 - p), which grows with p: the ranks are the same.
     """
-    term = -log_sum_exp(scores, queries, criterion.beta)
-    return with_terms(scores, criterion.beta, *_item_terms(term, queries))
+    sums = log_sum_exp(scores, queries, criterion.beta)
+    return [
+        Rescored(scores, WithTerms(criterion.beta, *_item_terms(-own, axis)))
+        for own, axis in zip(sums, queries, strict=True)
+    ]
 
 
-def _csls(scores: torch.Tensor, queries: int, criterion: Criterion) -> np.ndarray:
+def _csls(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
     """2 s less the mean of the item's k nearest queries and of the query's k nearest items.
 
     kNN-margin paper eq. 6, Conneau et al. 2018. The same for both directions.
     """
-    k, sizes = criterion.k, tuple(scores.shape)
+    k, sizes = criterion.k, scores.shape
     if not 1 <= k <= min(sizes):
         raise WorkbenchError(
             f"inference.k = {k}: csls takes the k nearest of {sizes[0]} images and {sizes[1]} "
             f"captions; allowed are 1 to {min(sizes)}",
             "set inference.k in params.yaml",
         )
-    return with_terms(scores, 2, -nearest_mean(scores, 1, k), -nearest_mean(scores, 0, k))
+    of_images, of_captions = nearest_means(scores, k)
+    return [Rescored(scores, WithTerms(2, -of_images, -of_captions))] * len(queries)
 
 
-def _dual_softmax(scores: torch.Tensor, queries: int, criterion: Criterion) -> np.ndarray:
+def _dual_softmax(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
     """log of the product of the softmaxes of beta s over images and over captions.
 
     The form of Rocco et al. 2018 (soft mutual nearest neighbours). Cheng et al. 2021 multiply the
@@ -165,68 +189,29 @@ def _dual_softmax(scores: torch.Tensor, queries: int, criterion: Criterion) -> n
     the order of negative ones around, so it is not used. The same for both directions.
     """
     beta = criterion.beta
-    over_captions, over_images = log_sum_exp(scores, 1, beta), log_sum_exp(scores, 0, beta)
-    return with_terms(scores, 2 * beta, -over_captions, -over_images)
+    over_captions, over_images = log_sum_exp(scores, [CAPTIONS, IMAGES], beta)
+    change = WithTerms(2 * beta, -over_captions, -over_images)
+    return [Rescored(scores, change)] * len(queries)
 
 
-def _querybank(scores: torch.Tensor, queries: int, criterion: Criterion) -> np.ndarray:
-    """Dynamic inverted softmax (Bogolin et al. 2022): only queries whose nearest item is a hub.
-
-    A query is normalised (log of exp(beta s) / sum over the bank of exp(beta s)) when its nearest
-    item is the nearest of some bank query, and keeps beta s otherwise. The other queries of the
-    set are each query's bank: a hub is the nearest item of two queries. With the query itself in
-    its bank everything would be normalised, which is inverted_softmax. (The sum may hold it, see
-    _inverted_softmax.) Of tied nearest items each counts.
-    """
-    hubs = (_nearest_counts(scores, queries) >= 2).float()
-    active = _reaching(scores, queries, hubs)
-    term = -log_sum_exp(scores, queries, criterion.beta)
-
-    def normalised(tile: torch.Tensor, rows: slice) -> torch.Tensor:
-        if queries == IMAGES:
-            return (tile * criterion.beta).addcmul_(active[rows, None], term)
-        return (tile * criterion.beta).addcmul_(term[rows, None], active)
-
-    return mapped(scores, normalised)
+def _querybank(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
+    return querybank(scores, queries, criterion.beta)
 
 
-def _nearest_counts(scores: torch.Tensor, queries: int) -> torch.Tensor:
-    """Of how many queries each item is the nearest, or one of the tied nearest."""
-    best, counts = best_along(scores, 1 - queries), torch.zeros(scores.shape[1 - queries])
-    for rows in row_blocks(scores):
-        if queries == IMAGES:
-            counts += _equal(scores[rows], best[rows, None]).sum(0)
-        else:
-            counts[rows] += _equal(scores[rows], best).sum(1)
-    return counts
+def _sinkhorn(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
+    u, v = potentials(scores, criterion.beta, criterion.iterations)
+    return [Rescored(scores, WithTerms(criterion.beta, u, v))] * len(queries)
 
 
-def _reaching(scores: torch.Tensor, queries: int, hubs: torch.Tensor) -> torch.Tensor:
-    """1 for queries of which a hub (1 in `hubs`, one number per item) is the nearest item, else 0.
-
-    A hub is the nearest if its score equals the query's best.
-    """
-    best, active = best_along(scores, 1 - queries), torch.zeros(scores.shape[queries])
-    for rows in row_blocks(scores):
-        if queries == IMAGES:
-            active[rows] = _equal(scores[rows], best[rows, None]).mul_(hubs).amax(1)
-        else:
-            nearest = _equal(scores[rows], best).mul_(hubs[rows, None])
-            torch.maximum(active, nearest.amax(0), out=active)
-    return active
-
-
-def _equal(tile: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
-    """1 where they are equal, else 0, as float32: torch sums booleans far more slowly."""
-    return torch.eq(tile, best, out=torch.empty_like(tile))
-
-
-def _sinkhorn(scores: torch.Tensor, queries: int, criterion: Criterion) -> np.ndarray:
-    return transport_plan(scores, criterion.beta, criterion.iterations)
-
-
-def _hungarian(scores: torch.Tensor, queries: int, criterion: Criterion) -> np.ndarray:
-    return assigned_scores(scores.numpy(), queries)
+def _hungarian(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
+    if not isinstance(scores, Matrix):
+        raise WorkbenchError(
+            "inference.criteria: hungarian assigns all pairs at once and needs the whole matrix of "
+            "scores, which embeddings were kept instead of",
+            "set scoring.keep: scores in params.yaml, or use sinkhorn",
+        )
+    matrix = scores.matrix()
+    return [Matrix(assigned_scores(matrix, axis), scores.block) for axis in queries]
 
 
 def _item_terms(
@@ -236,7 +221,7 @@ def _item_terms(
     return (None, term) if queries == IMAGES else (term, None)
 
 
-RESCORE: dict[str, Callable[[torch.Tensor, int, Criterion], np.ndarray]] = {
+RESCORE: dict[str, Callable[[Tiles, Sequence[int], Criterion], list[Tiles]]] = {
     "inverted_softmax": _inverted_softmax,
     "csls": _csls,
     "dual_softmax": _dual_softmax,

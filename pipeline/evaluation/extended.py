@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.measure import measure_judged
 from pipeline.evaluation.metrics import (
     EXTENDED,
     Measured,
@@ -40,10 +39,6 @@ class JudgedFold:
     pairs: Relevance
     queries: dict[Direction, np.ndarray]
     groups: dict[Direction, np.ndarray]
-
-    def measured(self, scores: np.ndarray, way: Direction) -> Measured:
-        """What the queries of one direction reach by the scores (N, M) of the fold."""
-        return measure_judged(scores, self.pairs.positives(way), way)
 
     def fold(self, measured: Mapping[Direction, Measured]) -> MeasuredFold:
         """Both directions' numbers with the groups of their queries."""

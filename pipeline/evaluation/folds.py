@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.extended import Extended, JudgedFold, extended_of, judged_fold
-from pipeline.evaluation.measure import measure_direction
+from pipeline.evaluation.measure import measured_of
 from pipeline.evaluation.metrics import (
     Measured,
     average,
@@ -23,6 +23,8 @@ from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
 from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
+from pipeline.scores.ranks import checked_tiles, of_groups, of_positives
+from pipeline.scores.tiles import Tiles
 
 
 @dataclass(frozen=True)
@@ -91,13 +93,14 @@ def evaluate(
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     parts = cut_folds(images, captions, folds)
+    scores = checked_tiles(split.scores, len(images), len(captions))
     judged = _judged(relevance, parts, images, captions)
     metrics, intervals, measured = {}, {}, {}
     beside: dict[str, list[MeasuredFold]] = {}
     for criterion in criteria:
         name = criterion.name
         both = [
-            _measured(split.scores, criterion, fold, images, captions, own)
+            _measured(scores, criterion, fold, images, captions, own)
             for fold, own in zip(parts, judged, strict=True)
         ]
         found = [fold for fold, _ in both]
@@ -179,7 +182,7 @@ def _judged(
 
 
 def _measured(
-    scores: np.ndarray,
+    scores: Tiles,
     criterion: Criterion,
     fold: Fold,
     images: np.ndarray,
@@ -187,17 +190,18 @@ def _measured(
     judged: JudgedFold | None,
 ) -> tuple[MeasuredFold, MeasuredFold | None]:
     """What the queries of a fold reach, and those that are judged by extended positives."""
-    whole = scores.shape == (len(fold.images), len(fold.captions))
-    inside = scores if whole else scores[np.ix_(fold.images, fold.captions)]
+    inside = scores.selected(fold.images, fold.captions)
     codes = group_codes(images[fold.images], captions[fold.captions])
-    measured, beside = {}, {}
-    for way in DIRECTIONS:
-        ranked = criterion.rescored(inside, way) if criterion.transductive else inside
-        measured[way] = measure_direction(ranked, *codes, way)
-        if judged is not None:
-            beside[way] = judged.measured(ranked, way)
-    found = MeasuredFold(measured, *codes)
-    return found, None if judged is None else judged.fold(beside)
+    views = criterion.views(inside, DIRECTIONS) if criterion.transductive else [inside, inside]
+    ways = list(zip(views, DIRECTIONS, strict=True))
+    wanted = [of_groups(view, *codes, way) for view, way in ways]
+    if judged is not None:
+        wanted += [of_positives(view, judged.pairs.positives(way), way) for view, way in ways]
+    measured = measured_of(wanted)
+    found = MeasuredFold(dict(zip(DIRECTIONS, measured[:2], strict=True)), *codes)
+    if judged is None:
+        return found, None
+    return found, judged.fold(dict(zip(DIRECTIONS, measured[2:], strict=True)))
 
 
 def _joined(found: list[MeasuredFold], parts: list[Fold]) -> dict[Direction, Measured]:

@@ -4,16 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.evaluation.metrics import EXTENDED, METRICS, Measured, joined
+from pipeline.evaluation.metrics import EXTENDED, METRICS, Measured
 from pipeline.evaluation.row import Metric
 from pipeline.scores.groups import Groups, group_codes
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
-from pipeline.scores.ranks import BLOCK, judged_rankings, rankings
+from pipeline.scores.ranks import Wanted, checked_tiles, of_groups, of_positives, ranked
+from pipeline.scores.tiles import Tiles, as_tiles
 
 
 def measure(
-    scores: np.ndarray, image_groups: Groups, caption_groups: Groups, block: int = BLOCK
+    scores: np.ndarray | Tiles, image_groups: Groups, caption_groups: Groups
 ) -> dict[Direction, Measured]:
     """All metrics of all queries of a score matrix, both directions.
 
@@ -22,22 +23,19 @@ def measure(
         image_groups: (N,) integers or strings: an image and a caption belong together when their
             groups are equal.
         caption_groups: (M,) integers or strings.
-        block: number of scores looked at at once, which bounds the memory beside `scores`.
 
     Raises:
         WorkbenchError: empty or ill-shaped input, NaN or infinity, a query without true item, a
             metric that gives a query no number it can have.
     """
     codes = group_codes(image_groups, caption_groups)
-    return {way: measure_direction(scores, *codes, way, block) for way in DIRECTIONS}
+    tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
+    found = measured_of([of_groups(tiles, *codes, way) for way in DIRECTIONS])
+    return dict(zip(DIRECTIONS, found, strict=True))
 
 
 def measure_direction(
-    scores: np.ndarray,
-    images: np.ndarray,
-    captions: np.ndarray,
-    way: Direction,
-    block: int = BLOCK,
+    scores: np.ndarray | Tiles, images: np.ndarray, captions: np.ndarray, way: Direction
 ) -> Measured:
     """All metrics of the queries of one direction.
 
@@ -46,31 +44,41 @@ def measure_direction(
         images: (N,) group numbers; every query needs an item of its group.
         captions: (M,) group numbers.
         way: whether images or captions are the queries.
-        block: number of scores looked at at once, which bounds the memory beside `scores`.
 
     Raises:
         WorkbenchError: as `measure`.
     """
-    parts = rankings(scores, images, captions, way, block=block)
-    return joined([_measured(part, METRICS) for part in parts])
+    tiles = checked_tiles(scores, len(images), len(captions))
+    return measured_of([of_groups(tiles, images, captions, way)])[0]
 
 
-def measure_judged(
-    scores: np.ndarray, positives: Positives, way: Direction, block: int = BLOCK
-) -> Measured:
+def measure_judged(scores: np.ndarray | Tiles, positives: Positives, way: Direction) -> Measured:
     """All extended metrics of the queries of one direction that have positives, in their order.
 
     Args:
         scores: (N images, M captions) floats, larger is better.
         positives: true items, at least one of one query.
         way: whether images or captions are the queries.
-        block: number of scores looked at at once, which bounds the memory beside `scores`.
 
     Raises:
         WorkbenchError: as `measure`.
     """
-    parts = judged_rankings(scores, positives, way, block)
-    return joined([_measured(part, EXTENDED) for part in parts])
+    return measured_of([of_positives(as_tiles(scores), positives, way)])[0]
+
+
+def measured_of(wanted: Sequence[Wanted]) -> list[Measured]:
+    """The metrics of each, their scores gone through together.
+
+    Args:
+        wanted: as `ranks.ranked` takes them; of those with grades the metrics are EXTENDED.
+
+    Raises:
+        WorkbenchError: as `measure`.
+    """
+    return [
+        _measured(ranking, METRICS if one.grade is None else EXTENDED)
+        for ranking, one in zip(ranked(wanted), wanted, strict=True)
+    ]
 
 
 def _measured(ranking: Ranking, metrics: Sequence[Metric]) -> Measured:

@@ -1,109 +1,131 @@
-"""Sums and extremes along either axis of a score matrix, in blocks, so that criteria on large
-matrices need little memory beside their result.
+"""Sums and extremes along either axis of scores, tile by tile, so that criteria need no matrix.
 
 Equal columns or rows give bitwise equal results: a criterion must not break the ties of a collapsed
-model by rounding. So values are summed in an order that does not depend on their place.
+model by rounding. So values are summed in an order that does not depend on their place in a tile,
+and what tiles give is put together in their order.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.ranks import check_finite
+from pipeline.scores.tiles import Tiles, check_finite
 
-# Scores worked on at once: 8 MB. Blocks of 1 MB are as fast on one thread, but with two threads on
-# a busy machine each small step waits for the slower one; 16 MB took too much memory.
-BLOCK = 1 << 21
 FLOAT32_LIMIT = float(np.finfo(np.float32).max)
 
 IMAGES, CAPTIONS = 0, 1  # axes of a score matrix
 QUERIES = {"i2t": IMAGES, "t2i": CAPTIONS}  # the axis of the queries, by direction
+PARTS = 16  # of the lines of a tile, of which the best are found first
+
+Sums = tuple[torch.Tensor, torch.Tensor]  # largest exponent, and sum of the others' exponentials
 
 
-def row_blocks(scores: torch.Tensor) -> Iterator[slice]:
-    """Slices of rows that cut (N, M) scores into about BLOCK scores each."""
-    height = max(1, BLOCK // scores.shape[1])
-    for top in range(0, len(scores), height):
-        yield slice(top, min(top + height, len(scores)))
+def largest_score(scores: Tiles) -> float:
+    """A number that no score exceeds in absolute value.
 
-
-def lines(scores: torch.Tensor, axis: int) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Blocks of the lines that run along `axis`, one per row and contiguous, and their numbers.
-
-    axis 1 gives the rows themselves, which must not be changed; axis 0 gives copies of columns.
+    Raises WorkbenchError naming the first NaN or infinity. Products of embeddings are bounded by
+    the lengths of these, which takes no products.
     """
-    turned = scores if axis == 1 else scores.T
-    for rows in row_blocks(turned):
-        yield rows, turned[rows].contiguous()
+    bound = scores.largest()
+    if bound < math.sqrt(FLOAT32_LIMIT):
+        return bound
+    return max(largest for largest in scores.each(_largest))
 
 
-def shared(scores: np.ndarray) -> torch.Tensor:
-    """The scores as a float32 tensor, not copied where they are contiguous float32 already.
-
-    Raises WorkbenchError unless scores are a matrix with at least one image and one caption.
-    """
-    if scores.ndim != 2 or not scores.size:
-        raise WorkbenchError(
-            f"scores of shape {scores.shape}: expected (images, captions), at least one of each"
-        )
-    return torch.from_numpy(np.require(scores, np.float32, ["C", "W"]))
-
-
-def checked_range(scores: torch.Tensor) -> tuple[float, float]:
-    """Smallest and largest score; WorkbenchError naming the first NaN or infinity."""
-    low, high = math.inf, -math.inf
-    for rows in row_blocks(scores):
-        ends = [float(end) for end in scores[rows].aminmax()]
+def _largest(tiles: Tiles, rows: slice) -> float:
+    found = 0.0
+    for columns in tiles.columns():
+        tile = tiles.tile(rows, columns)
+        ends = [float(end) for end in tile.aminmax()]
         if not all(math.isfinite(end) for end in ends):
-            check_finite(scores[rows].numpy(), rows.start, 0)
-        low, high = min(low, ends[0]), max(high, ends[1])
-    return low, high
+            check_finite(tile, rows.start, columns.start)
+        found = max(found, *map(abs, ends))
+    return found
 
 
 def log_sum_exp(
-    scores: torch.Tensor, axis: int, beta: float, offset: torch.Tensor | None = None
-) -> torch.Tensor:
-    """log of the sum along `axis` of exp(beta * scores + offset), without overflow.
+    scores: Tiles,
+    axes: Sequence[int],
+    beta: float,
+    offsets: Sequence[torch.Tensor | None] = (None, None),
+) -> list[torch.Tensor]:
+    """log of the sum along axes of exp(beta * scores + offset), without overflow.
 
     Args:
-        scores: (N, M) float32.
-        axis: IMAGES to sum over images, CAPTIONS over captions.
+        scores: (N, M).
+        axes: for each result, IMAGES to sum over images, CAPTIONS over captions.
         beta: inverse temperature.
-        offset: one float32 number per image or caption summed over, None for zeros.
+        offsets: by axis, one float32 number per image or caption that is summed over, None for
+            zeros.
 
     Returns:
-        (M,) float32 over images, (N,) over captions.
+        For each of `axes` (M,) float32 over images, (N,) over captions.
     """
-    over = _over_images if axis == IMAGES else _over_captions
-    return over(scores, beta, offset).float()
+    sums: dict[int, list[Sums]] = {axis: [] for axis in axes}
+    for part in scores.each(_Exponentials(tuple(sums), beta, tuple(offsets))):
+        for axis, found in part.items():
+            if axis == IMAGES and sums[axis]:
+                sums[axis] = [_added(sums[axis][0], found)]
+            else:
+                sums[axis].append(found)
+    logs = {
+        axis: torch.cat([total.log() + top for top, total in found]).float()
+        for axis, found in sums.items()
+    }
+    return [logs[axis] for axis in axes]
 
 
-def _over_captions(scores: torch.Tensor, beta: float, offset: torch.Tensor | None) -> torch.Tensor:
-    sums = torch.empty(len(scores), dtype=torch.float64)
-    for rows in row_blocks(scores):
-        tile = scores[rows] * beta
-        if offset is not None:
-            tile += offset
-        top = tile.amax(1)
-        sums[rows] = tile.sub_(top[:, None]).exp_().sum(1).double().log() + top
-    return sums
+def _added(one: Sums, other: Sums) -> Sums:
+    top = torch.maximum(one[0], other[0])
+    total = sum(total * (own - top).exp() for own, total in (one, other))
+    assert isinstance(total, torch.Tensor)
+    return top, total
 
 
-def _over_images(scores: torch.Tensor, beta: float, offset: torch.Tensor | None) -> torch.Tensor:
-    top = torch.full(scores.shape[1:], -math.inf)
-    sums = torch.zeros(scores.shape[1:], dtype=torch.float64)
-    for rows in row_blocks(scores):
-        tile = scores[rows] * beta
-        if offset is not None:
-            tile += offset[rows, None]
-        higher = torch.maximum(top, tile.amax(0))
-        sums *= (top - higher).exp()
-        sums += _column_sums(tile.sub_(higher).exp_())
-        top = higher
-    return sums.log() + top
+@dataclass(frozen=True, eq=False)
+class _Exponentials:
+    axes: tuple[int, ...]
+    beta: float
+    offsets: tuple[torch.Tensor | None, ...]
+
+    def __call__(self, tiles: Tiles, rows: slice) -> dict[int, Sums]:
+        """Sums over the captions for these images, and over these images for all captions."""
+        found: dict[int, list[Sums]] = {axis: [] for axis in self.axes}
+        scaled, powers = (torch.empty(tiles.block) for _ in range(2))
+        for columns in tiles.columns():
+            tile = tiles.tile(rows, columns)
+            for axis in self.axes:
+                own = scaled.view(-1)[: tile.numel()].view(tile.shape)
+                torch.mul(tile, self.beta, out=own)
+                part = _sums(own, axis, self._offset(axis, rows, columns), powers)
+                if axis == CAPTIONS and found[axis]:
+                    found[axis] = [_added(found[axis][0], part)]
+                else:
+                    found[axis].append(part)
+        return {
+            axis: (torch.cat([top for top, _ in parts]), torch.cat([total for _, total in parts]))
+            for axis, parts in found.items()
+        }
+
+    def _offset(self, axis: int, rows: slice, columns: slice) -> torch.Tensor | None:
+        offset = self.offsets[axis]
+        if offset is None:
+            return None
+        return offset[rows, None] if axis == IMAGES else offset[columns]
+
+
+def _sums(tile: torch.Tensor, axis: int, offset: torch.Tensor | None, powers: torch.Tensor) -> Sums:
+    """Of exponents (n, m), which are overwritten as `powers` is, along an axis."""
+    if offset is not None:
+        tile += offset
+    top = tile.amax(axis)
+    out = powers.view(-1)[: tile.numel()].view(tile.shape)
+    torch.sub(tile, top if axis == IMAGES else top[:, None], out=tile)
+    torch.exp(tile, out=out)
+    return top, (_column_sums(out) if axis == IMAGES else out.sum(1)).double()
 
 
 def _column_sums(tile: torch.Tensor) -> torch.Tensor:
@@ -116,69 +138,112 @@ def _column_sums(tile: torch.Tensor) -> torch.Tensor:
     return tile[0]
 
 
-def nearest_mean(scores: torch.Tensor, axis: int, k: int) -> torch.Tensor:
-    """Mean of the k largest scores along `axis`.
+def nearest_means(scores: Tiles, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean of the k largest scores of every image and of every caption.
 
     Args:
-        scores: (N, M) float32.
-        axis: IMAGES for the nearest images of each caption, CAPTIONS for the nearest captions.
-        k: up to the length of the axis.
+        scores: (N, M).
+        k: up to the smaller of both.
 
     Returns:
-        (M,) float32 along images, (N,) along captions.
+        (N,) and (M,) float32.
     """
-    means = torch.empty(scores.shape[1 - axis])
-    for rows, block in lines(scores, axis):
-        best = block.topk(k, dim=1).values.double()  # sorted: equal lines are summed alike
-        means[rows] = (sum(best.unbind(1), torch.zeros(())) / k).float()
-    return means
+    images, captions = [], torch.empty(0)
+    for own, others in scores.each(_Nearest(k)):
+        images.append(own)
+        captions = others if not len(captions) else _first(torch.cat([captions, others], 1), k)
+    return _mean(torch.cat(images)), _mean(captions)
 
 
-def best_along(scores: torch.Tensor, axis: int) -> torch.Tensor:
-    """The largest score along `axis`: (M,) or (N,)."""
-    if axis == IMAGES:
-        return scores.amax(0)
-    return torch.cat([scores[rows].amax(1) for rows in row_blocks(scores)])
+def _mean(best: torch.Tensor) -> torch.Tensor:
+    """(Q,) of (Q, k) values, falling: equal lines are summed alike."""
+    total = sum(best.double().unbind(1), torch.zeros(()))
+    return (total / best.shape[1]).float()
 
 
-def with_terms(
-    scores: torch.Tensor,
-    scale: float | torch.Tensor,
-    image_terms: torch.Tensor | None,
-    caption_terms: torch.Tensor | None,
-) -> np.ndarray:
-    """scale * scores plus terms, as a new matrix.
+def _first(values: torch.Tensor, k: int) -> torch.Tensor:
+    return values.topk(min(k, values.shape[1]), dim=1).values
+
+
+@dataclass(frozen=True)
+class _Nearest:
+    k: int
+
+    def __call__(self, tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """The largest scores (n, k) of these images, and (M, k) of all captions among them."""
+        images, captions = torch.empty(rows.stop - rows.start, 0), []
+        for columns in tiles.columns():
+            tile = tiles.tile(rows, columns)
+            images = _first(torch.cat([images, largest(tile, CAPTIONS, self.k)], 1), self.k)
+            captions.append(largest(tile, IMAGES, self.k))
+        return images, torch.cat(captions)
+
+
+def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
+    """The k largest scores of every line along an axis, falling.
+
+    Sorting all of a tile takes longer than the products it is made of. Cut into PARTS, the k
+    largest of a line stand at k places of a part at most: those with the largest value of any part.
 
     Args:
-        scores: (N, M) float32.
+        tile: (n, m).
+        axis: IMAGES for the largest of each caption, CAPTIONS for those of each image.
+        k: how many; all, where there are fewer.
+
+    Returns:
+        (m, k) or (n, k).
+    """
+    width = tile.shape[axis] // PARTS
+    if width < 2 * k:
+        return _first((tile if axis == CAPTIONS else tile.T).contiguous(), k)
+    parts = tile.narrow(axis, 0, PARTS * width).unflatten(axis, (PARTS, width))
+    rest = tile.narrow(axis, PARTS * width, tile.shape[axis] - PARTS * width)
+    best = parts.amax(axis)
+    places = (best if axis == CAPTIONS else best.T.contiguous()).topk(k, 1, sorted=False).indices
+    if axis == CAPTIONS:
+        found = parts.gather(2, places[:, None].expand(-1, PARTS, -1)).flatten(1)
+        return _first(torch.cat([found, rest], 1), k)
+    found = parts.gather(1, places.T[None].expand(PARTS, -1, -1)).flatten(0, 1)
+    return _first(torch.cat([found, rest]).T.contiguous(), k)
+
+
+def best_scores(scores: Tiles) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest score of every image (N,) and of every caption (M,)."""
+    images, captions = [], torch.empty(0)
+    for own, others in scores.each(_best):
+        images.append(own)
+        captions = others if not len(captions) else torch.maximum(captions, others)
+    return torch.cat(images), captions
+
+
+def _best(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
+    images, captions = torch.full((rows.stop - rows.start,), -math.inf), []
+    for columns in tiles.columns():
+        tile = tiles.tile(rows, columns)
+        images = torch.maximum(images, tile.amax(1))
+        captions.append(tile.amax(0))
+    return images, torch.cat(captions)
+
+
+@dataclass(frozen=True, eq=False)
+class WithTerms:
+    """scale * scores plus terms.
+
+    Attributes:
         scale: a factor, the same for all.
-        image_terms: (N,) one per image, None for none.
-        caption_terms: (M,) one per caption, None for none.
-
-    Returns:
-        (N, M) float32.
+        images: (N,) one term per image, None for none.
+        captions: (M,) one term per caption, None for none.
     """
-    return mapped(scores, lambda tile, rows: _add(tile * scale, rows, image_terms, caption_terms))
 
+    scale: float
+    images: torch.Tensor | None
+    captions: torch.Tensor | None
 
-def _add(
-    tile: torch.Tensor,
-    rows: slice,
-    image_terms: torch.Tensor | None,
-    caption_terms: torch.Tensor | None,
-) -> torch.Tensor:
-    if caption_terms is not None:
-        tile += caption_terms
-    if image_terms is not None:
-        tile += image_terms[rows, None]
-    return tile
-
-
-def mapped(
-    scores: torch.Tensor, change: Callable[[torch.Tensor, slice], torch.Tensor]
-) -> np.ndarray:
-    """A new float32 matrix: `change` of each block of rows, given the block and its row numbers."""
-    result = torch.empty_like(scores)
-    for rows in row_blocks(scores):
-        result[rows] = change(scores[rows], rows)
-    return result.numpy()
+    def __call__(self, tile: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
+        """A new tile of a tile (n, m) of these images and captions."""
+        result = tile * self.scale
+        if self.captions is not None:
+            result += self.captions[columns]
+        if self.images is not None:
+            result += self.images[rows, None]
+        return result

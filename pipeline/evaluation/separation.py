@@ -11,7 +11,8 @@ import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import Groups, TruePairs, group_codes
-from pipeline.scores.ranks import BLOCK, check_finite
+from pipeline.scores.ranks import checked_tiles
+from pipeline.scores.tiles import Tiles, check_finite
 
 BINS = 100  # of width 0.02 for cosines
 TOLERANCE = 1e-3  # cosines in float32 may lie a little outside of [-1, 1]
@@ -47,11 +48,7 @@ class Separation:
 
 
 def separation(
-    scores: np.ndarray,
-    image_groups: Groups,
-    caption_groups: Groups,
-    bins: int = BINS,
-    block: int = BLOCK,
+    scores: np.ndarray | Tiles, image_groups: Groups, caption_groups: Groups, bins: int = BINS
 ) -> Separation:
     """Count the scores of true pairs, those of equal group, and of others.
 
@@ -60,18 +57,18 @@ def separation(
         image_groups: N groups.
         caption_groups: M groups.
         bins: of either histogram.
-        block: number of scores looked at at once.
 
     Raises:
         WorkbenchError: NaN and infinity, every pair a true one.
     """
     images, captions = group_codes(image_groups, caption_groups)
-    pairs = TruePairs(images, captions)
-    low, high = _range(scores, block)
+    tiles = checked_tiles(scores, len(images), len(captions))
+    low, high = _range(tiles)
     true, every = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
-    for rows in _blocks(scores, block):
-        every += _counts(scores[rows], low, high, bins)
-        true += _counts(scores[pairs.of(rows)], low, high, bins)
+    pairs = TruePairs(images, captions)
+    for own, counted in tiles.each(_Histogram(pairs, low, high, bins)):
+        true += own
+        every += counted
     if not (every - true).any():
         raise WorkbenchError(
             "every image belongs to every caption: there are no other pairs to separate from",
@@ -80,21 +77,45 @@ def separation(
     return Separation(low, high, true, every - true)
 
 
-def _range(scores: np.ndarray, block: int) -> tuple[float, float]:
-    low, high = np.inf, -np.inf
-    for rows in _blocks(scores, block):
-        check_finite(scores[rows], rows.start, 0)
-        low, high = min(low, scores[rows].min()), max(high, scores[rows].max())
-    if low >= -1 - TOLERANCE and high <= 1 + TOLERANCE:
+def _range(tiles: Tiles) -> tuple[float, float]:
+    if tiles.largest() <= 1 + TOLERANCE:
         return -1.0, 1.0
-    return float(low), float(high if high > low else low + 1)
+    low, high = (list(ends) for ends in zip(*tiles.each(_ends), strict=True))
+    if min(low) >= -1 - TOLERANCE and max(high) <= 1 + TOLERANCE:
+        return -1.0, 1.0
+    return min(low), max(high) if max(high) > min(low) else min(low) + 1
+
+
+def _ends(tiles: Tiles, rows: slice) -> tuple[float, float]:
+    low, high = np.inf, -np.inf
+    for columns in tiles.columns():
+        tile = tiles.tile(rows, columns)
+        check_finite(tile, rows.start, columns.start)
+        low, high = min(low, float(tile.min())), max(high, float(tile.max()))
+    return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class _Histogram:
+    """Numbers of true pairs and of all pairs of some images, by their scores: (bins,) each."""
+
+    pairs: TruePairs
+    low: float
+    high: float
+    bins: int
+
+    def __call__(self, tiles: Tiles, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        image, caption = self.pairs.of(rows)
+        true, every = (np.zeros(self.bins, np.int64) for _ in range(2))
+        for columns in tiles.columns():
+            tile = tiles.tile(rows, columns).numpy()
+            own = (caption >= columns.start) & (caption < columns.stop)
+            every += _counts(tile, self.low, self.high, self.bins)
+            values = tile[image[own] - rows.start, caption[own] - columns.start]
+            true += _counts(values, self.low, self.high, self.bins)
+        return true, every
 
 
 def _counts(values: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:
     clipped = np.clip(values.astype(np.float64).ravel(), low, high)
     return np.histogram(clipped, bins, (low, high))[0]
-
-
-def _blocks(scores: np.ndarray, block: int) -> list[slice]:
-    height = max(1, block // max(1, scores.shape[1]))
-    return [slice(top, top + height) for top in range(0, len(scores), height)]

@@ -45,9 +45,12 @@ def first_images(split: SplitScores, count: int) -> SplitScores:
         return np.asarray(texts)[captions].tolist()
 
     images, texts = split.image_embeddings, split.caption_embeddings
+    scores = split.scores
     return replace(
         split,
-        scores=split.scores[:count, captions],
+        scores=scores[:count, captions]
+        if isinstance(scores, np.ndarray)
+        else scores.selected(np.arange(count), captions),
         image_ids=list(split.image_ids[:count]),
         caption_ids=named(split.caption_ids),
         caption_image_ids=named(split.caption_image_ids),

@@ -9,6 +9,7 @@ from pipeline.report.shelf import Entry, Shelf
 from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
 from pipeline.scores.ranks import Ranks
+from pipeline.scores.tiles import as_tiles
 
 FAILURES = 6  # queries per gallery
 SUCCESSES = 2
@@ -86,8 +87,9 @@ def build_galleries(split: SplitScores, ranks: Ranks, shelf: Shelf) -> list[Gall
         shelf: the corpus.
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
-    to_images = _Ranking(split.scores.T, captions, images, split.caption_ids, split.image_ids)
-    to_captions = _Ranking(split.scores, images, captions, split.image_ids, split.caption_ids)
+    tiles = as_tiles(split.scores)
+    to_images = _Ranking(tiles.caption_line, captions, images, split.caption_ids, split.image_ids)
+    to_captions = _Ranking(tiles.image_line, images, captions, split.image_ids, split.caption_ids)
     return [
         to_images.gallery("t2i", ranks.t2i, shelf.caption, shelf.image),
         to_captions.gallery("i2t", ranks.i2t, shelf.image, shelf.caption),
@@ -118,9 +120,9 @@ def successful(ranks: np.ndarray) -> list[int]:
 
 @dataclass(frozen=True)
 class _Ranking:
-    """One direction: scores (Q queries, J items), their group numbers and ids."""
+    """One direction: the scores (J,) of a query, group numbers and ids of Q queries and J items."""
 
-    scores: np.ndarray
+    scores_of: Callable[[int], np.ndarray]
     query_groups: np.ndarray
     item_groups: np.ndarray
     query_ids: Sequence[str]
@@ -134,34 +136,33 @@ class _Ranking:
         item_entry: Callable[[str], Entry],
     ) -> Gallery:
         def shown(query: int) -> Query:
-            hits = self._hits(query, item_entry)
-            beyond = None if any(hit.is_true for hit in hits) else self._truth(query, item_entry)
-            entry = query_entry(self.query_ids[query])
-            return Query(entry, int(ranks[query]), len(self.item_ids), hits, beyond)
+            scores, entry = self.scores_of(query), query_entry(self.query_ids[query])
+            hits = self._hits(query, scores, item_entry)
+            found = any(hit.is_true for hit in hits)
+            truth = None if found else self._truth(query, scores, item_entry)
+            return Query(entry, int(ranks[query]), len(self.item_ids), hits, truth)
 
         failures = [shown(query) for query in hardest(ranks, self.query_groups)]
         successes = [shown(query) for query in successful(ranks)]
         return Gallery(direction, failures, successes, int((ranks > 1).sum()), len(ranks))
 
-    def _order(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+    def _order(self, query: int, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Items from first to last, and whether each item is true.
 
         Of equal scores the false item comes first, as in the ranks: ties count against the model.
         """
         true = self.item_groups == self.query_groups[query]
-        return np.lexsort((true, -self.scores[query])), true
+        return np.lexsort((true, -scores)), true
 
-    def _hits(self, query: int, entry: Callable[[str], Entry]) -> list[Hit]:
-        order, true = self._order(query)
+    def _hits(self, query: int, scores: np.ndarray, entry: Callable[[str], Entry]) -> list[Hit]:
+        order, true = self._order(query, scores)
         return [
-            Hit(
-                entry(self.item_ids[item]), place, float(self.scores[query, item]), bool(true[item])
-            )
+            Hit(entry(self.item_ids[item]), place, float(scores[item]), bool(true[item]))
             for place, item in enumerate(order[:TOP].tolist(), start=1)
         ]
 
-    def _truth(self, query: int, entry: Callable[[str], Entry]) -> Hit:
-        order, true = self._order(query)
+    def _truth(self, query: int, scores: np.ndarray, entry: Callable[[str], Entry]) -> Hit:
+        order, true = self._order(query, scores)
         place = int(np.argmax(true[order]))
         item = int(order[place])
-        return Hit(entry(self.item_ids[item]), place + 1, float(self.scores[query, item]), True)
+        return Hit(entry(self.item_ids[item]), place + 1, float(scores[item]), True)

@@ -8,6 +8,7 @@ import numpy as np
 from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.hubness import Hubness, hubness, pairs_table
 from pipeline.scores.ranking import DIRECTIONS
+from pipeline.scores.tiles import Tiles, as_tiles
 
 # Of 25,000 pairs of MS-COCO in percent, images as the nearest of captions (table 5).
 PUBLISHED = {"0": 79.2, "1": 4.1, ">=2": 16.7, ">=5": 12.0, ">=10": 2.0}
@@ -37,7 +38,7 @@ class Hubs:
     pairs: dict[str, float]
 
 
-def hubs_of(scores: np.ndarray, model: str, criteria: Sequence[Criterion]) -> list[Hubs]:
+def hubs_of(scores: np.ndarray | Tiles, model: str, criteria: Sequence[Criterion]) -> list[Hubs]:
     """Hubs among the nearest items of all queries of a split, both directions, every criterion.
 
     Args:
@@ -45,15 +46,17 @@ def hubs_of(scores: np.ndarray, model: str, criteria: Sequence[Criterion]) -> li
         model: its name.
         criteria: what the scores are rescored by, naive included.
     """
+    tiles = as_tiles(scores)
+    views = [criterion.views(tiles, DIRECTIONS) for criterion in criteria]
     return [
         _hubs(
-            hubness(criterion.rescored(scores, direction), direction),
+            hubness(view[number], direction),
             model if criterion.name == "naive" else f"{model} + {criterion.name}",
             direction,
-            scores.shape[1],
+            tiles.shape[1],
         )
-        for direction in DIRECTIONS
-        for criterion in criteria
+        for number, direction in enumerate(DIRECTIONS)
+        for criterion, view in zip(criteria, views, strict=True)
     ]
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
-from pipeline.scores.file import TEXTS, SplitScores, read_scores, write_scores
-from pipeline.scores.ranks import BLOCK
+from pipeline.scores.file import BLOCK, TEXTS, SplitScores, read_scores, write_scores
 from pipeline.scores.scratch import temporary_matrix
 from pipeline.storage.groups import GroupFile
 
@@ -121,17 +120,17 @@ def _average(
     folder: Path, paths: Sequence[Path], split: str, shares: np.ndarray, normalise: bool
 ) -> SplitScores:
     """The average of one split; its matrix is a temporary file in `folder`."""
-    found = [read_scores(path, split, in_memory=False) for path in paths]
+    found = [read_scores(path, split, False, "an average of scores") for path in paths]
     for path, other in zip(paths[1:], found[1:], strict=True):
         _check_partners((paths[0], found[0]), (path, other), split)
     scales = [
-        _scale(scores.scores, f"{path}, split {split}") if normalise else (0.0, 1.0)
+        _scale(scores.matrix, f"{path}, split {split}") if normalise else (0.0, 1.0)
         for path, scores in zip(paths, found, strict=True)
     ]
     total = temporary_matrix(folder, found[0].scores.shape)
     for rows in _tiles(total):
         parts = (
-            share * (scores.scores[rows].astype(np.float64) - mean) / deviation
+            share * (scores.matrix[rows].astype(np.float64) - mean) / deviation
             for scores, share, (mean, deviation) in zip(found, shares, scales, strict=True)
         )
         total[rows] = sum(parts)

@@ -1,23 +1,28 @@
 """Score files: what any model says about every image and caption of a split, with their ids.
 
+That is a matrix of scores, or embeddings alone, whose inner products are the scores: of 100,000
+images and 500,000 captions the matrix has 200 GB, the embeddings 1.2 GB.
+
 Evaluation reads nothing else, so that the matrix of any other program can be evaluated too:
 `pipeline.scores.external` makes one of these of it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.groups import group_codes
-from pipeline.scores.ranks import BLOCK, check_finite
+from pipeline.scores.tiles import Products, as_tensor, as_tiles, check_finite, cuts, release
 from pipeline.storage.groups import GroupFile, encoded_texts, write_groups
 from pipeline.storage.layout import Attributes, encode_ids
 
 TEXTS = ("image_ids", "caption_ids", "caption_image_ids", "image_groups")
 EMBEDDINGS = ("image_embeddings", "caption_embeddings")
+BLOCK = 1 << 20  # scores looked at at once
+ROWS = 4096  # embeddings looked at at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +30,7 @@ class SplitScores:
     """Scores of one split, N images and M captions in corpus order.
 
     Attributes:
-        scores: (N, M) float32, larger is better.
+        scores: (N, M) float32, larger is better; or the products of the embeddings.
         image_ids: (N,).
         caption_ids: (M,).
         caption_image_ids: (M,) the image each caption describes.
@@ -34,13 +39,22 @@ class SplitScores:
         caption_embeddings: (M, K) float32, of models that have them.
     """
 
-    scores: np.ndarray
+    scores: np.ndarray | Products
     image_ids: Sequence[str]
     caption_ids: Sequence[str]
     caption_image_ids: Sequence[str]
     image_groups: Sequence[str] | np.ndarray
     image_embeddings: np.ndarray | None = None
     caption_embeddings: np.ndarray | None = None
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The scores (N, M), which are made where there are embeddings alone."""
+        return as_tiles(self.scores).matrix()
+
+    def held(self) -> "SplitScores":
+        """The same with the matrix in memory."""
+        return replace(self, scores=self.matrix)
 
     @property
     def caption_groups(self) -> np.ndarray:
@@ -54,6 +68,8 @@ def write_scores(
 ) -> None:
     """Write a model's scores atomically: one group per split, equal content in equal bytes.
 
+    Products of embeddings are not written: the embeddings are.
+
     Args:
         path: of the file, data/scores/<model>.h5.
         splits: by name.
@@ -66,7 +82,9 @@ def write_scores(
     groups = {}
     for name, split in sorted(splits.items()):
         _check(split, f"scores of split {name}")
-        datasets: dict[str, np.ndarray | Sequence[str]] = {"scores": split.scores}
+        datasets: dict[str, np.ndarray | Sequence[str]] = {}
+        if isinstance(split.scores, np.ndarray):
+            datasets["scores"] = split.scores
         datasets |= {text: list(getattr(split, text)) for text in TEXTS}
         if split.image_embeddings is not None and split.caption_embeddings is not None:
             datasets |= {
@@ -77,33 +95,47 @@ def write_scores(
     write_groups(path, groups, attributes)
 
 
-def read_scores(path: Path | str, split: str, in_memory: bool = True) -> SplitScores:
+def read_scores(
+    path: Path | str, split: str, in_memory: bool = True, needed_by: str | None = None
+) -> SplitScores:
     """Read one split of a score file, digests verified and contents checked as when written.
 
     Args:
         path: of the file.
         split: its name.
         in_memory: False leaves scores and embeddings in the file, paged in as they are touched.
+            Without scores embeddings are always left there, where processes share them.
+        needed_by: what cannot do without the matrix, as a message says it; None works with both.
 
     Raises:
-        WorkbenchError: naming the file, and the dataset where it is one.
+        WorkbenchError: naming the file, and the dataset where it is one; embeddings alone where the
+            matrix is needed.
     """
     file = GroupFile(path)
-    numbers = file.array if in_memory else file.view
     found = file.names(split)
-    required, allowed = {"scores", *TEXTS}, {"scores", *TEXTS, *EMBEDDINGS}
-    if not required <= found <= allowed:
+    texts, embeddings = set(TEXTS), set(EMBEDDINGS)
+    if not (found - embeddings == {"scores"} | texts or found == texts | embeddings):
         raise WorkbenchError(
             f"{path}: split {split} holds {listing(sorted(found))}; a score file has "
-            f"{listing(sorted(required))}, and {' and '.join(EMBEDDINGS)} where there are any"
+            f"{listing(sorted(texts))}, and scores, {' and '.join(EMBEDDINGS)} or all of these"
         )
+    has_scores = "scores" in found
+    if needed_by is not None and not has_scores:
+        raise WorkbenchError(
+            f"{path}: embeddings were kept instead of scores; {needed_by} needs the scores",
+            "set scoring.keep: scores in params.yaml and run: dvc repro",
+        )
+    numbers = file.array if in_memory and has_scores else file.view
+    vectors = {name: numbers(split, name) for name in EMBEDDINGS if name in found}
     scores = SplitScores(
-        scores=numbers(split, "scores"),
+        scores=numbers(split, "scores")
+        if has_scores
+        else Products(vectors["image_embeddings"], vectors["caption_embeddings"]),
         image_ids=file.texts(split, "image_ids"),
         caption_ids=file.texts(split, "caption_ids"),
         caption_image_ids=file.texts(split, "caption_image_ids"),
         image_groups=file.texts(split, "image_groups"),
-        **{name: numbers(split, name) for name in EMBEDDINGS if name in found},
+        **vectors,
     )
     _check(scores, f"{path}, split {split}")
     return scores
@@ -146,7 +178,8 @@ def _misfits(split: SplitScores) -> list[str]:
     for name, length in (("caption_image_ids", captions), ("image_groups", images)):
         if len(getattr(split, name)) != length:
             problems.append(f"{len(getattr(split, name))} {name} where {length} are expected")
-    if split.scores.shape != (images, captions) or split.scores.dtype != np.float32:
+    wrong = split.scores.shape != (images, captions)
+    if isinstance(split.scores, np.ndarray) and (wrong or split.scores.dtype != np.float32):
         problems.append(
             f"scores of shape {split.scores.shape} and type {split.scores.dtype} for {images} "
             f"images and {captions} captions; expected ({images}, {captions}) float32"
@@ -167,11 +200,16 @@ def _misfits(split: SplitScores) -> list[str]:
 
 
 def _check_numbers(split: SplitScores) -> None:
-    height = max(1, BLOCK // len(split.caption_ids))
-    for top in range(0, len(split.image_ids), height):
-        check_finite(split.scores[top : top + height], top, 0)
+    if isinstance(split.scores, np.ndarray):  # products of finite numbers are checked when ranked
+        for rows in cuts(len(split.scores), max(1, BLOCK // split.scores.shape[1])):
+            check_finite(as_tensor(split.scores[rows]), rows.start, 0)
     for name in EMBEDDINGS:
         array = getattr(split, name)
-        if array is not None and not np.isfinite(array).all():
-            rows = np.flatnonzero(~np.isfinite(array).all(axis=1))
-            raise WorkbenchError(f"NaN or infinity in {name}, rows {listing(rows, 5)}")
+        if array is not None:
+            right = np.empty(len(array), bool)
+            for rows in cuts(len(array), ROWS):
+                np.isfinite(array[rows]).all(axis=1, out=right[rows])
+                release(array)
+            wrong = np.flatnonzero(~right)
+            if len(wrong):
+                raise WorkbenchError(f"NaN or infinity in {name}, rows {listing(wrong, 5)}")

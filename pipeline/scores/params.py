@@ -26,6 +26,7 @@ class ScoringConfig(Section):
     """What scoring computes; part of no model."""
 
     shortlist: Count
+    keep: Literal["scores", "embeddings"]
 
 
 class AverageConfig(Section):

@@ -1,4 +1,4 @@
-"""What a metric is computed from: scores, the items that are true, and the ranks of those.
+"""What a metric is computed from: the ranks of the items that are true, and their grades.
 
 Without torch, so that what only names metrics does not load it.
 """
@@ -14,28 +14,17 @@ DIRECTIONS: tuple[Direction, ...] = ("i2t", "t2i")  # image queries, caption que
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Q queries of one direction and all J items that each of them ranks.
+    """Where Q queries of one direction find their true items.
 
     Attributes:
-        scores: (Q, J) floats, larger is better.
-        pairs: numbers (P,) of the query and (P,) of the item of every true pair.
         ranks: (Q, R) float64, rising: ranks from 1 of a query's true items when items of equal
             score stand with the true ones last; infinity where it has fewer than R of them.
         gains: (Q, R) float64, the grades of these items, of equal scores the smaller first; 0 where
             there are fewer.
     """
 
-    scores: np.ndarray
-    pairs: tuple[np.ndarray, np.ndarray]
     ranks: np.ndarray
     gains: np.ndarray
-
-    @property
-    def true(self) -> np.ndarray:
-        """Which items are true: (Q, J) booleans, at least one of every query."""
-        flags = np.zeros(self.scores.shape, bool)
-        flags[self.pairs] = True
-        return flags
 
     @property
     def true_counts(self) -> np.ndarray:

@@ -6,8 +6,7 @@ or lets NaN through. Here ties count against the model, true items never outrank
 rank of the best, and anything that is not a finite number is an error.
 """
 
-import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +16,10 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import Groups, TruePairs, group_codes
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
+from pipeline.scores.tiles import Change, Rescored, Tiles, as_tiles, check_finite, cuts
 
-BLOCK = 1 << 20  # scores held at once: 4 MB of float32 stay in the cache while they are counted
-FLOATS = (np.float32, np.float64, np.float16)
+STRIP = 64  # rows of a tile that are compared at once: 1 MB
+RUN = 1024  # flags of a row that are summed as the bytes of numbers: 128 each, below 256
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,29 @@ class Ranks:
     t2i: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """Queries of one direction whose true items are to be ranked.
+
+    Attributes:
+        scores: by which they are ranked.
+        way: whether images or captions are the queries.
+        query: (P,) number of the query of every true pair, rising.
+        item: (P,) number of its item.
+        grade: (P,) how true it is, None for all alike.
+        depth: of how many true items the ranks are wanted, None for all.
+    """
+
+    scores: Tiles
+    way: Direction
+    query: np.ndarray
+    item: np.ndarray
+    grade: np.ndarray | None = None
+    depth: int | None = None
+
+
 def retrieval_ranks(
-    scores: np.ndarray, image_groups: Groups, caption_groups: Groups, block: int = BLOCK
+    scores: np.ndarray | Tiles, image_groups: Groups, caption_groups: Groups
 ) -> Ranks:
     """Rank both directions of a score matrix.
 
@@ -45,165 +66,273 @@ def retrieval_ranks(
         scores: (N images, M captions) floats, larger is better.
         image_groups: (N,) integers or strings.
         caption_groups: (M,) integers or strings.
-        block: number of scores looked at at once, which bounds the memory beside `scores`.
 
     Raises:
         WorkbenchError: empty or ill-shaped input, NaN or infinity, a query without true item.
     """
     codes = group_codes(image_groups, caption_groups)
-    i2t, t2i = (
-        np.concatenate([part.ranks[:, 0] for part in rankings(scores, *codes, way, 1, block)])
-        for way in DIRECTIONS
-    )
-    return Ranks(i2t.astype(np.int64), t2i.astype(np.int64))
+    tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
+    i2t, t2i = ranked([of_groups(tiles, *codes, way, 1) for way in DIRECTIONS])
+    return Ranks(i2t.ranks[:, 0].astype(np.int64), t2i.ranks[:, 0].astype(np.int64))
 
 
-def rankings(
-    scores: np.ndarray,
+def checked_tiles(scores: np.ndarray | Tiles, images: int, captions: int) -> Tiles:
+    """Scores as tiles.
+
+    Args:
+        scores: what they are.
+        images: how many there should be.
+        captions: likewise.
+
+    Raises:
+        WorkbenchError: another shape, or no matrix of floats.
+    """
+    tiles = as_tiles(scores)
+    if tiles.shape != (images, captions):
+        raise WorkbenchError(
+            f"scores of shape {tiles.shape} for {images} images and {captions} captions: expected "
+            "a float matrix (images, captions)"
+        )
+    return tiles
+
+
+def of_groups(
+    scores: Tiles,
     images: np.ndarray,
     captions: np.ndarray,
     way: Direction,
     depth: int | None = None,
-    block: int = BLOCK,
-) -> Iterator[Ranking]:
-    """The queries of one direction in their order, some at a time, with the ranks of true items.
-
-    The time grows with the largest number of true items of a query: one pass over the scores each.
+) -> Wanted:
+    """All queries of one direction, true items being those of their group.
 
     Args:
-        scores: (N images, M captions) floats, larger is better.
+        scores: of N images and M captions.
         images: (N,) group numbers; every query needs an item of its group.
         captions: (M,) group numbers.
         way: whether images or captions are the queries.
-        depth: of how many true items the ranks are wanted, None for all.
-        block: number of scores looked at at once, which bounds the memory beside `scores`.
-
-    Raises:
-        WorkbenchError: ill-shaped input, NaN or infinity.
+        depth: as in `Wanted`.
     """
-    _check_matrix(scores, len(images), len(captions))
-    pairs = TruePairs(*((images, captions) if way == "i2t" else (captions, images)))
-    for rows, part, buffer in _tiles(scores, way, block):
-        query, item = pairs.of(rows)
-        yield _ranking(part, buffer, query - rows.start, item, None, way, depth)
+    codes = (images, captions) if way == "i2t" else (captions, images)
+    query, item = TruePairs(*codes).of(slice(0, len(codes[0])))
+    return Wanted(scores, way, query, item, None, depth)
 
 
-def judged_rankings(
-    scores: np.ndarray, positives: Positives, way: Direction, block: int = BLOCK
-) -> Iterator[Ranking]:
-    """The queries of one direction that have positives, some at a time, in their order.
+def of_positives(scores: Tiles, positives: Positives, way: Direction) -> Wanted:
+    """The queries of one direction that have positives.
 
     Args:
-        scores: (N images, M captions) floats, larger is better.
+        scores: of N images and M captions.
         positives: true items of the queries: of N images or of M captions.
         way: whether images or captions are the queries.
-        block: number of scores looked at at once, which bounds the memory beside `scores`.
 
     Raises:
-        WorkbenchError: ill-shaped input, NaN or infinity.
+        WorkbenchError: scores of other queries or items.
     """
     queries, items = len(positives.starts) - 1, positives.num_items
-    _check_matrix(scores, *((queries, items) if way == "i2t" else (items, queries)))
-    for rows, part, buffer in _tiles(scores, way, block):
-        query, item, grade = positives.of(rows)
-        judged, numbers = np.unique(query, return_inverse=True)
-        if len(judged):
-            chosen = judged - rows.start
-            lines = part[chosen] if way == "i2t" else part[:, chosen]
-            yield _ranking(lines, buffer, numbers, item, grade, way, None)
+    scores = checked_tiles(scores, *((queries, items) if way == "i2t" else (items, queries)))
+    return Wanted(scores, way, *positives.of(slice(0, queries)))
 
 
-def _check_matrix(scores: np.ndarray, images: int, captions: int) -> None:
-    if scores.shape != (images, captions) or scores.dtype not in FLOATS:
-        raise WorkbenchError(
-            f"scores of shape {scores.shape} and type {scores.dtype} for {images} images "
-            f"and {captions} captions: expected a float matrix (images, captions)"
-        )
+def ranked(wanted: Sequence[Wanted]) -> list[Ranking]:
+    """The ranks of true items, for each of `wanted`, of the queries that have any.
 
-
-def _tiles(
-    scores: np.ndarray, way: Direction, block: int
-) -> Iterator[tuple[slice, np.ndarray, torch.Tensor]]:
-    """Numbers of consecutive queries, their scores (rows for i2t, columns for t2i), and a float32
-    buffer as large as these, the same every time."""
-    queries, items = scores.shape if way == "i2t" else scores.shape[::-1]
-    height = max(1, block // items)
-    buffer = torch.empty(min(height, queries) * items)
-    for start in range(0, queries, height):
-        rows = slice(start, min(start + height, queries))
-        part = scores[rows] if way == "i2t" else scores[:, rows]
-        check_finite(part, *((start, 0) if way == "i2t" else (0, start)))
-        yield rows, part, buffer
-
-
-def _ranking(
-    part: np.ndarray,
-    buffer: torch.Tensor,
-    query: np.ndarray,
-    item: np.ndarray,
-    grade: np.ndarray | None,
-    way: Direction,
-    depth: int | None,
-) -> Ranking:
-    """The ranking of a tile (Q, J), for t2i (J, Q), from its true pairs, grouped by query."""
-    tile, flags = _tensor(part), buffer[: part.size].view(part.shape)
-    if way == "t2i":
-        part, tile, flags = part.T, tile.T, flags.T
-    ranks = _true_ranks(tile, flags, query, item, depth)
-    gains = np.isfinite(ranks).astype(np.float64)
-    if grade is not None:
-        own = part[query, item]
-        gains[gains > 0] = grade[np.lexsort((grade, -own, query))]
-    return Ranking(part, (query, item), ranks, gains)
-
-
-def check_finite(scores: np.ndarray, top: int, left: int) -> None:
-    """Refuse scores that are NaN or infinite.
+    Scores are gone through once for all that are made of the same ones, after the tiles with true
+    pairs, whose scores are what all others are compared with. The time grows with the largest
+    number of true items of a query: one comparison of every score each. Memory holds the true
+    pairs and a tile.
 
     Args:
-        scores: (n, m) of consecutive images and captions.
-        top: number of the first image.
-        left: number of the first caption.
+        wanted: what is to be ranked, by scores of one shape.
 
     Raises:
-        WorkbenchError: naming the first such score.
+        WorkbenchError: NaN or infinity, naming the first.
     """
-    tile = _tensor(scores)
-    # A sum is ten times faster than isfinite; it overflows only for scores near the type's limit.
-    if math.isfinite(tile.sum()) or bool(torch.isfinite(tile).all()):
-        return
-    row, column = (int(part[0]) for part in torch.nonzero(~torch.isfinite(tile), as_tuple=True))
-    raise WorkbenchError(
-        f"score {float(tile[row, column])} of image {top + row} and caption {left + column}: "
-        "every score must be a finite number",
-        "the model or its features are broken; ranks of such scores would mean nothing",
-    )
+    found: dict[int, Ranking] = {}
+    bases = {id(base): base for base in (_base(one.scores) for one in wanted)}
+    for key, base in bases.items():
+        chosen = [n for n, one in enumerate(wanted) if id(_base(one.scores)) == key]
+        views = _Views([wanted[n].scores for n in chosen])
+        sides = [_Side(wanted[n]) for n in chosen]
+        parts = list(base.each(_TrueScores(views, [side.pairs for side in sides])))
+        for n, side in enumerate(sides):
+            found_scores = [part[n] for part in parts if len(part[n])]
+            side.learn(np.concatenate(found_scores or [np.empty(0, np.float32)]))
+        levels = [(side.way, side.queries, side.levels) for side in sides]
+        for part in base.each(_Reached(views, levels)):
+            for side, reached in zip(sides, part, strict=True):
+                side.add(reached)
+        found |= {n: side.ranking() for n, side in zip(chosen, sides, strict=True)}
+    return [found[n] for n in range(len(wanted))]
 
 
-def _true_ranks(
-    tile: torch.Tensor, flags: torch.Tensor, query: np.ndarray, item: np.ndarray, depth: int | None
-) -> np.ndarray:
-    """(Q, R) float64 as in `Ranking`, of the scores `tile` (Q, J) with true pairs query, item (P,).
+def _base(scores: Tiles) -> Tiles:
+    return scores.base if isinstance(scores, Rescored) else scores
 
-    flags: (Q, J) float32, overwritten. Comparisons are written as float32 ones and summed: torch
-    sums floats some twenty times faster than booleans, and sums of up to 2^24 ones are exact.
+
+class _Views:
+    """Which scores each of several queries is ranked by, all made of the same tile."""
+
+    def __init__(self, scores: Sequence[Tiles]) -> None:
+        changes = [one.change if isinstance(one, Rescored) else None for one in scores]
+        once: dict[int, Change | None] = {id(change): change for change in changes}
+        self.changes = list(once.values())
+        self.of = [[id(own) for own in self.changes].index(id(change)) for change in changes]
+
+    def tile(
+        self, tiles: Tiles, rows: slice, columns: slice, needed: Sequence[bool], check: bool
+    ) -> list[torch.Tensor | None]:
+        """The tile that each of those needed is ranked by."""
+        if not any(needed):
+            return [None for _ in needed]
+        plain = tiles.tile(rows, columns)
+        if check:
+            check_finite(plain, rows.start, columns.start)
+        made: dict[int, torch.Tensor] = {}
+        for view in {view for view, need in zip(self.of, needed, strict=True) if need}:
+            change = self.changes[view]
+            made[view] = plain if change is None else change(plain, rows, columns)
+        return [made.get(view) for view in self.of]
+
+
+class _Side:
+    """The queries of one of `wanted`: their true scores, and how many items reach these."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.way, self.wanted = wanted.way, wanted
+        self.queries, self.query = np.unique(wanted.query, return_inverse=True)
+        pair = (wanted.query, wanted.item) if self.way == "i2t" else (wanted.item, wanted.query)
+        self.order = np.lexsort(pair[::-1])
+        self.pairs = pair[0][self.order], pair[1][self.order]
+        self.counts = np.bincount(self.query, minlength=len(self.queries))
+        self.parts: list[np.ndarray] = []
+
+    def learn(self, scores: np.ndarray) -> None:
+        """Take in the scores of `pairs` as levels (Q, R), falling, -infinity where fewer."""
+        self.own = np.empty_like(scores)
+        self.own[self.order] = scores
+        column = np.arange(len(self.query)) - np.repeat(
+            np.cumsum(self.counts) - self.counts, self.counts
+        )
+        shape = len(self.queries), int(self.counts.max(initial=0))
+        levels = np.full(shape, -np.inf, scores.dtype)
+        levels[self.query, column] = self.own
+        self.true = -np.sort(-levels, axis=1)
+        self.levels = np.ascontiguousarray(self.true[:, : self.wanted.depth])
+
+    def add(self, reached: np.ndarray) -> None:
+        """Take in what a run of images has found: of its own image queries, or of all captions."""
+        if self.way == "t2i" and self.parts:
+            self.parts[0] += reached
+        else:
+            self.parts.append(reached)
+
+    def ranking(self) -> Ranking:
+        reached, true = np.concatenate(self.parts), self.true
+        ranks: np.ndarray = np.empty(reached.shape)
+        for better in range(ranks.shape[1]):
+            own = (true >= true[:, better : better + 1]).sum(axis=1)
+            ranks[:, better] = 1 + better + reached[:, better] - own
+        ranks[np.arange(ranks.shape[1]) >= self.counts[:, None]] = np.inf
+        gains = np.isfinite(ranks).astype(np.float64)
+        grade = self.wanted.grade
+        if grade is not None:
+            gains[gains > 0] = grade[np.lexsort((grade, -self.own, self.query))]
+        return Ranking(ranks, gains)
+
+
+@dataclass(frozen=True, eq=False)
+class _TrueScores:
+    """The scores of true pairs, from the very tiles that all items are counted in."""
+
+    views: _Views
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]]
+
+    def __call__(self, tiles: Tiles, rows: slice) -> list[np.ndarray]:
+        own = []
+        for images, captions in self.pairs:
+            run = slice(*np.searchsorted(images, (rows.start, rows.stop)))
+            own.append((images[run] - rows.start, captions[run]))
+        found = [np.empty(0)] * len(own)
+        for columns in tiles.columns():
+            inside = [(of >= columns.start) & (of < columns.stop) for _, of in own]
+            needed = [bool(chosen.any()) for chosen in inside]
+            seen = self.views.tile(tiles, rows, columns, needed, check=False)
+            for n, tile in enumerate(seen):
+                if tile is not None and needed[n]:
+                    image, caption = (of[inside[n]] for of in own[n])
+                    values = tile.numpy()[image, caption - columns.start]
+                    if not len(found[n]):
+                        found[n] = np.empty(len(inside[n]), values.dtype)
+                    found[n][inside[n]] = values
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Reached:
+    """How many items of each query score at least as high as each of its true items.
+
+    A tile is compared in strips that stay in the cache, with one true item after the other, into
+    bytes. These are summed as they lie: along a caption's column as bytes, of which STRIP fit, and
+    along an image's row eight at a time, as the bytes of 64-bit numbers.
     """
-    counts = np.bincount(query, minlength=len(tile))
-    column = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
-    levels = torch.full((len(tile), int(counts.max())), -math.inf, dtype=tile.dtype)
-    levels[query, column] = tile[query, item]
-    levels = levels.sort(dim=1, descending=True).values
-    ranks = np.empty((len(tile), min(depth or levels.shape[1], levels.shape[1])))
-    for better in range(ranks.shape[1]):
-        level = levels[:, better : better + 1]
-        reached = torch.ge(tile, level, out=flags).sum(1).to(torch.int64)
-        false = reached - (levels >= level).sum(1)
-        ranks[:, better] = (1 + better + false).numpy()
-    ranks[np.arange(ranks.shape[1]) >= counts[:, None]] = np.inf
-    return ranks
+
+    views: _Views
+    levels: Sequence[tuple[Direction, np.ndarray, np.ndarray]]
+
+    def __call__(self, tiles: Tiles, rows: slice) -> list[np.ndarray]:
+        flags = np.zeros((STRIP, -(-tiles.block[1] // RUN) * RUN), bool)
+        found = [self._zeros(rows, *side) for side in self.levels]
+        needed = [bool(count.size) for count in found]
+        for columns in tiles.columns():
+            seen = self.views.tile(tiles, rows, columns, needed, check=True)
+            for n, (way, queries, levels) in enumerate(self.levels):
+                tile = seen[n]
+                if tile is None or not needed[n]:
+                    continue
+                lines = rows if way == "i2t" else columns
+                run = slice(*np.searchsorted(queries, (lines.start, lines.stop)))
+                place = slice(0, run.stop - run.start) if way == "i2t" else run
+                asking = queries[run] - lines.start
+                _count(tile.numpy(), asking, levels[run], way, flags, found[n][place])
+        return found
+
+    def _zeros(
+        self, rows: slice, way: Direction, queries: np.ndarray, levels: np.ndarray
+    ) -> np.ndarray:
+        first, last = np.searchsorted(queries, (rows.start, rows.stop))
+        count = last - first if way == "i2t" else len(queries)
+        return np.zeros((count, levels.shape[1]), np.int64)
 
 
-def _tensor(scores: np.ndarray) -> torch.Tensor:
-    """The same memory as a tensor; a copy only of what torch cannot share."""
-    is_shared = scores.flags.writeable and min(scores.strides) >= 0
-    return torch.from_numpy(scores if is_shared else scores.copy())
+def _count(
+    tile: np.ndarray,
+    queries: np.ndarray,
+    levels: np.ndarray,
+    way: Direction,
+    buffer: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    """Add to `found` (q, R) how many items of the lines `queries` (q,) reach levels (q, R)."""
+    axis = 0 if way == "i2t" else 1
+    if len(queries) < tile.shape[axis]:
+        tile = tile.take(queries, axis)
+    # Where no query of the tile has so many true items there is nothing to compare.
+    deepest = int((levels > -np.inf).any(0).sum())
+    buffer[:, tile.shape[1] :] = False
+    for strip in cuts(len(tile), STRIP):
+        flags = buffer[: strip.stop - strip.start]
+        out = flags[:, : tile.shape[1]]
+        for n in range(deepest):
+            if way == "i2t":
+                np.greater_equal(tile[strip], levels[strip, n, None], out=out)
+                found[strip, n] += _row_sums(flags)
+            else:
+                np.greater_equal(tile[strip], levels[:, n], out=out)
+                found[:, n] += out.view(np.uint8).sum(0, dtype=np.uint8)
+
+
+def _row_sums(flags: np.ndarray) -> np.ndarray:
+    """(n,) how many of each row (n, w) are true; w is a multiple of RUN, whose bytes do not
+    overflow."""
+    eights = flags.view(np.int64).reshape(len(flags), -1, RUN // 8).sum(-1)
+    return eights.view(np.uint8).sum(1, dtype=np.int64)

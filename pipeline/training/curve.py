@@ -22,11 +22,11 @@ def validation_columns(scores: SplitScores) -> Row:
     val_spread: the mean standard deviation of a query's scores, the smaller of both directions: it
     is near zero when all images, or all captions, have come together in one point.
     """
-    groups = scores.image_groups, scores.caption_groups
-    summary = summarise(measure(scores.scores, *groups))
+    groups, found = (scores.image_groups, scores.caption_groups), scores.matrix
+    summary = summarise(measure(found, *groups))
     drawn = [metric.name for metric in METRICS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
-    matrix = torch.from_numpy(scores.scores)
+    matrix = torch.from_numpy(found)
     spread = min(matrix.std(axis, correction=0).mean().item() for axis in (0, 1))
     return {"val_rsum": summary["rsum"], **figures, "val_spread": spread}
 

@@ -61,7 +61,7 @@ def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
     """
     queries, items = ids_of(split, way)
     with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        for query, _, true in _lines(split, split.scores, way):
+        for query, _, true in _lines(split, split.matrix, way):
             for item in np.flatnonzero(true).tolist():
                 file.write(f"{escaped(queries[query])} 0 {escaped(items[item])} 1\n")
 

@@ -168,6 +168,15 @@ def test_a_subset_stands_not_beside_folds():
         assert problems(values) == ""
 
 
+def test_embeddings_are_kept_without_the_criterion_that_needs_the_matrix():
+    values = read_yaml(ROOT / "params.yaml")
+    values["scoring"]["keep"] = "embeddings"
+    assert list(find_problems(values)) == []
+    values["inference"]["criteria"] = ["csls", "hungarian"]
+    (problem,) = find_problems(values)
+    assert problem.startswith("scoring.keep = 'embeddings': inference.criteria names hungarian")
+
+
 def test_all_contradictions_of_a_section_are_named():
     values = changed(("vocabulary", "vectors"), lambda node, key: node.__setitem__(key, "x.bin"))
     values["vocabulary"] |= {"other_cases": True, "background": 9}

@@ -1,5 +1,7 @@
 """`python -m stages.score vse`: the scores, where the sizes come from, and what must fit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -15,13 +17,20 @@ from tiny_inputs import (
     write_vocabulary,
 )
 
+from models.base.registry import models_with
 from models.vse.network import VSE
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.scores.file import read_scores
+from pipeline.evaluation.file import read_query_ranks
+from pipeline.runtime.files import read_yaml
+from pipeline.scores.file import EMBEDDINGS, TEXTS, read_scores
 from pipeline.storage.checkpoint import Description, feature_identity, write_checkpoint
 from pipeline.storage.features import FeatureFile
+from pipeline.storage.groups import GroupFile
+from stages.evaluate import main as evaluate
 from stages.score import main
+
+ROOT = Path(__file__).resolve().parents[2]
 
 COMMAND = ["vse", *options(), "--checkpoint", "vse.safetensors", "--output", "vse.h5"]
 SIZES = {"image_dim": DIM, "vocabulary_size": len(WORDS) + 2}
@@ -64,6 +73,29 @@ def test_scores_are_the_models_cosines(folder):
                 assert scores.scores[row, column] == pytest.approx(one, abs=1e-6)
         product = scores.image_embeddings @ scores.caption_embeddings.T
         np.testing.assert_allclose(scores.scores, product, atol=1e-6)
+
+
+def test_kept_embeddings_are_evaluated_as_the_scores_are(folder):
+    for kind in ("scores", "embeddings"):
+        arguments = [word.replace("vse.h5", f"{kind}/vse.h5") for word in COMMAND]
+        assert invoke(main, folder, *arguments, "--keep", kind)[0] == 0
+        files = ["--metrics", f"{kind}.json", "--ranks", f"{kind}-ranks/vse.h5"]
+        code, message = invoke(evaluate, folder, "--scores", f"{kind}/vse.h5", *files)
+        assert code == 0, message
+    held, kept = (read_scores(folder / f"{k}/vse.h5", "test") for k in ("scores", "embeddings"))
+    assert GroupFile(folder / "embeddings/vse.h5").names("test") == {*TEXTS, *EMBEDDINGS}
+    np.testing.assert_array_equal(held.scores, kept.matrix)
+    assert (folder / "scores.json").read_bytes() == (folder / "embeddings.json").read_bytes()
+    found = [read_query_ranks(folder / f"{kind}-ranks/vse.h5", "inverted_softmax").t2i.measured
+             for kind in ("scores", "embeddings")]  # fmt: skip
+    np.testing.assert_array_equal(found[0].ranks, found[1].ranks)
+
+
+def test_the_models_of_vectors_are_those_that_dvc_hands_the_choice():
+    models = read_yaml(ROOT / "dvc.yaml")["stages"]["train"]["foreach"]
+    handed = [name for name, item in models.items() if "keep" in item["scoring"]]
+    assert handed == models_with("model", "score_vectors")
+    assert {models[name]["scoring"]["keep"] for name in handed} == {"${scoring.keep}"}
 
 
 def test_repeats_and_does_not_depend_on_params(folder):

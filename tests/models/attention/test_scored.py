@@ -119,6 +119,12 @@ def test_the_option_shortlist_belongs_to_dp_rnn(trained):
     assert "model 'dp_rnn' needs the option --shortlist" in message
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_embeddings_cannot_be_kept_where_there_are_none(trained, model):
+    message = RUNS[model].not_scored(trained, "--keep", "embeddings")
+    assert f"model '{model}' does not take the option --keep" in message
+
+
 def test_regions_written_for_scan_and_read_again_give_the_same_metrics(trained):
     direct = SCAN.results(trained), SCAN.evaluate(trained)
     tables = ["--images", "corpus/images.parquet", "--captions", "corpus/captions.parquet"]

@@ -4,13 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pipeline.evaluation import assignment as module
-from pipeline.evaluation.assignment import assigned_scores, assignment, transport_plan
+from pipeline.evaluation.assignment import assigned_scores, assignment
 from pipeline.evaluation.criteria import make_criterion
 from pipeline.evaluation.metrics import chance_level
 from pipeline.runtime.errors import WorkbenchError
@@ -120,10 +119,14 @@ def literal_plan(scores, beta, iterations):
     return np.log(a[:, None] * kernel * b)
 
 
+def plan_of(scores, beta, iterations):
+    return make_criterion("sinkhorn", beta=beta, iterations=iterations).rescored(scores, "i2t")
+
+
 @settings(max_examples=30)
 @given(matrices(), st.sampled_from([1.0, 30.0]), st.integers(1, 6))
 def test_plan_is_the_scaled_kernel(scores, beta, iterations):
-    found = transport_plan(torch.from_numpy(scores), beta, iterations)
+    found = plan_of(scores, beta, iterations)
     expected = literal_plan(scores, beta, iterations)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * beta)
 
@@ -132,7 +135,7 @@ def test_plan_is_the_scaled_kernel(scores, beta, iterations):
 @given(matrices(6, 20), st.integers(1, 300))
 def test_plan_has_its_marginals(scores, iterations):
     images, captions = scores.shape
-    plan = np.exp(transport_plan(torch.from_numpy(scores), 3.0, iterations).astype(float))
+    plan = np.exp(plan_of(scores, 3.0, iterations).astype(float))
     np.testing.assert_allclose(plan.sum(0), 1 / captions, rtol=1e-4)
     np.testing.assert_allclose(plan.sum(), 1, rtol=1e-4)
     if iterations > 200:
@@ -145,6 +148,6 @@ def test_a_sharp_plan_reaches_the_total_of_the_assignment():
     image, caption = assignment(scores)
     best = scores[image, caption].mean()
     for beta in (100.0, 1000.0):
-        plan = np.exp(transport_plan(torch.from_numpy(scores), beta, 2000).astype(float))
+        plan = np.exp(plan_of(scores, beta, 2000).astype(float))
         np.testing.assert_allclose(plan.sum(1), 1 / 4, rtol=1e-3)
         assert best - np.log(80) / beta <= (plan * scores).sum() <= best + 1e-3

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from ranking_cases import no_better
 
-from pipeline.evaluation import reductions
 from pipeline.evaluation.criteria import NAMES, make_criterion
 from pipeline.evaluation.measure import measure, measure_direction
 from pipeline.evaluation.metrics import chance_level, summarise
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores import tiles
 from pipeline.scores.groups import group_codes
 from pipeline.scores.ranks import retrieval_ranks
 
@@ -158,8 +158,8 @@ def test_naive_is_the_same_array(scores):
 def test_many_blocks_give_what_one_gives(name, direction, monkeypatch):
     scores = np.random.default_rng(3).standard_normal((17, 40)).astype(np.float32)
     whole = rescored(scores, name, direction)
-    for block in (1, 90, 200):
-        monkeypatch.setattr(reductions, "BLOCK", block)
+    for block in ((1, 1), (5, 7), (17, 3), (3, 64)):
+        monkeypatch.setattr(tiles, "BLOCK", block)
         close(rescored(scores, name, direction), whole, 30)
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pipeline.evaluation.separation import separation
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.tiles import as_tiles
 
 
 def slow_overlap(scores, image_groups, caption_groups, bins, low=-1.0, high=1.0):
@@ -27,14 +28,14 @@ def slow_overlap(scores, image_groups, caption_groups, bins, low=-1.0, high=1.0)
     seed=st.integers(0, 2**32 - 1),
     images=st.integers(2, 6),
     bins=st.sampled_from([2, 8, 64]),
-    block=st.integers(1, 40),
+    block=st.tuples(st.integers(1, 7), st.integers(1, 10)),
 )
 def test_equals_a_loop_over_all_pairs(seed, images, bins, block):
     random = np.random.default_rng(seed)
     # quarters of a bin are exact in float32, so that no edge is a matter of rounding
     scores = (random.integers(-2 * bins, 2 * bins + 1, (images, 9)) / (2 * bins)).astype(np.float32)
     owners = np.concatenate([np.arange(images), random.integers(0, images, 9 - images)])
-    found = separation(scores, np.arange(images), owners, bins, block)
+    found = separation(as_tiles(scores, block), np.arange(images), owners, bins)
     overlap, true, others = slow_overlap(scores, np.arange(images), owners, bins)
     assert found.true.tolist() == true
     assert found.others.tolist() == others

@@ -8,33 +8,32 @@ from ranking_cases import equal, five_each, ranks_by_sorting, relevance_by_sorti
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import group_codes
-from pipeline.scores.ranks import rankings, retrieval_ranks
+from pipeline.scores.ranks import of_groups, ranked, retrieval_ranks
+from pipeline.scores.tiles import as_tiles
 
 
 @settings(max_examples=60)
-@given(worlds(), st.sampled_from([1, 3, 10, 1 << 22]))
+@given(worlds(), st.sampled_from([(1, 1), (3, 2), (2, 5), (100, 100)]))
 def test_equals_sorting_with_ties_and_any_block(world, block):
-    equal(retrieval_ranks(*world, block=block), *ranks_by_sorting(*world))
+    scores, *groups = world
+    found = retrieval_ranks(as_tiles(scores, block), *groups)
+    equal(found, *ranks_by_sorting(*world))
+
+
+BLOCKS = st.tuples(st.integers(1, 8), st.integers(1, 8))
 
 
 @settings(max_examples=60)
-@given(worlds(), st.sampled_from(["i2t", "t2i"]), st.integers(1, 4), st.integers(1, 60))
+@given(worlds(), st.sampled_from(["i2t", "t2i"]), st.integers(1, 4), BLOCKS)
 def test_ranks_of_all_true_items_equal_sorting(world, way, depth, block):
     scores, *groups = world
     truth = relevance_by_sorting(*world)[way]
-    codes, query = group_codes(*groups), 0
-    for part in rankings(scores, *codes, way, block=block):
-        for line, true, ranks in zip(part.scores, part.true, part.ranks, strict=True):
-            own = scores[query] if way == "i2t" else scores[:, query]
-            np.testing.assert_array_equal(line, own)
-            places = [place for place, hit in enumerate(truth[query], start=1) if hit]
-            assert ranks.tolist() == places + [np.inf] * (len(ranks) - len(places))
-            assert true.sum() == len(places)
-            query += 1
-        assert part.true_counts.tolist() == part.true.sum(axis=1).tolist()
-    assert query == len(truth)
-    first = np.concatenate([p.ranks[:, 0] for p in rankings(scores, *codes, way, depth, block)])
-    assert first.tolist() == [line.index(True) + 1 for line in truth]
+    tiles, codes = as_tiles(scores, block), group_codes(*groups)
+    every, first = ranked([of_groups(tiles, *codes, way, some) for some in (None, depth)])
+    places = [[place for place, hit in enumerate(line, start=1) if hit] for line in truth]
+    assert [[rank for rank in ranks if rank < np.inf] for ranks in every.ranks.tolist()] == places
+    assert every.true_counts.tolist() == [len(line) for line in places]
+    np.testing.assert_array_equal(first.ranks, every.ranks[:, :depth])
 
 
 @settings(max_examples=60)
@@ -75,8 +74,9 @@ def test_matrices_that_torch_cannot_share_are_ranked_and_left_as_they_are():
     fixed = plain.copy()
     fixed.flags.writeable = False
     for scores in (turned, fixed, np.asfortranarray(plain), np.repeat(plain, 2, axis=1)[:, ::2]):
-        for block in (10, 1 << 20):
-            equal(retrieval_ranks(scores, images, captions, block), before.i2t, before.t2i)
+        for block in ((3, 10), (1 << 10, 1 << 10)):
+            found = retrieval_ranks(as_tiles(scores, block), images, captions)
+            equal(found, before.i2t, before.t2i)
         np.testing.assert_array_equal(scores, plain)
 
 
@@ -109,7 +109,7 @@ def test_a_score_that_is_no_number_is_named(value, place):
     with pytest.raises(
         WorkbenchError, match=rf"{value} of image {place[0]} and caption {place[1]}"
     ):
-        retrieval_ranks(scores, *five_each(3), block=4)
+        retrieval_ranks(as_tiles(scores, (1, 4)), *five_each(3))
 
 
 def test_all_nan_is_an_error_and_huge_scores_are_not():

@@ -1,0 +1,371 @@
+"""Scores tile by tile: of a matrix, or products of embeddings made as they are needed.
+
+All that evaluates scores goes through tiles and keeps what it has found of queries and items, never
+N x M numbers. So there is one evaluation, whichever of the two a score file holds.
+"""
+
+import math
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
+
+# Images and captions of a tile: 16 MB of float32. Products of smaller ones took longer, and larger
+# ones leave the cache before they have been looked at.
+BLOCK = (1024, 4096)
+FLOATS = (np.float32, np.float64, np.float16)
+
+T = TypeVar("T")
+Work = Callable[["Tiles", slice], T]
+Numbers = tuple[np.ndarray, np.ndarray] | None  # of images and captions, None for all
+Spread = Callable[[Work[Any], Numbers, list[slice]], Iterator[Any]]
+
+
+def cuts(size: int, step: int) -> list[slice]:
+    """0 to `size` in runs of `step`, the last one shorter."""
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+class Tiles(ABC):
+    """Scores of N images and M captions, larger is better.
+
+    Attributes:
+        shape: N, M.
+        block: images and captions of a tile. Sums are taken tile by tile, so that their last bits
+            depend on it, and not on where the scores come from.
+    """
+
+    shape: tuple[int, int]
+    block: tuple[int, int]
+
+    @abstractmethod
+    def tile(self, rows: slice, columns: slice) -> torch.Tensor:
+        """Scores (n, m) of consecutive images and captions, at most `block` of them.
+
+        Not to be changed, and valid until the next call.
+        """
+
+    @abstractmethod
+    def selected(self, images: np.ndarray, captions: np.ndarray) -> "Tiles":
+        """The scores of some images and captions, by their rising numbers."""
+
+    def each(self, work: Work[T]) -> Iterator[T]:
+        """What `work(tiles, rows)` gives for every run of `block[0]` images, in their order."""
+        for rows in self.rows():
+            yield work(self, rows)
+
+    def rows(self) -> list[slice]:
+        """The images in the runs that tiles have."""
+        return cuts(self.shape[0], self.block[0])
+
+    def columns(self) -> list[slice]:
+        """The captions in the runs that tiles have."""
+        return cuts(self.shape[1], self.block[1])
+
+    def largest(self) -> float:
+        """A number that no score exceeds in absolute value; infinity where it is not known."""
+        return float("inf")
+
+    def matrix(self) -> np.ndarray:
+        """All scores: (N, M) float32."""
+        result = np.empty(self.shape, np.float32)
+        for rows in self.rows():
+            for columns in self.columns():
+                result[rows, columns] = self.tile(rows, columns).numpy()
+        return result
+
+    def image_line(self, image: int) -> np.ndarray:
+        """(M,) scores of one image."""
+        rows = self.rows()[image // self.block[0]]
+        parts = [self.tile(rows, part)[image - rows.start].clone() for part in self.columns()]
+        return torch.cat(parts).numpy()
+
+    def caption_line(self, caption: int) -> np.ndarray:
+        """(N,) scores of one caption."""
+        part = self.columns()[caption // self.block[1]]
+        found = [self.tile(rows, part)[:, caption - part.start].clone() for rows in self.rows()]
+        return torch.cat(found).numpy()
+
+
+class Matrix(Tiles):
+    """Tiles of a matrix.
+
+    Args:
+        scores: (N, M) floats.
+        block: as in `Tiles`.
+    """
+
+    def __init__(self, scores: np.ndarray, block: tuple[int, int] | None = None) -> None:
+        self.scores, self.block = scores, block or BLOCK
+        self.shape = scores.shape[0], scores.shape[1]
+
+    def tile(self, rows: slice, columns: slice) -> torch.Tensor:
+        return as_tensor(self.scores[rows, columns])
+
+    def selected(self, images: np.ndarray, captions: np.ndarray) -> "Matrix":
+        if self.shape == (len(images), len(captions)):
+            return self
+        return Matrix(self.scores[np.ix_(images, captions)], self.block)
+
+    def matrix(self) -> np.ndarray:
+        return self.scores
+
+
+class Products(Tiles):
+    """Inner products of embeddings, made when a tile is asked for.
+
+    Kernels for products may add up in another order where a matrix has another shape or lies
+    elsewhere, so that the same pair has other last bits in another tile. Ranks need the same bits:
+    equal embeddings must tie, and a score must be the same in every pass, in every process, in a
+    fold, and in the matrix that scoring writes. So there is one way to multiply. The whole split is
+    cut into windows of `block`; every product is one of windows of the same size (the last is moved
+    back to stay inside), from and into memory that torch has aligned, on the CPU; tiles of folds
+    and subsets are cut out of these.
+
+    Args:
+        images: (N, K) float32.
+        captions: (M, K) float32.
+        block: as in `Tiles`.
+    """
+
+    def __init__(
+        self, images: np.ndarray, captions: np.ndarray, block: tuple[int, int] | None = None
+    ) -> None:
+        self.images, self.captions, self.block = images, captions, block or BLOCK
+        self.shape = (*images.shape[:1], *captions.shape[:1])
+        self.numbers: Numbers = None
+        self.spread: Spread | None = None
+        self._windows = _Windows(images, captions, self.block)
+
+    def tile(self, rows: slice, columns: slice) -> torch.Tensor:
+        parts = [
+            list(self._parts(axis, run)) for axis, run in enumerate((rows, columns))
+        ]  # by axis: place in the tile, number of the window, places in the window
+        if len(parts[0]) == len(parts[1]) == 1:
+            (_, i, top), (_, j, left) = parts[0][0], parts[1][0]
+            return self._windows.product(i, j)[top][:, left]
+        result = torch.empty(rows.stop - rows.start, columns.stop - columns.start)
+        for down, i, top in parts[0]:
+            for right, j, left in parts[1]:
+                result[down, right] = self._windows.product(i, j)[top][:, left]
+        return result
+
+    def _parts(self, axis: int, run: slice) -> Iterator[tuple[slice, int, Any]]:
+        numbers = np.arange(run.start, run.stop)
+        if self.numbers is not None:
+            numbers = self.numbers[axis][run]
+        window, start = np.unique(numbers // self.block[axis], return_index=True)
+        for i, first, last in zip(window, start, [*start[1:], len(numbers)], strict=True):
+            inside = numbers[first:last] - self._windows.start(axis, int(i))
+            low, high = int(inside[0]), int(inside[-1]) + 1
+            own = slice(low, high) if high - low == len(inside) else torch.from_numpy(inside)
+            yield slice(int(first), int(last)), int(i), own
+
+    def selected(self, images: np.ndarray, captions: np.ndarray) -> "Products":
+        if self.shape == (len(images), len(captions)):
+            return self
+        chosen = images, captions
+        if self.numbers is not None:
+            chosen = self.numbers[0][images], self.numbers[1][captions]
+        return self.of(chosen)
+
+    def of(self, numbers: tuple[np.ndarray, np.ndarray]) -> "Products":
+        """Of the whole split, those with these numbers."""
+        found = Products.__new__(Products)
+        found.__dict__ |= self.__dict__
+        found.numbers, found.shape = numbers, (len(numbers[0]), len(numbers[1]))
+        return found
+
+    def spread_by(self, spread: "Spread") -> "Products":
+        """The same, worked on in processes (pipeline.scores.workers)."""
+        found = Products.__new__(Products)
+        found.__dict__ |= self.__dict__ | {"spread": spread}
+        return found
+
+    def each(self, work: Work[T]) -> Iterator[T]:
+        runs = self.rows()
+        if len(runs) == 1 or self.spread is None:
+            found: Iterator[T] = super().each(work)
+        else:
+            found = self.spread(work, self.numbers, runs)
+        if len(runs) == 1:
+            yield from found
+            return
+        with Progress("scores from embeddings", self.shape[0], "images") as progress:
+            for rows in runs:
+                try:
+                    result = next(found)
+                except BrokenProcessPool:
+                    raise WorkbenchError(
+                        f"scores from embeddings: a process died at image {rows.start:,}",
+                        "out of memory? lower runtime.processes in params.yaml",
+                    ) from None
+                progress.update(rows.stop - rows.start)
+                yield result
+
+    def largest(self) -> float:
+        """By Cauchy and Schwarz: the product of the largest lengths."""
+        return self._windows.longest(0) * self._windows.longest(1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        embeddings = [_place(array) for array in (self.images, self.captions)]
+        return {"embeddings": embeddings, "block": self.block}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        images, captions = map(_found, state["embeddings"])
+        self.__init__(images, captions, state["block"])  # type: ignore[misc]
+
+
+class _Windows:
+    """Products of windows, the last one kept."""
+
+    def __init__(self, images: np.ndarray, captions: np.ndarray, block: tuple[int, int]) -> None:
+        self.sides, self.block = (images, captions), block
+        self.at: list[int] = [-1, -1]
+        self.buffers: list[torch.Tensor] = []
+
+    def size(self, axis: int) -> int:
+        return min(self.block[axis], len(self.sides[axis]))
+
+    def start(self, axis: int, number: int) -> int:
+        return min(number * self.block[axis], len(self.sides[axis]) - self.size(axis))
+
+    def product(self, i: int, j: int) -> torch.Tensor:
+        if not self.buffers:
+            width, sizes = self.sides[0].shape[1], [self.size(axis) for axis in (0, 1)]
+            self.buffers = [torch.empty(size, width) for size in sizes] + [torch.empty(sizes)]
+        if self.at == [i, j]:
+            return self.buffers[2]
+        for axis, number in enumerate((i, j)):
+            if self.at[axis] != number:
+                top = self.start(axis, number)
+                part = self.sides[axis][top : top + self.size(axis)]
+                np.copyto(self.buffers[axis].numpy(), part)
+                release(self.sides[axis])
+        self.at = [i, j]
+        return torch.mm(self.buffers[0], self.buffers[1].T, out=self.buffers[2])
+
+    def longest(self, axis: int) -> float:
+        side = self.sides[axis]
+        longest = 0.0
+        for run in cuts(len(side), BLOCK[1]):
+            part = side[run].astype(np.float64)
+            longest = max(longest, float(np.einsum("nk,nk->n", part, part).max()))
+            release(side)
+        return math.sqrt(longest)
+
+
+Change = Callable[[torch.Tensor, slice, slice], torch.Tensor]
+
+
+class Rescored(Tiles):
+    """Tiles that a criterion has changed.
+
+    Args:
+        base: the scores of the model.
+        change: takes a tile of it and its slices of images and captions, gives a new tile.
+    """
+
+    def __init__(self, base: Tiles, change: Change) -> None:
+        self.base, self.change = base, change
+        self.shape, self.block = base.shape, base.block
+
+    def tile(self, rows: slice, columns: slice) -> torch.Tensor:
+        return self.change(self.base.tile(rows, columns), rows, columns)
+
+    def selected(self, images: np.ndarray, captions: np.ndarray) -> Tiles:
+        return Matrix(self.matrix(), self.block).selected(images, captions)
+
+    def each(self, work: Work[T]) -> Iterator[T]:
+        return self.base.each(_Changed(self.change, work))
+
+
+@dataclass(frozen=True, eq=False)
+class _Changed:
+    """Work on changed tiles as work on those that they are made of."""
+
+    change: Change
+    work: Work[Any]
+
+    def __call__(self, tiles: Tiles, rows: slice) -> Any:
+        return self.work(Rescored(tiles, self.change), rows)
+
+
+def as_tiles(scores: np.ndarray | Tiles, block: tuple[int, int] | None = None) -> Tiles:
+    """A matrix as tiles; tiles as they are.
+
+    Args:
+        scores: (N, M).
+        block: images and captions of a tile of a matrix, None for BLOCK.
+
+    Raises:
+        WorkbenchError: what is no matrix of floats with at least one image and one caption.
+    """
+    if isinstance(scores, Tiles):
+        return scores
+    if scores.ndim != 2 or not scores.size or scores.dtype not in FLOATS:
+        raise WorkbenchError(
+            f"scores of shape {scores.shape} and type {scores.dtype}: expected a float matrix "
+            "(images, captions), at least one of each"
+        )
+    return Matrix(scores, block)
+
+
+def as_tensor(scores: np.ndarray) -> torch.Tensor:
+    """The same memory as a tensor; a copy only of what torch cannot share."""
+    is_shared = scores.flags.writeable and min(scores.strides) >= 0
+    return torch.from_numpy(scores if is_shared else scores.copy())
+
+
+def check_finite(scores: torch.Tensor, top: int, left: int) -> None:
+    """Refuse scores that are NaN or infinite.
+
+    Args:
+        scores: (n, m) of consecutive images and captions.
+        top: number of the first image.
+        left: number of the first caption.
+
+    Raises:
+        WorkbenchError: naming the first such score.
+    """
+    # A sum is ten times faster than isfinite; it overflows only for scores near the type's limit.
+    if math.isfinite(scores.sum()) or bool(torch.isfinite(scores).all()):
+        return
+    row, column = (int(part[0]) for part in torch.nonzero(~torch.isfinite(scores), as_tuple=True))
+    raise WorkbenchError(
+        f"score {float(scores[row, column])} of image {top + row} and caption {left + column}: "
+        "every score must be a finite number",
+        "the model or its features are broken; ranks of such scores would mean nothing",
+    )
+
+
+def release(array: np.ndarray) -> None:
+    """Hand back the memory of an array that is mapped from a file.
+
+    It stays in the cache of the system, which may drop it for something else: a process need not
+    have room for embeddings that it goes through a window at a time.
+    """
+    if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        array.base.madvise(mmap.MADV_DONTNEED)
+
+
+def _place(array: np.ndarray) -> Any:
+    """How a process finds an array: by its place in its file, which all then share, or itself."""
+    if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
+        return array.filename, array.dtype, array.offset, array.shape
+    return array
+
+
+def _found(place: Any) -> np.ndarray:
+    if isinstance(place, tuple):
+        name, dtype, offset, shape = place
+        return np.memmap(name, dtype, "r", offset, shape)
+    return np.asarray(place)
