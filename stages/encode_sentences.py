@@ -5,18 +5,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-import numpy as np
 from pandas import DataFrame
 
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.embeddings.job import import_job
+from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file, source_digest
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import Progress, say, seed_everything, set_threads
+from pipeline.runtime.process import say, seed_everything, set_threads
 from pipeline.runtime.section import EmbeddingFileConfig
-from pipeline.sentences.encoder import blocks, chosen_settings, fit_encoder, read_encoder
-from pipeline.storage.features import FeatureWriter
+from pipeline.sentences.encoder import BLOCK, chosen_settings, fit_encoder
+from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
+from pipeline.storage.shards import Extraction, Plan
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -28,37 +29,36 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose versions decide
 @click.option("--vocabulary", type=existing, required=True, help="Folder of the vocabulary.")
 @click.option("--output", type=target, required=True, help="Feature file to write.")
 @click.option("--encoder", type=target, required=True, help="File of the fitted encoder to write.")
-def main(captions: Path, vocabulary: Path, output: Path, encoder: Path) -> None:
+@click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
+def main(
+    captions: Path, vocabulary: Path, output: Path, encoder: Path, rows: tuple[int, int] | None
+) -> None:
     """Fit an encoder on the training captions and encode all; a killed run continues."""
-    params, table = load_params(), load_captions(captions)
-    settings, seed = params.sentences, params.seed
+    params, table = load_params(), load_captions(captions, rows and range(*rows))
+    settings, seed, shard = params.sentences, params.seed, params.runtime.extraction.shard
     if settings.encoding == "file":
         return take_over(settings.file, table, output, encoder)
     set_threads(params.runtime.threads)
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
-    described = {"params": chosen, "corpus_sha256": captions_digest(table)}
-    words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
     machine = [params.runtime.threads, *map(version, LIBRARIES), *kernels()]
-    key = fingerprint(described=described, words=words, source=source_digest(), machine=machine)
-    ids, tokens = table["caption_id"].tolist(), list(table["tokens"])
-    fitted = (work := WORK / "sentences") / f"encoder-{key}.h5"
-    if not fitted.is_file():
-        fit_encoder(settings, vocabulary, table, seed).write(fitted)
-    # read back, so that a run that was continued computes with the very same numbers
-    made = read_encoder(fitted, settings.tfidf.wordnet_folder)
-    attributes = described | {"model": made.name, "weights_sha256": sha256_file(fitted)}
-    attributes["layer"] = f"pca {made.dim}" if made.projection else "none"
-    datasets = {"features": ((made.dim,), "float16")}
-    with FeatureWriter(work, key, ids, datasets, attributes) as writer:
-        missing = writer.missing
-        with Progress("sentences", len(ids), "captions", len(ids) - len(missing)) as progress:
-            for start, block in blocks(tokens):
-                rows = np.arange(start, start + len(block))
-                if np.isin(rows, missing).any():
-                    writer.write(rows, features=made.encode(block))
-                    progress.update(len(block))
-        writer.finish(output)
+    if rows is not None:
+        fitted = encoder
+    else:
+        described = {"params": chosen, "corpus_sha256": captions_digest(table)}
+        words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
+        key = fingerprint(described=described, words=words, source=source_digest(), machine=machine)
+        fitted = WORK / "sentences" / f"encoder-{key}.h5"
+        if not fitted.is_file():
+            fit_encoder(settings, vocabulary, table, seed).write(fitted)
+    job, made = encoder_job(fitted, settings.tfidf.wordnet_folder, table, chosen, machine)
+    ids, work = table["caption_id"].tolist(), WORK / "sentences"
+    paths = {"captions": captions, "vocabulary": vocabulary, "encoder": fitted}
+    plan = Plan(shard, BLOCK, table, captions_digest, "stages.encode_sentences", paths, "captions")
+    whole = Extraction(work, ids, job.datasets, job.attributes, machine, job.fill)
+    whole.make(output, plan, Engine(params.runtime, on_device=False), rows is not None)
+    if rows is not None:
+        return
     made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
     fitted.unlink()
     say(f"sentences: {len(ids):,} x {made.dim}, {made}")
@@ -75,10 +75,8 @@ def take_over(file: EmbeddingFileConfig, table: DataFrame, output: Path, encoder
     """
     ids = table["caption_id"].tolist()
     job = import_job(file, ids, captions_digest(table), {"encoding": "file"})
-    key, work = fingerprint(attributes=job.attributes, source=source_digest()), WORK / "sentences"
-    with FeatureWriter(work, key, ids, job.datasets, job.attributes) as writer:
-        job.fill(writer)
-        writer.finish(output)
+    own = job.datasets, job.attributes, job.machine
+    Extraction(WORK / "sentences", ids, *own, job.fill).write(output)
     write_groups(encoder, {}, {"encoding": "file"})
     say(f"sentences: {len(ids):,} x {job.width}, {job.attributes['model']}")
 

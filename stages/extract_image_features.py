@@ -8,9 +8,9 @@ from models.backbone.file import write_no_network
 from models.backbone.job import network_job
 from pipeline.corpus.tables import images_digest, load_images
 from pipeline.embeddings.job import import_job
-from pipeline.runtime.files import fingerprint, source_digest
+from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say, seed_everything, set_threads
-from pipeline.storage.features import FeatureWriter
+from pipeline.storage.shards import Extraction, Plan
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -20,26 +20,34 @@ from stages.params import load_params
 @click.option("--detector", type=existing, required=True, help="Weights of the detector.")
 @click.option("--output", type=target, required=True, help="Feature file to write.")
 @click.option("--network", type=target, required=True, help="Weights of the network to write.")
-def main(images: Path, detector: Path, output: Path, network: Path) -> None:
+@click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
+def main(
+    images: Path, detector: Path, output: Path, network: Path, rows: tuple[int, int] | None
+) -> None:
     """Extract or import image features; a killed run continues where it stopped."""
     params = load_params()
-    settings = params.image_features
+    settings, shard = params.image_features, params.runtime.extraction.shard
     set_threads(params.runtime.threads)
     seed_everything(params.seed, settings.compile)
-    table = load_images(images)
+    table = load_images(images, rows and range(*rows))
     ids = table["image_id"].tolist()
     if settings.source == "file":
         job = import_job(settings.file, ids, images_digest(table), {"source": "file"})
         write_no_network(network)
+        shard = None  # read in one go
     else:
         max_pixels = int(params.corpus.max_megapixels * 1e6)
         own = settings, params.runtime, table, detector, max_pixels, params.seed
-        job = network_job(*own, network)
-    key = fingerprint(attributes=job.attributes, source=source_digest(), machine=job.machine)
-    work = WORK / "image_features"
-    with FeatureWriter(work, key, ids, job.datasets, job.attributes) as writer:
-        job.fill(writer)
-        writer.finish(output)
+        job = network_job(*own, network if rows is None else None)
+    stage, paths = (
+        "stages.extract_image_features",
+        {"images": images, "detector": detector, "network": network},
+    )
+    plan = Plan(shard, settings.batch_size, table, images_digest, stage, paths)
+    made = job.datasets, job.attributes, job.machine, job.fill
+    Extraction(WORK / "image_features", ids, *made).make(
+        output, plan, Engine(params.runtime), rows is not None
+    )
     say(f"image features: {len(table):,} x {job.width}, {job.attributes['model']}")
 
 

@@ -7,12 +7,12 @@ import click
 
 from models.backbone.regions import grid_job
 from models.detector.extraction import detector_job
-from pipeline.corpus.tables import load_images
+from pipeline.corpus.tables import images_digest, load_images
 from pipeline.regions.file import region_datasets
 from pipeline.regions.imports import import_job
-from pipeline.runtime.files import fingerprint, source_digest
+from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say, seed_everything, set_threads
-from pipeline.storage.features import FeatureWriter
+from pipeline.storage.shards import Extraction, Plan
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -22,25 +22,33 @@ from stages.params import load_params
 @click.option("--captions", type=existing, help="Captions table; for SCAN's files without ids.")
 @click.option("--detector", type=target, help="Detector file; for detector and grid.")
 @click.option("--output", type=target, required=True, help="Feature file to write.")
-def main(images: Path, captions: Path | None, detector: Path | None, output: Path) -> None:
+@click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
+def main(
+    images: Path,
+    captions: Path | None,
+    detector: Path | None,
+    output: Path,
+    rows: tuple[int, int] | None,
+) -> None:
     """Extract or import region features; a killed run continues where it stopped."""
     params = load_params()
-    settings = params.regions
+    settings, shard = params.regions, params.runtime.extraction.shard
     set_threads(params.runtime.threads)
     seed_everything(params.seed)
-    table = load_images(images)
+    table = load_images(images, rows and range(*rows))
     max_pixels = int(params.corpus.max_megapixels * 1e6)
     if settings.source == "grid":
         job = grid_job(settings, params.runtime, table, detector, max_pixels, params.seed)
     elif settings.source == "detector":
         job = detector_job(settings, params.runtime, table, detector, max_pixels)
     else:
-        job = import_job(settings, table, captions)
-    key = fingerprint(attributes=job.attributes, source=source_digest(), machine=job.machine)
-    datasets, ids = region_datasets(job.slots, job.width), table["image_id"].tolist()
-    with FeatureWriter(WORK / "region_features", key, ids, datasets, job.attributes) as writer:
-        job.fill(writer)
-        writer.finish(output)
+        job, shard = import_job(settings, table, captions), None  # read in one go
+    stage, paths = "stages.extract_region_features", {"images": images, "detector": detector}
+    plan = Plan(shard, settings.batch_size, table, images_digest, stage, paths)
+    made = region_datasets(job.slots, job.width), job.attributes, job.machine, job.fill
+    Extraction(WORK / "region_features", table["image_id"].tolist(), *made).make(
+        output, plan, Engine(params.runtime), rows is not None
+    )
     say(f"regions: {len(table):,} x {job.slots} x {job.width}, {job.attributes['model']}")
 
 

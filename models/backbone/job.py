@@ -28,7 +28,7 @@ def network_job(
     detector: Path,
     max_pixels: int,
     seed: int,
-    network: Path,
+    network: Path | None,
 ) -> VectorJob:
     """Features that a cut network makes of the images.
 
@@ -39,7 +39,7 @@ def network_job(
         detector: the file that weights `detector` are taken from.
         max_pixels: larger images are refused before they are decoded.
         seed: of random weights.
-        network: the file to keep the network in.
+        network: the file to keep the network in, None for nowhere.
 
     Raises:
         WorkbenchError: a network that cannot be used.
@@ -52,7 +52,8 @@ def network_job(
         "params": json.dumps(made.settings),
         "corpus_sha256": images_digest(images),
     }
-    write_network(network, made)  # before it is accelerated in place
+    if network is not None:
+        write_network(network, made)  # before it is accelerated in place
     batch = (settings.batch_size, made.preprocessing.crop)
     try:
         forward = accelerate(made.backbone, device, settings.precision, settings.compile, *batch)

@@ -5,7 +5,9 @@ in the order of their images. Everything after looks rows up by id or keeps this
 """
 
 import hashlib
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import pandas as pd
@@ -95,16 +97,17 @@ class Corpus:
         write_table(folder / "images.parquet", self.images, IMAGES)
 
 
-def load_images(path: Path) -> pd.DataFrame:
-    """Read images.parquet; WorkbenchError when it is damaged or of another schema."""
-    images = read_table(path, IMAGES)
+def load_images(path: Path, rows: range | None = None) -> pd.DataFrame:
+    """Read images.parquet, or some of its rows; WorkbenchError when it is damaged or another's."""
+    images = read_table(path, IMAGES, rows)
     _check_rows(path, images, "image_id")
     return images
 
 
-def load_captions(path: Path) -> pd.DataFrame:
-    """Read captions.parquet, tokens and fits as lists; WorkbenchError when it is damaged."""
-    captions = read_table(path, CAPTIONS)
+def load_captions(path: Path, rows: range | None = None) -> pd.DataFrame:
+    """Read captions.parquet, or some of its rows, tokens and fits as lists; WorkbenchError when it
+    is damaged."""
+    captions = read_table(path, CAPTIONS, rows)
     _check_rows(path, captions, "caption_id")
     return captions
 
@@ -165,13 +168,24 @@ def write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
     write_bytes(path, memoryview(content.getvalue()))
 
 
-def read_table(path: Path, schema: pa.Schema) -> pd.DataFrame:
-    """Read a table; WorkbenchError when it is missing, damaged, of another schema or has holes."""
+def read_table(path: Path, schema: pa.Schema, rows: range | None = None) -> pd.DataFrame:
+    """Read a table, numbered from 0.
+
+    Args:
+        path: of the file, .parquet.
+        schema: names and types.
+        rows: those wanted; only the groups of rows that hold them are read. None: all.
+
+    Raises:
+        WorkbenchError: a table that is missing, damaged, of another schema, has holes or too few
+            rows.
+    """
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REBUILD)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            table, told = file.read(), file.metadata.num_rows
+            table = file.read() if rows is None else _rows_of(file, rows)
+            told = file.metadata.num_rows if rows is None else len(rows)
         table.validate(full=True)
         if table.num_rows != told:  # no checksum covers how many rows a group has
             raise ValueError(f"{told:,} rows announced, {table.num_rows:,} found")
@@ -186,6 +200,19 @@ def read_table(path: Path, schema: pa.Schema) -> pd.DataFrame:
     if holes:
         raise WorkbenchError(f"{path}: missing values in {', '.join(holes)}", REBUILD)
     return pd.DataFrame({name: _column(table[name]) for name in table.column_names})
+
+
+def _rows_of(file: pq.ParquetFile, rows: range) -> pa.Table:
+    """Some rows of a table; ValueError for rows beyond its end."""
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+    starts = [0, *accumulate(sizes)]
+    if not 0 <= rows.start < rows.stop <= starts[-1]:
+        raise ValueError(f"no rows {rows.start:,} to {rows.stop:,}, it has {starts[-1]:,}")
+    groups = range(bisect_right(starts, rows.start) - 1, bisect_left(starts, rows.stop))
+    read = file.read_row_groups(list(groups))
+    if read.num_rows != sum(sizes[group] for group in groups):
+        raise ValueError(f"{read.num_rows:,} rows found in groups {groups}")
+    return read.slice(rows.start - starts[groups.start], len(rows))
 
 
 def _has_nulls(values: pa.ChunkedArray) -> bool:

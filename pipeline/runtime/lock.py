@@ -22,7 +22,8 @@ def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContext
     Args:
         work: folder that gets the lock.
         stage: name of the command.
-        options: its options; one that is run for each of several models has `name` or `ranks`.
+        options: its options; one that is run for each of several models has `name` or `ranks`, one
+            that makes a part of a file has `rows`.
 
     Raises:
         WorkbenchError: torchrun has started what is the work of one process.
@@ -31,7 +32,8 @@ def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContext
     if not (options.get("output") or options.get("ranks")) or not owns_work():
         return nullcontext()
     item = options.get("name") or ("" if options.get("output") else options["ranks"].stem)
-    parts = (re.sub(r"\W", "_", part) for part in (stage, item) if part)
+    part = "_".join(map(str, options.get("rows") or ()))
+    parts = (re.sub(r"\W", "_", part) for part in (stage, item, part) if part)
     return held(work / "locks" / f"{'-'.join(parts)}.lock", stage)
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,20 @@ def keep_freed_memory() -> None:
     if set_option is not None:
         set_option(M_MMAP_THRESHOLD, LARGE)
         set_option(M_TRIM_THRESHOLD, 4 * LARGE)
+
+
+def end_with_input() -> None:
+    """End this process at once when its standard input ends, as it does with whoever started it.
+
+    For processes of `pipeline.runtime.engines`, which would go on after a killed one.
+    """
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def pick_device(name: str) -> "torch.device":

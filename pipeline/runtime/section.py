@@ -216,9 +216,24 @@ class EmbeddingFileConfig(Section):
         return {"ids": self.ids, "features": self.features}
 
 
+class ExtractionConfig(Section):
+    """Who extracts features: this process alone, or processes that make a shard each."""
+
+    engine: Literal["local", "ray"]
+    workers: Count
+    shard: Count | None
+
+    @contradictions
+    def _shards_for_all(self) -> Iterator[InitErrorDetails]:
+        if self.shard is None and (self.engine != "local" or self.workers > 1):
+            text = f"engine {self.engine!r} with {self.workers} workers needs a number of rows"
+            yield wrong_value("shard", None, text)
+
+
 class RuntimeConfig(Section):
     """Where a run takes place; not part of what it computes."""
 
     device: Literal["auto", "cpu", "cuda"]
     threads: Count
     processes: Count
+    extraction: ExtractionConfig

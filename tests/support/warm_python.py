@@ -52,7 +52,9 @@ def warm_python(folder: Path) -> Iterator[Path]:
 
 
 def serve(address: str) -> None:
-    """Answer requests one after the other, each in a child of its own, until terminated."""
+    """Answer requests, each in a child of its own, until terminated; they may make others."""
+    sys.executable = str(Path(address).with_name("python"))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     for name in LIBRARIES:
         importlib.import_module(name)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -62,15 +64,24 @@ def serve(address: str) -> None:
         while True:
             connection, _ = listener.accept()
             with connection:
-                request, files, *_ = socket.recv_fds(connection, LARGEST, 3)
-                pid = os.fork()
-                if pid == 0:
+                if os.fork() == 0:
                     listener.close()
-                    os._exit(run(*json.loads(request), files))
-                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                for file in files:
-                    os.close(file)
-                connection.send(str(abs(status)).encode())
+                    answer(connection)
+                    os._exit(0)
+
+
+def answer(connection: socket.socket) -> None:
+    """Run what one request asks for, in a child that may be killed, and send its exit code."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    request, files, *_ = socket.recv_fds(connection, LARGEST, 3)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        os._exit(run(*json.loads(request), files))
+    for file in files:
+        os.close(file)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    connection.send(str(abs(status)).encode())
 
 
 def run(arguments: list[str], folder: str, environment: dict[str, str], files: list[int]) -> int:

@@ -124,6 +124,25 @@ def test_a_row_group_that_has_lost_rows_is_refused(corpus, tmp_path):
     assert refusals
 
 
+def test_some_rows_are_those_of_the_whole_whatever_their_groups(corpus, tmp_path):
+    """Groups of three, three and two rows; no rows, turned ones and ones beyond the end are no."""
+    path = tmp_path / "images.parquet"
+    corpus.write(tmp_path)
+    table = pa.concat_tables([pq.read_table(path)] * 2)
+    ids = pa.array([f"{n}.jpg" for n in range(8)])
+    pq.write_table(table.set_column(0, table.schema.field(0), ids), path, row_group_size=3)
+    whole = load_images(path)
+    for start in range(-1, 9):
+        for stop in range(-1, 10):
+            if 0 <= start < stop <= 8:
+                some = load_images(path, range(start, stop))
+                expected = whole[start:stop].reset_index(drop=True)
+                pd.testing.assert_frame_equal(some, expected)
+            else:
+                with pytest.raises(WorkbenchError, match="no rows"):
+                    load_images(path, range(start, stop))
+
+
 def test_a_file_cut_short_is_refused(corpus, tmp_path):
     corpus.write(tmp_path)
     path = tmp_path / "images.parquet"

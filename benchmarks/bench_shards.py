@@ -1,0 +1,50 @@
+"""Shards moved into one file, against a copy and a digest of their bytes: what assembling costs."""
+
+import math
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.common import Row, paired_ratio
+from pipeline.runtime.files import sha256_file
+from pipeline.storage.features import FeatureWriter, write_features
+from pipeline.storage.shards import Shard
+
+ROWS, SHARDS, WIDTH = 20_000, 4, 2048  # of a shard; float16: 82 MB each
+
+
+def rows() -> list[Row]:
+    """The one row of the table."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
+        folder = Path(name)
+        ids = [f"{number:012d}.jpg" for number in range(ROWS * SHARDS)]
+        values = np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float16)
+        for shard in range(SHARDS):
+            own = ids[shard * ROWS : (shard + 1) * ROWS]
+            write_features(folder / f"{shard}.kept", own, {"features": values}, {})
+
+        def ours() -> None:
+            shapes = {"features": ((WIDTH,), np.float16)}
+            with FeatureWriter(folder / "work", "f", ids, shapes, {}, math.inf) as writer:
+                for shard in range(SHARDS):
+                    path = folder / f"{shard}.h5"
+                    os.link(folder / f"{shard}.kept", path)
+                    part = range(shard * ROWS, (shard + 1) * ROWS)
+                    Shard(part, path, {}).move_into(writer)
+                writer.finish(folder / "whole.h5")
+
+        def plain() -> None:
+            for shard in range(SHARDS):
+                shutil.copyfile(folder / f"{shard}.kept", folder / "copy")
+                with open(folder / "copy", "rb+") as handle:
+                    os.fsync(handle.fileno())
+                sha256_file(folder / "copy")
+
+        ratio, seconds, _ = paired_ratio(ours, plain, runs=3)
+    size = ROWS * SHARDS * WIDTH * 2 / 1e6
+    figure = f"{ratio:.1f}x of a copy with fsync and SHA-256 ({size / seconds:,.0f} MB/s)"
+    work = f"{SHARDS} shards of {ROWS:,} x {WIDTH:,} float16 checked and moved into one file"
+    return [Row(work, figure, "<= 5x", ratio <= 5)]

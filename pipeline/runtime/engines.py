@@ -1,0 +1,191 @@
+"""Commands run beside each other, as processes of this machine or as tasks of a Ray cluster.
+
+Whoever runs a command, it is a process of its own, with the libraries, threads and memory of one
+that is started by hand. Its standard input stays open as long as the process that started it lives,
+so that it can end with it (`pipeline.runtime.process.end_with_input`), even with a killed one.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import ROOT
+from pipeline.runtime.process import pick_device
+from pipeline.runtime.section import RuntimeConfig
+
+AGAIN = "run the same command to continue: what is finished is kept"
+SHOWN = 4_000  # characters of what a failed process said
+RETRIES = 3  # of a task whose process of Ray died
+STORE = 80 << 20  # bytes of Ray's store of objects, the smallest there is: tasks return lines
+
+Commands = Mapping[str, Sequence[str]]  # by a name for messages
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What runs commands, so many at a time.
+
+    Attributes:
+        runtime: the section `runtime`, of which `extraction` says how many; a task of Ray asks for
+            as many CPUs as a process has threads.
+        on_device: whether the commands compute on `runtime.device`: where that is a GPU, a task of
+            Ray asks for one of its own.
+    """
+
+    runtime: RuntimeConfig
+    on_device: bool = True
+
+    @property
+    def workers(self) -> int:
+        """Commands that run at the same time."""
+        return self.runtime.extraction.workers
+
+    def run(self, commands: Commands) -> Iterator[str]:
+        """Run commands and name each as it comes to its end.
+
+        Raises WorkbenchError for the first that fails, with what it said; the others are ended.
+        """
+        if not commands:
+            return iter(())
+        if self.runtime.extraction.engine == "local":
+            return _here(commands, self.workers)
+        gpu = self.on_device and pick_device(self.runtime.device).type == "cuda"
+        return _on_ray(commands, self.workers, self.runtime.threads, gpu)
+
+
+class Running:
+    """A process that was started, and what it says on standard error.
+
+    Args:
+        command: program and arguments.
+        folder: to run it in.
+        environment: variables beside those of this process.
+    """
+
+    def __init__(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `ended`
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,  # never written to: it closes when this process ends
+            stdout=subprocess.DEVNULL,
+            stderr=self.said,
+        )
+
+    def ended(self) -> tuple[int, str]:
+        """Wait for its end: exit status, negative for a signal, and the end of what it said."""
+        status = self.process.wait()
+        with self.said as said:
+            said.seek(0)
+            text = said.read().decode(errors="replace")
+        if self.process.stdin:
+            self.process.stdin.close()
+        return status, text[-SHOWN:]
+
+
+def _here(commands: Commands, workers: int) -> Iterator[str]:
+    waiting = list(commands.items())[::-1]
+    running: dict[str, Running] = {}
+    over: SimpleQueue[str] = SimpleQueue()
+
+    def wait_for(name: str, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        over.put(name)
+
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                name, command = waiting.pop()
+                running[name] = Running(command, os.getcwd(), _environment())
+                Thread(target=wait_for, args=(name, running[name].process), daemon=True).start()
+            name = over.get()
+            _judge(name, *running.pop(name).ended())
+            yield name
+    finally:
+        for left in running.values():
+            left.process.kill()
+            left.ended()
+
+
+def _task(command: Sequence[str], folder: str, environment: Mapping[str, str]) -> tuple[int, str]:
+    return Running(command, folder, environment).ended()
+
+
+def _on_ray(commands: Commands, workers: int, threads: int, gpu: bool) -> Iterator[str]:
+    ray = _ray()
+    address = os.environ.get("RAY_ADDRESS", "local")  # "local": a cluster that ends with this run
+    own = {"num_cpus": workers * threads, "object_store_memory": STORE, "include_dashboard": False}
+    try:
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        ray.init(address, **quiet, **(own if address == "local" else {}))
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _refused(f"RAY_ADDRESS = {address}", error) from error
+    # The machines of a cluster need the code for the commands alone, not to unpack the task.
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    needs = {"num_cpus": threads, "num_gpus": int(gpu), "max_retries": RETRIES}
+    task = ray.remote(**needs)(_task)
+    waiting = list(commands.items())[::-1]
+    running: dict[Any, str] = {}  # by what Ray will put the outcome into
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                name, command = waiting.pop()
+                running[task.remote(list(command), os.getcwd(), _environment())] = name
+            (done, *_), _ = ray.wait(list(running))
+            name = running.pop(done)
+            try:
+                status, said = ray.get(done)
+            except ray.exceptions.RayError as error:
+                raise _refused(name, error) from error
+            _judge(name, status, said)
+            yield name
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    # Before it is loaded: it would tell its makers about this run.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise WorkbenchError(
+            "runtime.extraction.engine = ray: the package ray is not installed",
+            "install it with: pip install 'vse-workbench[ray]', or set the engine to local",
+        ) from None
+    return ray
+
+
+def _refused(name: str, error: Exception) -> WorkbenchError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return WorkbenchError(f"{name}: Ray: {' '.join(lines[:2]) or type(error).__name__}", AGAIN)
+
+
+def _environment() -> dict[str, str]:
+    """Lets a process find this code wherever it is run."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def _judge(name: str, status: int, said: str) -> None:
+    """Raise what made a process fail."""
+    if status < 0:
+        raise WorkbenchError(
+            f"{name}: its process was ended by {signal.Signals(-status).name}",
+            f"{AGAIN}; if memory was short, lower runtime.extraction.workers",
+        )
+    _, mark, text = f"\n{said}".rpartition("\nerror: ")
+    if status and mark:
+        message, _, hint = text.strip().partition("\n")
+        raise WorkbenchError(f"{name}: {message}", hint)
+    if status:
+        raise RuntimeError(f"{name}: exit status {status}\n{said}")

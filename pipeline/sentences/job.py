@@ -1,0 +1,61 @@
+"""Sentence vectors as a job: a fitted encoder, and how it fills the file."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pandas import DataFrame
+
+from pipeline.corpus.tables import captions_digest
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import Progress
+from pipeline.sentences.encoder import Captions, SentenceEncoder, blocks, read_encoder
+from pipeline.storage.jobs import VectorJob
+from pipeline.storage.writer import FeatureWriter
+
+
+def encoder_job(
+    fitted: Path, wordnet: Path | None, captions: DataFrame, settings: str, machine: list[Any]
+) -> tuple[VectorJob, SentenceEncoder]:
+    """The vectors of captions, and the encoder that makes them.
+
+    It is read from its file, so that a run that was continued computes with the very same numbers.
+
+    Args:
+        fitted: file of the encoder.
+        wordnet: folder of WordNet's files, for an encoder that lemmatises by them.
+        captions: rows of the corpus's table.
+        settings: what of params.yaml the vectors depend on.
+        machine: what else they depend on.
+
+    Raises:
+        WorkbenchError: the encoder's file is damaged.
+    """
+    made = read_encoder(fitted, wordnet)
+    attributes: dict[str, str | int | float] = {
+        "params": settings,
+        "corpus_sha256": captions_digest(captions),
+        "model": made.name,
+        "weights_sha256": sha256_file(fitted),
+        "layer": f"pca {made.dim}" if made.projection else "none",
+    }
+    fill = partial(encode_missing, made, list(captions["tokens"]))
+    return VectorJob(made.dim, "float16", attributes, machine, fill), made
+
+
+def encode_missing(encoder: SentenceEncoder, captions: Captions, writer: FeatureWriter) -> None:
+    """Write the rows of those blocks of captions that miss any.
+
+    Args:
+        encoder: to vectors.
+        captions: words of each.
+        writer: of the vectors.
+    """
+    missing, count = writer.missing, len(captions)
+    with Progress("sentences", count, "captions", count - len(missing)) as progress:
+        for start, block in blocks(captions):
+            rows = np.arange(start, start + len(block))
+            if np.isin(rows, missing).any():
+                writer.write(rows, features=encoder.encode(block))
+                progress.update(len(block))

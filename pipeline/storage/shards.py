@@ -1,0 +1,236 @@
+"""A feature file made at once, or in shards: fixed ranges of rows, each a feature file of its own.
+
+A shard is made by a process that runs the same code on a part of the table. Whoever asked for it
+copies it into the one file that all readers take, through the same writer that makes this file
+without shards, so that its bytes are the same. What is done stands in files: the mask of the one
+file says which rows it has, a shard under its name is finished, and a half-made one has a mask.
+"""
+
+import math
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline.runtime.engines import Engine
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import fingerprint, source_digest
+from pipeline.runtime.process import Progress, end_with_input, say
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.layout import Attributes, Datasets, stored_attributes
+from pipeline.storage.writer import FeatureWriter
+
+if TYPE_CHECKING:  # for annotations alone
+    import pandas as pd
+
+CORPUS = "corpus_sha256"  # the one attribute that a shard does not share with the whole
+BLOCK_BYTES = 1 << 24  # copied at a time
+MAKE_AGAIN = "delete it and run the same command: this shard alone is made again"
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A feature file that is to be made.
+
+    Attributes:
+        work: folder for unfinished work.
+        ids: N.
+        datasets: name -> (shape of one row, dtype).
+        attributes: of the file.
+        machine: what else its values depend on.
+        fill: writes the missing rows.
+    """
+
+    work: Path
+    ids: Sequence[str]
+    datasets: Datasets
+    attributes: Attributes
+    machine: Sequence[Any]
+    fill: Callable[[FeatureWriter], None]
+
+    def make(self, output: Path, plan: "Plan", engine: Engine, is_shard: bool = False) -> None:
+        """Make the file, of shards where the plan has any; what was killed is continued.
+
+        Args:
+            output: of the file.
+            plan: how it is divided.
+            engine: runs the processes that make shards.
+            is_shard: whether this process is one of them.
+
+        Raises:
+            WorkbenchError: a shard that could not be made, is missing, damaged or another's. What
+                is finished is kept.
+        """
+        if is_shard:
+            self._write_shard(output)
+        elif plan.size is None:
+            self.write(output)
+        else:
+            self._write_in_shards(output, plan.ranges(len(self.ids)), plan, engine)
+
+    def write(self, output: Path) -> None:
+        """Make the file in this process."""
+        with self._writer(self.work, self._key()) as writer:
+            self.fill(writer)
+            writer.finish(output)
+
+    def _write_shard(self, output: Path) -> None:
+        """Make the file as a shard; its name says what whoever asked for it expects."""
+        end_with_input()
+        key, work = self._key(), output.with_suffix("")
+        if output.stem != key:
+            raise WorkbenchError(
+                f"{output}: this process would make other values than the one that asked for them",
+                "processes of an extraction need the same params.yaml, tables, weights, code, "
+                "libraries and processor",
+            )
+        with self._writer(work, key) as writer:
+            self.fill(writer)
+            writer.finish(output)
+        shutil.rmtree(work)
+
+    def _write_in_shards(
+        self, output: Path, ranges: list[range], plan: "Plan", engine: Engine
+    ) -> None:
+        source = source_digest()
+        shards = [self._shard(rows, plan, source) for rows in ranges]
+        # A flush saves the mask of all rows: one per shard, whose file stays until then, is enough.
+        with self._writer(self.work, self._key(source), math.inf) as writer:
+            absent = np.zeros(len(self.ids), bool)
+            absent[writer.missing] = True
+            left = [shard for shard in shards if absent[shard.rows.start : shard.rows.stop].any()]
+            made = [shard for shard in left if shard.path.is_file()]
+            asked = {shard.name: shard for shard in left if not shard.path.is_file()}
+            say(_told(len(shards), len(shards) - len(asked), engine.workers))
+            done = len(self.ids) - sum(len(shard.rows) for shard in left)
+            with Progress("shards", len(self.ids), plan.unit, done) as progress:
+                for shard in made:
+                    progress.update(shard.move_into(writer))
+                commands = {name: plan.command(shard) for name, shard in asked.items()}
+                for name in engine.run(commands):
+                    progress.update(asked[name].move_into(writer))
+            writer.finish(output)
+        for shard in shards:  # of which a kill left the file after its rows had been copied
+            shard.path.unlink(missing_ok=True)
+        with suppress(OSError):  # there are others, of other settings
+            (self.work / "shards").rmdir()
+
+    def _key(self, source: str | None = None, attributes: Attributes | None = None) -> str:
+        return fingerprint(
+            attributes=attributes or self.attributes,
+            source=source or source_digest(),
+            machine=list(self.machine),
+        )
+
+    def _writer(self, work: Path, key: str, flush_seconds: float = 5.0) -> FeatureWriter:
+        return FeatureWriter(work, key, self.ids, self.datasets, self.attributes, flush_seconds)
+
+    def _shard(self, rows: range, plan: "Plan", source: str) -> "Shard":
+        own = {**self.attributes, CORPUS: plan.digest(plan.table[rows.start : rows.stop])}
+        return Shard(rows, self.work / "shards" / f"{self._key(source, own)}.h5", own)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How an extraction is divided.
+
+    Attributes:
+        size: rows of a shard, None for no shards.
+        batch: rows that are computed together; shards hold whole batches, so that every row has
+            the company that it has without shards.
+        table: of the corpus, N rows.
+        digest: from some of these to the `corpus_sha256` of a file of them alone.
+        module: that is run to make a shard, a stage with the option --rows.
+        paths: its other options, None for those that were not given.
+        unit: what rows are, in the plural.
+    """
+
+    size: int | None
+    batch: int
+    table: "pd.DataFrame"
+    digest: Callable[["pd.DataFrame"], str]
+    module: str
+    paths: Mapping[str, Path | None]
+    unit: str = "images"
+
+    def ranges(self, count: int) -> list[range]:
+        """The rows of each shard. count: N."""
+        size = -(-(self.size or count) // self.batch) * self.batch
+        return [range(start, min(start + size, count)) for start in range(0, count, size)]
+
+    def command(self, shard: "Shard") -> list[str]:
+        """What makes a shard."""
+        paths = {name: path for name, path in self.paths.items() if path} | {"output": shard.path}
+        options = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+        rows = ["--rows", str(shard.rows.start), str(shard.rows.stop)]
+        return [sys.executable, "-m", self.module, *options, *rows]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a feature file, in a file of its own.
+
+    Attributes:
+        rows: of the whole.
+        path: of its file once it is finished, named after all that its values depend on.
+        attributes: that its file must have.
+    """
+
+    rows: range
+    path: Path
+    attributes: Attributes
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"shard of rows {self.rows.start} to {self.rows.stop - 1}"
+
+    def move_into(self, writer: FeatureWriter) -> int:
+        """Copy its rows into the whole, then remove its file; returns their number.
+
+        Raises WorkbenchError when the file is missing, damaged, or not of these rows.
+        """
+        file = self._opened(writer)
+        for name in writer.datasets:
+            file.verify(name)
+        row_bytes = sum(file.layouts[name].nbytes for name in writer.datasets) // len(file)
+        block = max(1, BLOCK_BYTES // max(row_bytes, 1))
+        for start in range(0, len(file), block):
+            part = np.arange(start, min(start + block, len(file)))
+            arrays = {name: file.read(part, name) for name in writer.datasets}
+            writer.write(part + self.rows.start, **arrays)
+        writer.flush()
+        self.path.unlink()
+        return len(file)
+
+    def _opened(self, writer: FeatureWriter) -> FeatureFile:
+        if not self.path.is_file():
+            raise WorkbenchError(
+                f"{self.name}: {self.path} is missing, though its process came to its end",
+                "machines that share an extraction need the same folder under the same path",
+            )
+        file, want = FeatureFile(self.path), stored_attributes(self.attributes)
+        for key in sorted(want.keys() | file.attributes.keys()):
+            have = file.attributes.get(key)
+            if have != want.get(key):
+                told = f"its {key} is {str(have)[:40]}, not {str(want.get(key))[:40]}"
+                raise WorkbenchError(f"{self.path}: not the {self.name}: {told}", MAKE_AGAIN)
+        kinds = {name: (file.shape(name)[1:], file.dtype(name)) for name in file.layouts}
+        del kinds["ids"]
+        if kinds != {n: (tuple(row), np.dtype(kind)) for n, (row, kind) in writer.datasets.items()}:
+            raise WorkbenchError(f"{self.path}: not the {self.name}: other datasets", MAKE_AGAIN)
+        if file.ids != list(writer.ids[self.rows.start : self.rows.stop]):
+            raise WorkbenchError(f"{self.path}: not the {self.name}: other ids", MAKE_AGAIN)
+        return file
+
+
+def _told(count: int, there: int, workers: int) -> str:
+    idle = workers - (count - there)
+    return f"{count:,} shards, {there:,} of them finished before, {workers:,} workers" + (
+        f"; {idle:,} of these have nothing to do" if idle > 0 else ""
+    )
