@@ -492,7 +492,7 @@ def test_the_notebook_runs(clone, monkeypatch):
 
 def test_repeating_everything_gives_the_same_bytes(clone, first):
     """All that DVC keeps of a run, by its own digests; the commands alone, as it ran them."""
-    with chdir(clone.folder), Repo() as repo:
+    with chdir(clone.folder), Repo() as repo, repo.lock:
         for stage in repo.index.stages:
             stage.remove_outs(force=True)
     for command in clone.commands:
