@@ -77,10 +77,8 @@ def test_words_may_begin_with_the_vocabularys_vectors(folder, model):
 @pytest.mark.parametrize("model", MODELS)
 def test_the_loss_selects_the_negatives(folder, model):
     """Without warm-up every loss gives weights of its own."""
-    kept = [
-        RUNS[model].weights(folder, loss=name, ranking__k=2, training__warmup_epochs=0)
-        for name in LOSSES
-    ]
+    changes = {"ranking__k": 2, "training__warmup_epochs": 0, "training__epochs": SHORT[model]}
+    kept = [RUNS[model].weights(folder, loss=name, **changes) for name in LOSSES]
     for one, other in itertools.combinations(kept, 2):
         assert not same(one, other)
 

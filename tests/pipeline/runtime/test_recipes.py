@@ -21,6 +21,7 @@ from stages.params import find_problems, load_params
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+READ = {name: read_recipe(FOLDER, name) for name in RECIPES}
 DEFAULT_VALUES = read_yaml(FOLDER / "default.yaml")
 
 
@@ -69,10 +70,21 @@ def with_paths(settings, paths):
     return settings
 
 
+@pytest.fixture(scope="module")
+def alone(paths):
+    """The result of every recipe, applied to params.yaml as committed: a text, what it changes."""
+    found = {}
+    with chdir(ROOT):
+        for name in RECIPES:
+            changes = with_paths(READ[name].settings, paths)
+            found[name] = applied(ROOT / "params.yaml", FOLDER, changes, find_problems)
+    return found
+
+
 @pytest.mark.parametrize("name", RECIPES)
-def test_recipe_changes_its_values_and_nothing_else(name, paths, tmp_path):
-    recipe = with_paths(read_recipe(FOLDER, name).settings, paths)
-    text, lines = applied(ROOT / "params.yaml", FOLDER, recipe, find_problems)
+def test_recipe_changes_its_values_and_nothing_else(name, alone, paths, tmp_path):
+    recipe = with_paths(READ[name].settings, paths)
+    text, lines = alone[name]
     assert comments(text) == comments((ROOT / "params.yaml").read_text())
     result = tmp_path / "params.yaml"
     result.write_text(text)
@@ -85,26 +97,15 @@ def test_recipe_changes_its_values_and_nothing_else(name, paths, tmp_path):
     assert applied(result, FOLDER, recipe, find_problems) == (text, [])
 
 
-@pytest.fixture(scope="module")
-def alone(paths):
-    """The result of every recipe, applied to params.yaml as committed."""
-    found = {}
-    with chdir(ROOT):
-        for name in RECIPES:
-            changes = with_paths(read_recipe(FOLDER, name).settings, paths)
-            found[name] = applied(ROOT / "params.yaml", FOLDER, changes, find_problems)[0]
-    return found
-
-
 @pytest.mark.parametrize("second", RECIPES)
 def test_after_another_recipe_it_is_as_if_applied_alone(second, alone, paths, tmp_path):
     """Byte by byte, after the recipe before it in a ring and after the one that sets most."""
     params = tmp_path / "params.yaml"
-    changes = with_paths(read_recipe(FOLDER, second).settings, paths)
-    fullest = max(RECIPES, key=lambda name: len(dict(flat(read_recipe(FOLDER, name).settings))))
+    changes = with_paths(READ[second].settings, paths)
+    fullest = max(RECIPES, key=lambda name: len(dict(flat(READ[name].settings))))
     for first in {RECIPES[RECIPES.index(second) - 1], fullest}:
-        params.write_text(alone[first])
-        assert applied(params, FOLDER, changes, find_problems)[0] == alone[second], first
+        params.write_text(alone[first][0])
+        assert applied(params, FOLDER, changes, find_problems)[0] == alone[second][0], first
 
 
 OF_THE_USER = """\
@@ -125,10 +126,10 @@ def test_of_a_changed_params_yaml_the_machine_s_settings_are_kept(name, alone, p
     """The defaults' own recipe has these too."""
     params = tmp_path / "params.yaml"
     params.write_text(OF_THE_USER)
-    changes = with_paths(read_recipe(FOLDER, name).settings, paths)
+    changes = with_paths(READ[name].settings, paths)
     text, lines = applied(params, FOLDER, changes, find_problems)
     threads = 2 if name == "default" else 5
-    assert text == alone[name].replace("  threads: 2\n", f"  threads: {threads}\n")
+    assert text == alone[name][0].replace("  threads: 2\n", f"  threads: {threads}\n")
     assert "seed: 7 -> 0" in lines
     assert "raw: /nowhere -> data/raw/shapes" in lines
     assert "old_key: 1 -> (none)" in lines
@@ -249,7 +250,7 @@ def the_user_s(settings):
 
 
 # those of a paper; the others change a few of the defaults and are for all models
-OF_PAPERS = [name for name in RECIPES if read_recipe(FOLDER, name).targets]
+OF_PAPERS = [name for name in RECIPES if READ[name].targets]
 
 
 def test_recipes_for_all_models_change_the_defaults_and_repeat_none():
@@ -263,7 +264,7 @@ def test_recipes_for_all_models_change_the_defaults_and_repeat_none():
 
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
-    recipe = read_recipe(FOLDER, name)
+    recipe = READ[name]
     given = dict(flat(recipe.settings))
     sections = set().union(*map(read_by, recipe.targets))
     read = {
@@ -282,7 +283,7 @@ def test_a_recipe_sets_every_key_that_its_models_read(name, read_by):
 
 
 def test_every_target_is_an_evaluation():
-    targets = {target for name in RECIPES for target in read_recipe(FOLDER, name).targets}
+    targets = {target for name in RECIPES for target in READ[name].targets}
     stages = ("evaluate", LOCALISING)
     assert targets <= {f"{s}@{model}" for s in stages for model in stage_items(s, GRAPH)}
     assert TARGETS not in DEFAULT_VALUES

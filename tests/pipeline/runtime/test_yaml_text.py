@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+from ruamel.yaml.main import CParser
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import plain_yaml
@@ -50,6 +51,19 @@ def test_what_no_settings_are_is_a_plain_error(text: str, message: str) -> None:
 )
 def test_other_texts_have_the_values_of_the_parser(text: str) -> None:
     assert plain_yaml(text, "f.yaml") == YAML(typ="safe", pure=True).load(text)
+
+
+SCALARS = "1e-3 1E3 yes NO on 010 0o10 0x1F 1_000 12:30 2020-01-01 ~ .5 1. +1 .inf '1'"
+
+
+@pytest.mark.parametrize("name", ["params.yaml", "dvc.yaml", "scalars"])
+def test_dvc_reads_the_same_values_with_a_parser_in_c(name: str) -> None:
+    """`safe` without `pure`, as DVC asks for it: in C alone where ruamel.yaml.clib is installed."""
+    assert CParser is not None
+    scalars = "".join(f"- {scalar}\n" for scalar in SCALARS.split())
+    text = scalars if name == "scalars" else (ROOT / name).read_text()
+    ours, its = YAML(typ="safe", pure=True).load(text), YAML(typ="safe").load(text)
+    assert repr(its) == repr(ours)  # 1, 1.0 and True are equal
 
 
 def test_mutated_settings_are_read_or_refused() -> None:
