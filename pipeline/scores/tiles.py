@@ -21,6 +21,9 @@ from pipeline.runtime.process import Progress
 # Images and captions of a tile: 16 MB of float32. Products of smaller ones took longer, and larger
 # ones leave the cache before they have been looked at.
 BLOCK = (1024, 4096)
+# Scores in all up to which products are kept once made, 64 MB: true pairs are looked up in another
+# pass, and where there are few tiles that is a second product of each.
+KEPT = 1 << 24
 FLOATS = (np.float32, np.float64, np.float16)
 
 T = TypeVar("T")
@@ -225,12 +228,14 @@ class Products(Tiles):
 
 
 class _Windows:
-    """Products of windows, the last one kept."""
+    """Products of windows: the last one is kept, or all of a small split."""
 
     def __init__(self, images: np.ndarray, captions: np.ndarray, block: tuple[int, int]) -> None:
         self.sides, self.block = (images, captions), block
         self.at: list[int] = [-1, -1]
         self.buffers: list[torch.Tensor] = []
+        self.kept: dict[tuple[int, int], torch.Tensor] = {}
+        self.is_small = len(images) * len(captions) <= KEPT
 
     def size(self, axis: int) -> int:
         return min(self.block[axis], len(self.sides[axis]))
@@ -242,6 +247,8 @@ class _Windows:
         if not self.buffers:
             width, sizes = self.sides[0].shape[1], [self.size(axis) for axis in (0, 1)]
             self.buffers = [torch.empty(size, width) for size in sizes] + [torch.empty(sizes)]
+        if (i, j) in self.kept:
+            return self.kept[i, j]
         if self.at == [i, j]:
             return self.buffers[2]
         for axis, number in enumerate((i, j)):
@@ -251,7 +258,10 @@ class _Windows:
                 np.copyto(self.buffers[axis].numpy(), part)
                 release(self.sides[axis])
         self.at = [i, j]
-        return torch.mm(self.buffers[0], self.buffers[1].T, out=self.buffers[2])
+        torch.mm(self.buffers[0], self.buffers[1].T, out=self.buffers[2])
+        if self.is_small:
+            self.kept[i, j] = self.buffers[2].clone()
+        return self.buffers[2]
 
     def longest(self, axis: int) -> float:
         side = self.sides[axis]
