@@ -7,6 +7,7 @@ picture.
 import csv
 import sys
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -63,8 +64,9 @@ def draw(figures: Figures, path: Path) -> None:
     time, memory = picture.subplots(1, 2)
     for number, stage in enumerate(DRAWN):
         sizes, values = zip(*sorted(figures[stage].items()), strict=True)
-        style = {"color": f"C{number % 6}", "linestyle": "-" if number < 6 else "--"}
-        style |= {"marker": "o" if number < 6 else "s", "markersize": 4, "linewidth": 1.4}
+        line, marker = ("-", "o") if number < len(DRAWN) // 2 else ("--", "s")
+        style: dict[str, Any] = {"color": f"C{number % 6}", "linestyle": line, "marker": marker}
+        style |= {"markersize": 4, "linewidth": 1.4}
         time.plot(sizes, [value[0] for value in values], label=stage, **style)
         memory.plot(sizes, [value[1] / 1e6 for value in values], **style)
     time.set_ylabel("processor seconds")

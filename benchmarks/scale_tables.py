@@ -27,7 +27,7 @@ def made(name: str, rows: int) -> Any:
         own = {"image_id": ids, "path": paths, "split": "train", "group": ids}
         return pd.DataFrame(own | sizes)
     if name == "captions":
-        own = {"caption_id": ids, "image_id": ids, "split": "train", "text": TEXT}
+        own = {name: ids for name in ("caption_id", "image_id")} | {"split": "train", "text": TEXT}
         return pd.DataFrame(
             own | {"tokens": [TEXT.split() for _ in ids], "fits": [[] for _ in ids]}
         )
