@@ -1,6 +1,6 @@
 """The table and the picture of what `benchmarks.scale` measured, for docs/scale.md.
 
-`python -m benchmarks.scale_page FOLDER/scale.tsv docs/stages.png` prints the table and writes the
+`python -m benchmarks.scale_page FOLDER/scale.tsv docs/scale.png` prints the table and writes the
 picture.
 """
 
