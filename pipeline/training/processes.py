@@ -50,7 +50,7 @@ def joined(device: torch.device) -> Iterator[None]:
         device: of the training; each process of a machine takes a GPU of its own.
 
     Raises:
-        WorkbenchError: more processes than GPUs.
+        WorkbenchError: more processes than GPUs, or another process has ended.
     """
     if not is_launched() or os.environ["WORLD_SIZE"] == "1":
         yield
@@ -61,6 +61,13 @@ def joined(device: torch.device) -> Iterator[None]:
     distributed.init_process_group(backend, timeout=PATIENCE)
     try:
         yield
+    except RuntimeError as error:
+        if isinstance(error, distributed.DistError) or "gloo" in str(error):
+            raise WorkbenchError(
+                "the connection to another process has broken: it has ended, and said why",
+                "run the same command to continue",
+            ) from error
+        raise
     finally:
         distributed.destroy_process_group()
 

@@ -49,7 +49,7 @@ def test_a_killed_training_is_not_continued_by_other_code(folder, code):
     """The objective is edited, and put back: work of the first code is continued by it alone."""
     objective = code / "models/vse/model.py"
     written = objective.read_text()
-    edited = written.replace("return model(batch.images", "return 2 * model(batch.images")
+    edited = written.replace("scores = model(batch.images", "scores = 2 * model(batch.images")
     assert edited != written
     killed_training(folder, code, "epoch 2")
     objective.write_text(edited)

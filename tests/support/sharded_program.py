@@ -80,7 +80,7 @@ def main():
     else:
         DRIVER.write_text(str(os.getpid()))
     sharing = {"engine": given.engine, "workers": given.workers, "shard": given.shard}
-    runtime = RuntimeConfig(device="cpu", threads=1, extraction=sharing)
+    runtime = RuntimeConfig(device="cpu", threads=1, processes=1, extraction=sharing)
     plan = Plan(given.shard, BATCH, table, digest, "sharded_program", {"corpus": given.corpus})
     made = Extraction(
         WORK,

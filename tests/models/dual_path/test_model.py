@@ -129,7 +129,7 @@ def test_cached_features_score_as_pixels_do(folder):
             cached = reader.features(split, FeatureFile(folder / PATHS["features"]))
             expected = score_vectors(trained.build(build), cached, torch.device("cpu"))
             found = RUN.scores(folder, split)
-            np.testing.assert_allclose(found.scores, expected.scores, atol=5e-3)
+            np.testing.assert_allclose(found.scores, expected.matrix, atol=5e-3)
             assert list(found.caption_ids) == expected.caption_ids
             assert np.std(found.scores) > 0.05
 

@@ -164,4 +164,4 @@ def test_a_process_that_would_make_other_values_refuses(tmp_path):
 def test_workers_without_shards_contradict(others):
     sharing = {"engine": "local", "workers": 1, "shard": None} | others
     with pytest.raises(ValueError, match="needs a number of rows"):
-        RuntimeConfig(device="cpu", threads=1, extraction=sharing)
+        RuntimeConfig(device="cpu", threads=1, processes=1, extraction=sharing)
