@@ -249,7 +249,7 @@ class _Windows:
             self.buffers = [torch.empty(size, width) for size in sizes] + [torch.empty(sizes)]
         if (i, j) in self.kept:
             return self.kept[i, j]
-        if self.at == [i, j]:
+        if self.at == [i, j]:  # not of a small split, whose products are kept
             return self.buffers[2]
         for axis, number in enumerate((i, j)):
             if self.at[axis] != number:
@@ -258,10 +258,10 @@ class _Windows:
                 np.copyto(self.buffers[axis].numpy(), part)
                 release(self.sides[axis])
         self.at = [i, j]
-        torch.mm(self.buffers[0], self.buffers[1].T, out=self.buffers[2])
+        made = self.buffers[2]
         if self.is_small:
-            self.kept[i, j] = self.buffers[2].clone()
-        return self.buffers[2]
+            made = self.kept[i, j] = torch.empty_like(made)
+        return torch.mm(self.buffers[0], self.buffers[1].T, out=made)
 
     def longest(self, axis: int) -> float:
         side = self.sides[axis]

@@ -34,7 +34,7 @@ def of_several(stage: str, model: str, config: Any, wanted: int) -> bool:
     """
     training = getattr(config, "training", None)
     if training is None:
-        if is_launched() and process_count() > 1:
+        if process_count() > 1:
             raise WorkbenchError(
                 f"{model} is fitted at once, by one process",
                 f"start it without torchrun: python -m stages.{stage} {model} ...",

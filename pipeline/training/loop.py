@@ -86,9 +86,7 @@ def fit(
         while loop.phase < len(phases):
             loop.raise_if_stuck(COLLAPSED_EPOCHS, advice)
             loop.train_epoch(progress)
-            score = loop.current.score or score_validation
-            judged = on_first(lambda: judge(score(), loop.history))  # noqa: B023 - called at once
-            loop.close_epoch(judged, progress)
+            loop.close_epoch(loop.judged(judge, score_validation), progress)
     loop.raise_if_stuck(min(loop.epoch, COLLAPSED_EPOCHS), advice)
     return Fitted(loop.best_weights, max(loop.best.values()), loop.history)
 
@@ -216,6 +214,11 @@ class _Loop:
                 self.not_finite,
             )
         return f"epoch {self.epoch + 1}, loss {self.totals.sum().item() / self.step:.4g}"
+
+    def judged(self, judge: Judge, score_validation: Callable[[], Any]) -> Judgement:
+        """What the first process makes of its validation of the epoch that ends."""
+        score = self.current.score or score_validation
+        return on_first(lambda: judge(score(), self.history))
 
     def close_epoch(self, judged: Judgement, progress: Progress) -> None:
         """Record the epoch, keep its weights when they are the best, and write the state."""

@@ -8,6 +8,7 @@ step would be another one. A process that is alone does nothing of this.
 """
 
 import ctypes
+import itertools
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import LAUNCHER, is_launched, set_device
+from pipeline.runtime.process import LAUNCHER, process_count, set_device
 
 # what one process may wait for another, which validates alone
 PATIENCE = timedelta(hours=6)
@@ -52,7 +53,7 @@ def joined(device: torch.device) -> Iterator[None]:
     Raises:
         WorkbenchError: more processes than GPUs, or another process has ended.
     """
-    if not is_launched() or os.environ["WORLD_SIZE"] == "1":
+    if process_count() == 1:
         yield
         return
     _die_with_parent()
@@ -121,12 +122,14 @@ def on_first(function: Callable[[], Made]) -> Made:
 def share(rows: int) -> slice:
     """The rows of a batch that this process works on: all of them where there are fewer rows than
     processes, which then all do the same."""
-    processes, own = count(), number()
-    if rows < processes:
-        return slice(0, rows)
-    least, more = divmod(rows, processes)
-    start = own * least + min(own, more)
-    return slice(start, start + least + (own < more))
+    return slice(0, rows) if rows < count() else _shares(rows)[number()]
+
+
+def _shares(rows: int) -> list[slice]:
+    """The rows of every process, in order; the first ones have a row more where they differ."""
+    least, more = divmod(rows, count())
+    starts = [own * least + min(own, more) for own in range(count() + 1)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(starts)]
 
 
 def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
@@ -174,15 +177,14 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, own: torch.Tensor, batch: int) -> torch.Tensor:
-        ctx.batch, processes = batch, count()
-        most = -(-batch // processes)  # shares differ by a row, what is sent may not
-        sent = own.new_zeros(most, *own.shape[1:])
+        ctx.batch, shares = batch, _shares(batch)
+        # shares differ by a row, what is sent may not
+        sent = own.new_zeros(shares[0].stop, *own.shape[1:])
         sent[: len(own)] = own
-        parts = [torch.empty_like(sent) for _ in range(processes)]
+        parts = [torch.empty_like(sent) for _ in shares]
         distributed.all_gather(parts, sent)
-        least, more = divmod(batch, processes)
-        sizes = [least + (other < more) for other in range(processes)]
-        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+        each = zip(parts, shares, strict=True)
+        return torch.cat([part[: of.stop - of.start] for part, of in each])
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
