@@ -16,8 +16,11 @@ from commands import run_command
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
-settings.register_profile("at any speed", deadline=None)  # a busy machine is no wrong result
-settings.load_profile("at any speed")
+# Without deadlines, since a busy machine is no wrong result. What passed passes again; new examples
+# are looked for by: pytest --hypothesis-profile explore
+settings.register_profile("repeat", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("repeat")
 LONGEST = ("test_graph.py", "test_extending.py")
 
 

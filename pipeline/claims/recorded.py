@@ -21,7 +21,7 @@ from pipeline.runtime.yaml_text import plain_yaml
 LOCK_BYTES = 1 << 22  # a dvc.lock of a hundred kilobytes is usual
 CODE = ("stages/", "models/", "pipeline/")
 CORPUS, PHRASES = "prepare_corpus", "prepare_phrases"
-CHECK = "check_params"  # records all of params.yaml, whatever a model reads of it
+CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
 
 
 @dataclass(frozen=True)
