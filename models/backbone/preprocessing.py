@@ -106,7 +106,7 @@ class Preprocessing:
         mean = torch.tensor(self.mean, device=crops.device).view(3, 1, 1)
         std = torch.tensor(self.std, device=crops.device).view(3, 1, 1)
         for crop in crops.unbind(1):
-            view = (crop.float() / 255 - mean) / std
+            view = crop.float().div_(255).sub_(mean).div_(std)  # in place: new memory costs more
             yield view
             if self.views != "center":
                 yield view.flip(-1)

@@ -16,6 +16,7 @@ from models.phrases.regions import Describer, as_tensors
 from models.phrases.views import Proposed, View
 from pipeline.corpus.loading import ImageFiles, decode_ahead, whole_batches
 from pipeline.corpus.tables import images_digest
+from pipeline.phrases.boxes import rows_of_images
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.phrases.tables import Regions
 from pipeline.runtime.errors import WorkbenchError
@@ -134,6 +135,7 @@ def extract_boxes(
     check_aspect(images)
     ids = images["image_id"].tolist()
     owners = pd.Index(ids).get_indexer(pd.Index(regions.image_ids))
+    regions_of = rows_of_images(owners, len(ids))
     missing = np.union1d(proposals.missing, owners[truth.missing])
     todo = whole_batches(missing, settings.features.batch_size, len(ids))
     source = Pictures(ImageFiles(images, max_pixels), todo)
@@ -141,7 +143,7 @@ def extract_boxes(
     with Progress("proposals", len(ids), "images", done=done) as progress:
         for batch in decode_ahead(source, settings.features.workers, "phrases.features"):
             names = [ids[row] for row in batch.rows]
-            own = [np.flatnonzero(owners == row) for row in batch.rows]
+            own = [regions_of[row] for row in batch.rows]
             given = [torch.from_numpy(regions.boxes[rows]).to(device) for rows in own]
             with torch.inference_mode():
                 pictures = as_tensors(batch.pictures, device)

@@ -13,7 +13,7 @@ from models.phrases.batches import Mined
 from models.phrases.data import Opened, PhrasePairs
 from models.phrases.params import MiningConfig
 from models.phrases.scoring import embedded_proposals
-from pipeline.phrases.boxes import overlaps
+from pipeline.phrases.boxes import overlaps, rows_of_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.hdf5 import mapped
@@ -66,11 +66,11 @@ def mine(
     wanted = by_image(data, owners, len(names))
     places = opened.proposals.rows(names.tolist())
     boxes, counts = (opened.proposals.read(places, name) for name in ("boxes", "counts"))
-    found = []
+    regions_of, found = rows_of_images(owners, len(names)), []
     for image, vectors in enumerate(
         embedded_proposals(network, opened.proposals, names.tolist(), device)
     ):
-        own, here = wanted[image], np.flatnonzero(owners == image)
+        own, here = wanted[image], regions_of[image]
         if not len(own):
             continue
         related = data.related[here][:, own].toarray() > 0  # (G, U) boxes of this image

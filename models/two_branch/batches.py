@@ -113,10 +113,10 @@ class NeighbourBatches:
 
     def with_two_groups(self, pairs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The seed pairs, and one of another group when they are all of one."""
-        others = self.captions.groups != self.captions.groups[pairs[0]]
-        if others[pairs].any():
+        groups = self.captions.groups
+        if (groups[pairs] != groups[pairs[0]]).any():
             return pairs
-        return np.append(pairs, rng.choice(np.flatnonzero(others)))
+        return np.append(pairs, rng.choice(np.flatnonzero(groups != groups[pairs[0]])))
 
     def rows(self, pairs: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the images (I,) and of the captions (C,) of the batch of seed pairs (B,)."""

@@ -1,6 +1,17 @@
-"""How far boxes overlap, and which of several that overlap are kept."""
+"""Whose boxes are which, how far they overlap, and which of several that overlap are kept."""
 
 import numpy as np
+
+
+def rows_of_images(owners: np.ndarray, count: int) -> list[np.ndarray]:
+    """The rows that belong to each of some images, ascending, in one pass over all rows.
+
+    Args:
+        owners: (R,) number of each row's image, below `count`; rows of negative ones are nobody's.
+        count: number of images.
+    """
+    order = np.argsort(owners, kind="stable")
+    return np.split(order, np.searchsorted(owners[order], np.arange(count + 1)))[1:-1]
 
 
 def areas(boxes: np.ndarray) -> np.ndarray:
