@@ -26,7 +26,7 @@ help:
 	@echo "make test-avx2   run the numeric tests again with the kernels of processors without AVX-512"
 	@echo "make lint    check style and types"
 	@echo "make docs    build the documents as a site, in site/"
-	@echo "make bench   measure speed and memory against naive forms (about 10 minutes)"
+	@echo "make bench   measure speed and memory against naive forms (over an hour)"
 	@echo "make clean   remove .venv, tool caches and resumable work; data and the DVC cache stay"
 
 install: $(INSTALLED)
@@ -58,7 +58,7 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 bench: $(INSTALLED)
-	python -m benchmarks
+	python -m benchmarks --page docs/benchmarks.md
 
 clean:
 	rm -rf $(VENV) data/.work .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

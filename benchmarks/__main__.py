@@ -1,37 +1,78 @@
-"""Run all benchmarks, or those named, and print one table: `python -m benchmarks [name ...]`."""
+"""Run all benchmarks, or those named, and print one table: `python -m benchmarks [name ...]`.
 
-import importlib
-import platform
+`python -m benchmarks --page docs/benchmarks.md` writes it into that page, too, between two marks.
+"""
+
+import os
 import sys
+import time
+from datetime import date
 from pathlib import Path
 
-import torch
-
+from benchmarks.alone import alone, machine, measured
 from benchmarks.common import Row
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.files import write_text
+from pipeline.runtime.process import say
 
 NAMES = sorted(
     path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")
 )
+BEGIN, END = "<!-- written by python -m benchmarks --page -->\n", "<!-- end of what it writes -->\n"
+HEAD = "| work | measured | to reach | reached |\n|---|---|---|---|\n"
 
 
-def main(names: list[str]) -> int:
-    """Print the table; exit code 1 when a target was missed, 2 for an unknown name."""
-    unknown = sorted(set(names) - set(NAMES))
+def main(arguments: list[str]) -> int:
+    """Print the table; exit code 1 when a target was missed, 2 for an unknown name or page."""
+    page = None
+    if "--page" in arguments[:-1]:
+        place = arguments.index("--page")
+        page = Path(arguments[place + 1])
+        arguments = arguments[:place] + arguments[place + 2 :]
+        if not page.is_file() or not with_table(page.read_text(encoding="utf-8"), ""):
+            say(f"error: {page} is no page with the marks {BEGIN.strip()} and {END.strip()}")
+            return 2
+    unknown = sorted(set(arguments) - set(NAMES))
     if unknown:
         say(f"error: no benchmark {', '.join(unknown)}; there are {', '.join(NAMES)}")
         return 2
-    set_threads(2)
-    print(f"{platform.machine()}, 2 threads, Python {platform.python_version()}, "
-          f"torch {torch.__version__}\n")  # fmt: skip
+    load, start = os.getloadavg()[0], time.monotonic()
+    head = f"{alone(machine)}\n\n{HEAD}"
+    print(head, end="", flush=True)
     rows: list[Row] = []
-    for name in names or NAMES:
+    for name in arguments or NAMES:
         say(f"{name} ...")
-        rows += importlib.import_module(f"benchmarks.bench_{name}").rows()
-    print("| work | measured | to reach | reached |\n|---|---|---|---|")
-    for row in rows:
-        print(f"| {row.work} | {row.figure} | {row.target} | {'yes' if row.reached else 'no'} |")
-    return 0 if all(row.reached for row in rows) else 1
+        try:
+            found = alone(measured, name)
+        except Exception as error:  # an hour of the others is not lost for one
+            found = [Row(name, f"failed: {type(error).__name__}: {error}", "", False)]
+        rows += found
+        print(*map(_line, found), sep="\n", flush=True)
+    foot = _foot(rows, load, (time.monotonic() - start) / 60)
+    print(foot)
+    if page:
+        table = head + "".join(f"{_line(row)}\n" for row in rows) + foot
+        write_text(page, with_table(page.read_text(encoding="utf-8"), table))
+    return 1 if any(row.reached is False for row in rows) else 0
+
+
+def _line(row: Row) -> str:
+    reached = {None: "", True: "yes", False: "no"}[row.reached]
+    return f"| {row.work} | {row.figure} | {row.target} | {reached} |"
+
+
+def _foot(rows: list[Row], load: float, minutes: float) -> str:
+    """When it ran and beside what, and where the time of missed rows goes."""
+    text = f"\nRun in one go on {date.today()}, {minutes:.0f} minutes; load before it {load:.1f}.\n"
+    missed = [row for row in rows if row.reached is False and row.profile]
+    if missed:
+        text += "\nWhere the time of rows below their target goes:\n"
+    return text + "".join(f"\n- *{row.work}*: {row.profile}\n" for row in missed)
+
+
+def with_table(page: str, table: str) -> str:
+    """A page with a table between its marks instead of what is there; empty without the marks."""
+    begin, end = page.find(BEGIN), page.find(END)
+    return page[: begin + len(BEGIN)] + table + page[end:] if 0 <= begin < end else ""
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from benchmarks.common import Row, paired_ratio
+from benchmarks.common import Row, paired_ratio, where_time_goes
 from models.backbone.extraction import extract
 from models.backbone.inference import accelerate
 from models.backbone.network import Backbone, classifier, cut
@@ -28,8 +28,8 @@ BATCH = 64  # the default of params.yaml
 def rows() -> list[Row]:
     """The table's rows: the loop in two settings, then the network at both precisions."""
     return [
-        loop_row("resnet18", ["layer1", "layer2", "layer3"], (128, 128), 128, 64, images=1536),
-        loop_row("resnet50", ["pool5"], (500, 375), None, 16, images=128),
+        loop_row("resnet18", ["layer1", "layer2", "layer3"], (128, 128), 128, 64, 1536, 95),
+        loop_row("resnet50", ["pool5"], (500, 375), None, 16, 128, 97),
         forward_row("fp32", target=2.2),
         forward_row("bf16", target=4.5),
     ]
@@ -42,6 +42,7 @@ def loop_row(
     size: int | None,
     batch_size: int,
     images: int,
+    target: int,
 ) -> Row:
     """Extraction from JPEG files to HDF5 against the same forward passes on a batch in memory."""
     preprocessing = preprocessing_of(model, size, "center")
@@ -70,11 +71,15 @@ def loop_row(
             for _ in range(images // batch_size):
                 forward(batch)
 
-        ratio, seconds, _ = paired_ratio(ours, bare, runs=3)
-    share = 100 / ratio
+        pair = paired_ratio(ours, bare, runs=3)
+        share = 100 / pair.ratio
+        profile = where_time_goes(ours) if share < target else ""
     work = f"extraction, {model} at {preprocessing.crop}, {picture[0]} x {picture[1]} JPEG files"
-    figure = f"{share:.0f} % of the bare forward pass ({images / seconds:.0f} images/s)"
-    return Row(work, figure, ">= 90 %", share >= 90)
+    figure = (
+        f"{share:.0f} % of the bare forward pass, {images / pair.ours.wall:.0f} images/s "
+        f"({pair.seconds(pair.processor)})"
+    )
+    return Row(work, figure, f">= {target} %", share >= target, profile=profile)
 
 
 def forward_row(precision: str, target: float) -> Row:
@@ -84,13 +89,13 @@ def forward_row(precision: str, target: float) -> Row:
     fast = accelerate(quick, CPU, precision, True, BATCH, 224)
     reference = _plain(plain)
     cosine = torch.cosine_similarity(fast(batch).double(), reference(batch).double()).min()
-    ratio, seconds, _ = paired_ratio(lambda: fast(batch), lambda: reference(batch), runs=3)
+    pair = paired_ratio(lambda: fast(batch), lambda: reference(batch), runs=3)
     figure = (
-        f"{1 / ratio:.1f}x ({BATCH / seconds:.0f} images/s), "
+        f"{pair.faster('plain float32')}, {BATCH / pair.ours.wall:.0f} images/s, "
         f"1 - cosine of the features {1 - cosine.item():.1e}"
     )
     work = f"forward pass of ResNet-50 at 224, {precision}, folded and compiled"
-    return Row(work, figure, f">= {target}x plain float32", 1 / ratio >= target)
+    return Row(work, figure, f">= {target}x", 1 / pair.ratio >= target)
 
 
 def _resnet50() -> Backbone:

@@ -1,12 +1,11 @@
 """Region selection: against a loop over classes, and as a share of the detector's time."""
 
 import statistics
-import time
 
 import torch
 from torchvision.ops import nms
 
-from benchmarks.common import Row, paired_ratio
+from benchmarks.common import Row, paired_ratio, seconds
 from models.detector.c4 import C4Detector
 from models.detector.selection import RegionOutput, confidences, select_regions
 
@@ -17,15 +16,13 @@ DESCRIBED = 32  # regions that the detector describes here: fewer than it does, 
 def rows() -> list[Row]:
     """The table's rows: the loop's time, then the share."""
     output = crowded()
-    ratio, ours, theirs = paired_ratio(
-        lambda: confidences(output), lambda: loop(output, iou=0.3), runs=5
-    )
+    pair = paired_ratio(lambda: confidences(output), lambda: loop(output, iou=0.3), runs=5)
     return [
         Row(
             f"selection, {PROPOSALS} proposals x {CLASSES} classes, against a loop over classes",
-            f"{1 / ratio:.1f}x faster ({ours * 1e3:.0f} ms, loop {theirs * 1e3:.0f} ms)",
+            pair.faster("the loop"),
             ">= 4x",
-            ratio <= 1 / 4,
+            pair.ratio <= 1 / 4,
         ),
         share_row(output),
     ]
@@ -36,10 +33,10 @@ def share_row(output: RegionOutput) -> Row:
     names = [str(number) for number in range(CLASSES)]
     network = C4Detector(names, names[:ATTRIBUTES], proposals=DESCRIBED).eval()
     image = torch.randint(0, 256, (3, 600, 800), dtype=torch.uint8)
-    start = time.perf_counter()
-    network.regions([image])
-    detector = time.perf_counter() - start
-    select = statistics.median(_selection(output) for _ in range(5))
+    detector = seconds(lambda: network.regions([image])).wall
+    select = statistics.median(
+        seconds(lambda: select_regions(output, 10, 100, 0.2)).wall for _ in range(5)
+    )
     return Row(
         f"selection among {PROPOSALS} regions as a share of the C4 detector's time "
         f"(600 x 800 pixels, {DESCRIBED} regions described)",
@@ -68,9 +65,3 @@ def loop(output: RegionOutput, iou: float) -> torch.Tensor:
         kept = nms(output.boxes, scores, iou)
         best[kept] = torch.maximum(best[kept], scores[kept])
     return best
-
-
-def _selection(output: RegionOutput) -> float:
-    start = time.perf_counter()
-    select_regions(output, 10, 100, 0.2)
-    return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""The search server under fifty clients, on what `dvc repro` left in this folder."""
+"""The search server under fifty clients, on what `dvc repro` left in a folder."""
 
 import re
 import subprocess
@@ -13,32 +13,28 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import Row
-from pipeline.runtime.process import say
 
 CLIENTS, REQUESTS = 50, 2000
 MODEL = "vse"
 CORPUS = Path("data/corpus")
 
 
-def rows() -> list[Row]:
+def rows(folder: Path) -> list[Row]:
     """One request in ten is an image, one a thumbnail, the others are texts of captions."""
-    if not Path(f"data/scores/{MODEL}.h5").is_file():
-        say(f"serving: no scores of {MODEL} here; run first: dvc repro")
-        return []
     command = [sys.executable, "-m", "stages.serve", MODEL, "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr
         host = next(re.findall(r"http://(\S+)/", line)[0] for line in server.stderr)
         try:
-            return [_measured(host)]
+            return [_measured(host, folder)]
         finally:
             server.terminate()
 
 
-def _measured(host: str) -> Row:
-    texts = pd.read_parquet(CORPUS / "captions.parquet")["text"].tolist()
-    images = pd.read_parquet(CORPUS / "images.parquet")
-    data = Path(images["path"][0]).read_bytes()
+def _measured(host: str, folder: Path) -> Row:
+    texts = pd.read_parquet(folder / CORPUS / "captions.parquet")["text"].tolist()
+    images = pd.read_parquet(folder / CORPUS / "images.parquet")
+    data = (folder / images["path"][0]).read_bytes()
     search = f"/api/search?{urlencode({'model': MODEL})}"
 
     def request(number: int) -> tuple[int, float]:
