@@ -15,7 +15,7 @@ from torch import nn
 from models.backbone.network import Backbone, classifier, cut, load_strict
 from models.backbone.params import UNNAMED, ImageNetworkConfig
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, first_line
 from pipeline.storage.weights import damaged, read_weights, write_weights
 
 KIND = "image network"
@@ -70,7 +70,7 @@ def read_network(path: Path) -> ImageNetwork:
         made = cut_network(classifier(settings.model, 0), settings)
         load_strict(made.backbone, weights)
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(path, str(error).splitlines()[0], KIND) from None
+        raise damaged(path, first_line(error), KIND) from None
     return ImageNetwork(given, made.backbone, made.width, made.preprocessing)
 
 

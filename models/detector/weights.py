@@ -15,6 +15,7 @@ from models.backbone.network import BackboneError, load_strict
 from models.detector.c4.keys import load_c4
 from models.detector.fpn import build_detector, current_names
 from models.detector.pyramid import PUBLISHED
+from pipeline.runtime.errors import first_line
 
 LARGEST = 100_000  # names of one kind, and any size: no detector comes near
 CLASSES = ("roi_heads.box_predictor.cls_score.weight",)
@@ -79,7 +80,7 @@ def own_detector(
         network = build_detector(architecture, object_names, attribute_names, **sizes)
         load_strict(network, state)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise BackboneError(str(error).splitlines()[0]) from None
+        raise BackboneError(first_line(error)) from None
     return network.eval()
 
 

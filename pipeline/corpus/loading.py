@@ -12,7 +12,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 from pipeline.corpus.images import open_rgb
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, first_line
 
 Rows = npt.NDArray[np.int64]
 
@@ -95,7 +95,7 @@ def decode_ahead(batches: Dataset[Batch], workers: int, section: str) -> Iterato
         if "DataLoader worker" not in str(error):
             raise
         raise WorkbenchError(
-            f"a process that decodes images died: {str(error).splitlines()[0]}",
+            f"a process that decodes images died: {first_line(error)}",
             f"if memory is short, set {section}.workers to 0 or lower batch_size",
         ) from error
 

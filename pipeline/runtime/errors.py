@@ -28,3 +28,9 @@ def listing(names: Iterable[object], limit: int = 10) -> str:
     items = [str(name) for name in names]
     more = f" and {len(items) - limit} more" if len(items) > limit else ""
     return ", ".join(items[:limit]) + more
+
+
+def first_line(error: BaseException) -> str:
+    """What a library's exception says, for one line of ours; its type where it says nothing."""
+    lines = str(error).strip("'\" \n").splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, first_line, listing
 from pipeline.runtime.files import read_yaml
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> 
     try:
         found: dict[str, Any] = resolver.resolve_one(name)[name]
     except DvcException as error:
-        raise WorkbenchError(f"{graph}, stage {name}: {str(error).splitlines()[0]}") from None
+        raise WorkbenchError(f"{graph}, stage {name}: {first_line(error)}") from None
     return found
 
 
@@ -148,4 +148,4 @@ def _resolver(graph: Path) -> "DataResolver":
     try:
         return DataResolver(repo, str(graph.parent), content)
     except DvcException as error:
-        raise WorkbenchError(f"{graph}: {str(error).splitlines()[0]}") from None
+        raise WorkbenchError(f"{graph}: {first_line(error)}") from None

@@ -17,7 +17,7 @@ from ruamel.yaml.events import (
     ScalarEvent,
 )
 
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, first_line
 
 MAX_BYTES = 1 << 18
 MAX_VALUES = 20_000
@@ -51,8 +51,7 @@ def plain_yaml(
         place = f", line {mark.line + 1}" if mark else ""
         raise WorkbenchError(f"{where}{place}: not valid YAML: {error.problem}", hint) from None
     except (YAMLError, RecursionError, ValueError, TypeError, LookupError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise WorkbenchError(f"{where}: not valid YAML: {first}", hint) from None
+        raise WorkbenchError(f"{where}: not valid YAML: {first_line(error)}", hint) from None
     raise WorkbenchError(f"{where}: {problem}", hint)
 
 

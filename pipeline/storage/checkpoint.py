@@ -9,7 +9,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import nn
 
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, first_line, listing
 from pipeline.storage.weights import damaged, read_weights, write_weights
 
 SCHEMA_VERSION = 1
@@ -82,7 +82,7 @@ class Checkpoint:
             with torch.device("meta"):
                 model = kind(**sizes)
         except (TypeError, ValueError, RuntimeError) as error:
-            first = str(error).splitlines()[0]
+            first = first_line(error)
             raise damaged(self.path, f"architecture {sizes} is impossible: {first}") from None
         self._load_into(model)
         return model.eval()

@@ -16,7 +16,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, first_line
 
 MAX_ATTRIBUTE_BYTES = 1 << 20
 MAX_VALUES = 1 << 48
@@ -66,7 +66,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
     except PermissionError:
         raise
     except DAMAGE as error:
-        raise damaged(path, _first_line(error)) from None
+        raise damaged(path, first_line(error)) from None
 
 
 def damaged(path: Path, what: str) -> WorkbenchError:
@@ -176,8 +176,3 @@ def verify(path: Path, layout: Layout) -> None:
 
 def _remedy(path: Path) -> str:
     return "if the workbench wrote it, delete it and write it again with: dvc repro"
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip("'\"").splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, first_line, listing
 from pipeline.runtime.files import write_bytes
 
 KEY = "vse_workbench"
@@ -100,7 +100,7 @@ def _read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, torch.Tensor
             entry = json.loads((file.metadata() or {}).get(KEY, "null"))
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, RecursionError) as error:
-        raise damaged(path, str(error).splitlines()[0], kind) from None
+        raise damaged(path, first_line(error), kind) from None
     if not isinstance(entry, dict):
         raise damaged(path, f"no metadata under {KEY!r}", kind)
     return entry, weights
