@@ -1,11 +1,13 @@
 """Ranks of both directions from embeddings, against the least that any exact form must do.
 
 The bound: one product of all images and captions, and one comparison and sum per direction with
-the thresholds given for free, in the fastest form known here, the whole matrix held.
+the thresholds given for free, in the fastest form known here, the whole matrix held. Seconds are
+processor time of all threads.
 """
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from pipeline.scores.tiles import Products
 
 WIDTH = 1024
 CAPTIONS_PER_IMAGE = 5
-LIMIT = 1.5
+LIMIT = 1.1
 
 
 def rows() -> list[Row]:
@@ -68,6 +70,7 @@ def _time(images: int, runs: int) -> Row:
         lambda: ranks_from_embeddings(pictures, texts, image_groups, caption_groups),
         lower_bound(pictures, texts),
         runs,
+        time.process_time,
     )
     return Row(
         f"ranks of {images:,} x {len(texts):,} at {WIDTH:,}-d, both directions",
