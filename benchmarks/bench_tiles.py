@@ -2,9 +2,8 @@
 
 `python -m benchmarks.bench_tiles 10000` prints the table for 10,000 images and 50,000 captions. The
 time of every part but the bootstrap grows as the products do, with images times captions, so that a
-slice tells the ratio; true pairs lie in one tile of a row of tiles or two, whose products are made
-twice, a share that falls as the set grows. Seconds are processor time of one thread: what each of
-several processes does, whatever else the machine is doing.
+slice tells the ratio. Seconds are processor time of one thread: what each of several processes
+does, whatever else the machine is doing.
 """
 
 import json

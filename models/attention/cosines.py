@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from models.layers.linear import at_least_float32
 
@@ -21,6 +22,9 @@ ROUNDING = 10
 
 # of a weight beside others of 1: squares of their sums stay within float32 up to there
 LARGEST_EXPONENT = 40.0
+
+# queries in all; a CPU takes half as long again over products of a width that is no multiple of it
+EVEN = 8
 
 # values of a chunk of pairs: within a CPU's second cache, or enough to fill another device
 CHUNK_ON_CPU, CHUNK_ELSEWHERE = 1 << 17, 1 << 24
@@ -33,13 +37,14 @@ def attended_cosines(
     context_lengths: torch.Tensor,
     temperature: float,
     norms: torch.Tensor | None = None,
+    reduced: torch.dtype | None = None,
 ) -> torch.Tensor:
     """Cosine of each query vector with its attended context vector, for all pairs of two sets.
 
     Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). Padding never enters. Memory:
     A B Q C floats, as many again for gradients; gradients of first order only.
     With norms it is the vectors as they are that are attended to, as in eq. 5 and 8; without, the
-    unit vectors, as in SCAN.
+    unit vectors, as in SCAN. Autocast changes nothing.
 
     Args:
         queries: (A, Q, K) unit vectors or zeros, padded at the end.
@@ -48,6 +53,8 @@ def attended_cosines(
         context_lengths: (B,) integers, best on the CPU.
         temperature: the factor lambda inside the softmax over the contexts.
         norms: (B, C) lengths of the contexts' vectors before they were made unit vectors.
+        reduced: a type of half precision that the factors of the inner products across the sides,
+            and these, are rounded to; None for none. Sums are float32.
 
     Returns:
         (A, B, Q), at least float32, 0 at padded queries and where a side is zero.
@@ -56,7 +63,8 @@ def attended_cosines(
         queries = without_padding(queries, query_lengths)
         contexts = without_padding(contexts, context_lengths)
         gram = contexts @ contexts.transpose(1, 2)
-        cosines = gram_cosines(_inner_products(queries, contexts), gram, temperature, norms)
+        products = _inner_products(queries, contexts, reduced)
+        cosines = gram_cosines(products, gram, temperature, norms)
     return cosines.permute(2, 0, 1)
 
 
@@ -124,14 +132,21 @@ def without_padding(vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tenso
     return vectors.masked_fill(~inside(lengths, vectors)[..., None], 0.0)
 
 
-def _inner_products(queries: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+def _inner_products(
+    queries: torch.Tensor, contexts: torch.Tensor, reduced: torch.dtype | None = None
+) -> torch.Tensor:
     """All inner products of (A, Q, K) with (B, C, K), one GEMM: (B, C, Q, A).
 
     Sums over contexts and queries then run along rows of A values side by side in memory.
+    reduced: type of the factors, which are rounded to it, and so are products; sums are float32.
     """
     side = queries.transpose(0, 1)
-    flat = contexts.flatten(0, 1) @ side.reshape(-1, side.shape[2]).T
-    return flat.view(*contexts.shape[:2], *side.shape[:2])
+    rows = side.reshape(-1, side.shape[2])
+    missing = -len(rows) % EVEN
+    pair = contexts.flatten(0, 1), functional.pad(rows, (0, 0, 0, missing))
+    left, right = pair if reduced is None else (part.to(reduced) for part in pair)
+    flat = (left @ right.T).to(rows.dtype)
+    return flat[:, : len(rows)].unflatten(1, side.shape[:2]).unflatten(0, contexts.shape[:2])
 
 
 def _relative_weights(

@@ -16,10 +16,11 @@ from models.base.scoring import in_batches
 from pipeline.inputs.batches import Split
 from pipeline.runtime.process import Progress
 from pipeline.scores.file import SplitScores
+from pipeline.training.params import Precision
 
 EMBED_IMAGES = 64  # images embedded at once
 CAPTION_BLOCK = 256  # captions embedded and scored at once
-BLOCK_VALUES = 1 << 23  # products of a region and a word at once: 32 MB per tensor of them
+BLOCK_VALUES = 1 << 21  # products of a region and a word at once: 8 MB per tensor of them
 TELL_FROM = 1 << 20  # pairs from which on progress is shown
 
 
@@ -54,7 +55,9 @@ class EmbeddedRegions:
     counts: torch.Tensor
 
 
-def score_pairs(model: PairModel, split: Split, device: torch.device) -> SplitScores:
+def score_pairs(
+    model: PairModel, split: Split, device: torch.device, precision: Precision = "fp32"
+) -> SplitScores:
     """Score every image of a split against every caption by `model.score`.
 
     The model is used in evaluation mode and left in the mode it was in. Beside the result, (N, M)
@@ -65,6 +68,7 @@ def score_pairs(model: PairModel, split: Split, device: torch.device) -> SplitSc
         model: on the device.
         split: its images are pipeline.inputs.regions.Regions.
         device: where the model is.
+        precision: bf16 rounds the embedded vectors and their inner products to it.
 
     Returns:
         The scores; image_embeddings and caption_embeddings are mean vectors, with which search
@@ -74,7 +78,7 @@ def score_pairs(model: PairModel, split: Split, device: torch.device) -> SplitSc
     model.train(False)
     with torch.inference_mode():
         images = embedded_regions(model, split, device)
-        scores, captions = _score_blocks(model, images, split, device)
+        scores, captions = _score_blocks(model, images, split, device, precision == "bf16")
     model.train(mode)
     return SplitScores(
         scores=scores,
@@ -133,9 +137,9 @@ def caption_blocks(split: Split, size: int) -> Iterator[np.ndarray]:
 
 
 def _score_blocks(
-    model: PairModel, images: EmbeddedRegions, split: Split, device: torch.device
+    model: PairModel, images: EmbeddedRegions, split: Split, device: torch.device, reduced: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores (N, M) and the captions' mean vectors (M, K)."""
+    """Scores (N, M), in bf16 if reduced, and the captions' mean vectors (M, K)."""
     count, width, dim = images.vectors.shape
     scores = np.empty((count, len(split.caption_ids)), np.float32)
     means = np.empty((len(split.caption_ids), dim), np.float32)
@@ -147,7 +151,8 @@ def _score_blocks(
         size = max(1, BLOCK_VALUES // (width * words.shape[0] * words.shape[1]))
         for some in in_batches(count, size):
             part = slice(some[0], some[-1] + 1)
-            block = model.score(images.vectors[part], images.counts[part], words, lengths)
+            with torch.autocast(device.type, torch.bfloat16, enabled=reduced):
+                block = model.score(images.vectors[part], images.counts[part], words, lengths)
             scores[part, rows] = block.cpu().numpy()
     return scores, means
 

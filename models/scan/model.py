@@ -52,7 +52,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
             optimiser("adam", both.parameters(), training.lr),
             ranking_phases(settings, wrap, scores_and_groups),
             PairBatches(train, training.batch_size, settings.seed),
-            lambda: score_pairs(model, val, device),
+            lambda: score_pairs(model, val, device, training.precision),
             Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
             advice=advice(settings, "scan"),
         ),
@@ -83,7 +83,8 @@ def scorer(
     checkpoint.require(identity(vocabulary, regions))
     model = checkpoint.build(SCAN).to(device)
     split = splits(inputs, vocabulary, regions)
-    return lambda name: score_pairs(model, split(name), device)
+    precision = checkpoint.description.params["scan"]["training"]["precision"]
+    return lambda name: score_pairs(model, split(name), device, precision)
 
 
 def scores_and_groups(model: SCAN, batch: Batch) -> tuple[torch.Tensor | None, ...]:

@@ -94,7 +94,7 @@ class SCAN(nn.Module):
         """Similarity of every image with every caption.
 
         Memory: N R M T floats, as many again for gradients; models.attention.scoring calls it in
-        blocks.
+        blocks. Under autocast inner products of regions and words have its type.
 
         Args:
             regions: (N, R, K) unit vectors.
@@ -105,10 +105,14 @@ class SCAN(nn.Module):
         Returns:
             (N, M) float32, images in rows.
         """
+        device = regions.device.type
+        half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         if self.direction == "t2i":
-            cosines = attended_cosines(words, regions, lengths, counts, self.temperature)
+            sides = words, regions, lengths, counts
+            cosines = attended_cosines(*sides, self.temperature, reduced=half)
             return pool_cosines(cosines, inside(lengths, words), self.pooling, self.lse).T
-        cosines = attended_cosines(regions, words, counts, lengths, self.temperature)
+        sides = regions, words, counts, lengths
+        cosines = attended_cosines(*sides, self.temperature, reduced=half)
         return pool_cosines(cosines, inside(counts, regions), self.pooling, self.lse)
 
     def attention(

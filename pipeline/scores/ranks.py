@@ -6,8 +6,9 @@ or lets NaN through. Here ties count against the model, true items never outrank
 rank of the best, and anything that is not a finite number is an error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,8 +19,9 @@ from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
 from pipeline.scores.tiles import Change, Rescored, Tiles, as_tiles, check_finite, cuts
 
-STRIP = 64  # rows of a tile that are compared at once: 1 MB
-RUN = 1024  # flags of a row that are summed as the bytes of numbers: 128 each, below 256
+STRIP = 128  # rows of a tile that are compared at once: 0.5 MB, and what a byte can count
+RUN = 1000  # flags of a row that are summed as the bytes of numbers: 125 each, below 256
+HELD = 1 << 23  # scores of tiles with true pairs that are counted as soon as these are known: 32 MB
 
 
 @dataclass(frozen=True)
@@ -136,16 +138,17 @@ def of_positives(scores: Tiles, positives: Positives, way: Direction) -> Wanted:
 def ranked(wanted: Sequence[Wanted]) -> list[Ranking]:
     """The ranks of true items, for each of `wanted`, of the queries that have any.
 
-    Scores are gone through once for all that are made of the same ones, after the tiles with true
-    pairs, whose scores are what all others are compared with. The time grows with the largest
-    number of true items of a query: one comparison of every score each. Memory holds the true
-    pairs and a tile.
+    Scores are gone through once for all that are made of the same ones, the tiles with true pairs
+    first: all others are compared with the scores of these. The former are counted where they
+    stand, for every query whose true items are among the same images, so that they need not be
+    made twice. The time grows with the largest number of true items of a query: one comparison of
+    every score each. Memory holds the true pairs and some tiles.
 
     Args:
         wanted: what is to be ranked, by scores of one shape.
 
     Raises:
-        WorkbenchError: NaN or infinity, naming the first.
+        WorkbenchError: NaN or infinity, naming one.
     """
     found: dict[int, Ranking] = {}
     bases = {id(base): base for base in (_base(one.scores) for one in wanted)}
@@ -153,12 +156,13 @@ def ranked(wanted: Sequence[Wanted]) -> list[Ranking]:
         chosen = [n for n, one in enumerate(wanted) if id(_base(one.scores)) == key]
         views = _Views([wanted[n].scores for n in chosen])
         sides = [_Side(wanted[n]) for n in chosen]
-        parts = list(base.each(_TrueScores(views, [side.pairs for side in sides])))
+        seen = list(base.each(_OwnTiles(views, [side.asked for side in sides])))
         for n, side in enumerate(sides):
-            found_scores = [part[n] for part in parts if len(part[n])]
-            side.learn(np.concatenate(found_scores or [np.empty(0, np.float32)]))
-        levels = [(side.way, side.queries, side.levels) for side in sides]
-        for part in base.each(_Reached(views, levels)):
+            side.learn([part.scores[n] for part in seen], [part.reached[n] for part in seen])
+        counted = {rows.start: part.columns for rows, part in zip(base.rows(), seen, strict=True)}
+        others = _OtherTiles(views, [side.asked for side in sides],
+                             [side.levels for side in sides], counted)  # fmt: skip
+        for part in base.each(others):
             for side, reached in zip(sides, part, strict=True):
                 side.add(reached)
         found |= {n: side.ranking() for n, side in zip(chosen, sides, strict=True)}
@@ -179,14 +183,13 @@ class _Views:
         self.of = [[id(own) for own in self.changes].index(id(change)) for change in changes]
 
     def tile(
-        self, tiles: Tiles, rows: slice, columns: slice, needed: Sequence[bool], check: bool
+        self, tile: Callable[[], torch.Tensor], rows: slice, columns: slice, needed: Sequence[bool]
     ) -> list[torch.Tensor | None]:
-        """The tile that each of those needed is ranked by."""
+        """The tile that each of those needed is ranked by, made of what `tile` gives."""
         if not any(needed):
             return [None for _ in needed]
-        plain = tiles.tile(rows, columns)
-        if check:
-            check_finite(plain, rows.start, columns.start)
+        plain = tile()
+        check_finite(plain, rows.start, columns.start)
         made: dict[int, torch.Tensor] = {}
         for view in {view for view, need in zip(self.of, needed, strict=True) if need}:
             change = self.changes[view]
@@ -194,45 +197,128 @@ class _Views:
         return [made.get(view) for view in self.of]
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """Queries of one direction and their true pairs.
+
+    Attributes:
+        way: whether images or captions are the queries.
+        queries: (Q,) their numbers, rising.
+        counts: (Q,) how many true items each has.
+        span: (Q,) each, the first and the last image of each query's pairs.
+        pairs: (P,) each, image and caption of the pairs, by image and then caption.
+        query: (P,) place of each pair's query among `queries`.
+        depth: as in `Wanted`.
+    """
+
+    way: Direction
+    queries: np.ndarray
+    counts: np.ndarray
+    span: tuple[np.ndarray, np.ndarray]
+    pairs: tuple[np.ndarray, np.ndarray]
+    query: np.ndarray
+    depth: int | None
+
+    @property
+    def width(self) -> int:
+        """Of how many true items the ranks are wanted."""
+        return len(range(int(self.counts.max(initial=0)))[: self.depth])
+
+    def run(self, rows: slice, columns: slice) -> slice:
+        """The queries among some images or captions."""
+        lines = rows if self.way == "i2t" else columns
+        return slice(*np.searchsorted(self.queries, (lines.start, lines.stop)))
+
+    def within(self, run: slice, rows: slice) -> np.ndarray:
+        """Which of the queries in `run` have all their true pairs with images in `rows`."""
+        return (self.span[0][run] >= rows.start) & (self.span[1][run] < rows.stop)
+
+    def zeros(self, rows: slice) -> np.ndarray:
+        """Counts that a run of images adds to: of its own image queries, or of all captions."""
+        count = len(self.queries)
+        if self.way == "i2t":
+            run = self.run(rows, rows)
+            count = run.stop - run.start
+        return np.zeros((count, self.width), np.int64)
+
+    def add(
+        self,
+        tile: torch.Tensor,
+        rows: slice,
+        columns: slice,
+        chosen: np.ndarray,
+        levels: np.ndarray,
+        flags: np.ndarray,
+        found: np.ndarray,
+    ) -> None:
+        """Add to `found`, as `zeros` made it, what reaches the levels of the chosen queries.
+
+        Args:
+            tile: (n, m) scores.
+            rows: its images.
+            columns: its captions.
+            chosen: booleans, which of the queries in `run`.
+            levels: (q, R) theirs.
+            flags: (STRIP, w) to work in.
+            found: counts.
+        """
+        run = self.run(rows, columns)
+        start = rows.start if self.way == "i2t" else columns.start
+        place = slice(0, run.stop - run.start) if self.way == "i2t" else run
+        asking = self.queries[run] - start
+        if chosen.all():
+            _count(tile.numpy(), asking, levels, self.way, flags, found[place])
+        elif chosen.any():
+            part = np.zeros((len(levels), found.shape[1]), np.int64)
+            _count(tile.numpy(), asking[chosen], levels, self.way, flags, part)
+            found[place][chosen] += part
+
+
 class _Side:
     """The queries of one of `wanted`: their true scores, and how many items reach these."""
 
     def __init__(self, wanted: Wanted) -> None:
-        self.way, self.wanted = wanted.way, wanted
-        self.queries, self.query = np.unique(wanted.query, return_inverse=True)
-        pair = (wanted.query, wanted.item) if self.way == "i2t" else (wanted.item, wanted.query)
+        self.wanted, way = wanted, wanted.way
+        queries, self.query = np.unique(wanted.query, return_inverse=True)
+        pair = (wanted.query, wanted.item) if way == "i2t" else (wanted.item, wanted.query)
         self.order = np.lexsort(pair[::-1])
-        self.pairs = pair[0][self.order], pair[1][self.order]
-        self.counts = np.bincount(self.query, minlength=len(self.queries))
+        counts = np.bincount(self.query, minlength=len(queries))
+        starts = np.cumsum(counts) - counts
+        ends = [end.reduceat(pair[0], starts) if len(starts) else starts
+                for end in (np.minimum, np.maximum)]  # fmt: skip
+        pairs, query = (pair[0][self.order], pair[1][self.order]), self.query[self.order]
+        self.asked = _Asked(way, queries, counts, (ends[0], ends[1]), pairs, query, wanted.depth)
         self.parts: list[np.ndarray] = []
 
-    def learn(self, scores: np.ndarray) -> None:
-        """Take in the scores of `pairs` as levels (Q, R), falling, -infinity where fewer."""
-        self.own = np.empty_like(scores)
-        self.own[self.order] = scores
-        column = np.arange(len(self.query)) - np.repeat(
-            np.cumsum(self.counts) - self.counts, self.counts
-        )
-        shape = len(self.queries), int(self.counts.max(initial=0))
-        levels = np.full(shape, -np.inf, scores.dtype)
-        levels[self.query, column] = self.own
-        self.true = -np.sort(-levels, axis=1)
+    def learn(self, scores: Sequence[np.ndarray], reached: Sequence[np.ndarray]) -> None:
+        """Take in what every run of images has found in tiles with true pairs.
+
+        Args:
+            scores: those of its pairs, together those of `asked.pairs`.
+            reached: how many items of these tiles reach those of queries that have no others.
+        """
+        found = [part for part in scores if len(part)]
+        values = np.concatenate(found or [np.empty(0, np.float32)])
+        self.own = np.empty_like(values)
+        self.own[self.order] = values
+        self.true = _falling(self.query, self.own, self.asked.counts)
         self.levels = np.ascontiguousarray(self.true[:, : self.wanted.depth])
+        self.reached = sum(reached) if self.wanted.way == "t2i" else np.concatenate(reached)
 
     def add(self, reached: np.ndarray) -> None:
         """Take in what a run of images has found: of its own image queries, or of all captions."""
-        if self.way == "t2i" and self.parts:
+        if self.wanted.way == "t2i" and self.parts:
             self.parts[0] += reached
         else:
             self.parts.append(reached)
 
     def ranking(self) -> Ranking:
-        reached, true = np.concatenate(self.parts), self.true
+        reached, true = np.concatenate(self.parts) + self.reached, self.true
         ranks: np.ndarray = np.empty(reached.shape)
         for better in range(ranks.shape[1]):
             own = (true >= true[:, better : better + 1]).sum(axis=1)
             ranks[:, better] = 1 + better + reached[:, better] - own
-        ranks[np.arange(ranks.shape[1]) >= self.counts[:, None]] = np.inf
+        ranks[np.arange(ranks.shape[1]) >= self.asked.counts[:, None]] = np.inf
         gains = np.isfinite(ranks).astype(np.float64)
         grade = self.wanted.grade
         if grade is not None:
@@ -240,68 +326,142 @@ class _Side:
         return Ranking(ranks, gains)
 
 
+def _falling(query: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """(Q, R) the scores of every query's true items, falling, -infinity where there are fewer.
+
+    query: (P,) rising places of queries, of which each has counts (Q,).
+    """
+    column = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
+    levels = np.full((len(counts), int(counts.max(initial=0))), -np.inf, scores.dtype)
+    levels[query, column] = scores
+    return -np.sort(-levels, axis=1)
+
+
 @dataclass(frozen=True, eq=False)
-class _TrueScores:
-    """The scores of true pairs, from the very tiles that all items are counted in."""
+class _Seen:
+    """What the tiles of a run of images that have true pairs say.
+
+    Attributes:
+        scores: for each of those who ask, of its pairs with these images.
+        reached: for each, as `_Asked.zeros`, of the queries whose true items are all among these.
+        columns: where the tiles begin in which they have been counted.
+    """
+
+    scores: list[np.ndarray]
+    reached: list[np.ndarray]
+    columns: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
+class _OwnTiles:
+    """The tiles with true pairs, whose scores are taken from where all items are counted."""
 
     views: _Views
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]]
+    asked: Sequence[_Asked]
 
-    def __call__(self, tiles: Tiles, rows: slice) -> list[np.ndarray]:
-        own = []
-        for images, captions in self.pairs:
-            run = slice(*np.searchsorted(images, (rows.start, rows.stop)))
-            own.append((images[run] - rows.start, captions[run]))
-        found = [np.empty(0)] * len(own)
+    def __call__(self, tiles: Tiles, rows: slice) -> _Seen:
+        runs = [slice(*np.searchsorted(one.pairs[0], (rows.start, rows.stop)))
+                for one in self.asked]  # fmt: skip
+        found = [np.empty(0)] * len(runs)
+        held: list[tuple[slice, list[torch.Tensor | None]]] = []
+        size = 0
         for columns in tiles.columns():
-            inside = [(of >= columns.start) & (of < columns.stop) for _, of in own]
-            needed = [bool(chosen.any()) for chosen in inside]
-            seen = self.views.tile(tiles, rows, columns, needed, check=False)
-            for n, tile in enumerate(seen):
-                if tile is not None and needed[n]:
-                    image, caption = (of[inside[n]] for of in own[n])
-                    values = tile.numpy()[image, caption - columns.start]
+            inside = [
+                (one.pairs[1][run] >= columns.start) & (one.pairs[1][run] < columns.stop)
+                for one, run in zip(self.asked, runs, strict=True)
+            ]
+            if not any(chosen.any() for chosen in inside):
+                continue
+            size += (rows.stop - rows.start) * (columns.stop - columns.start)
+            seen = self._tile(tiles, rows, columns, [bool(some.any()) for some in inside], size)
+            for n, (one, run, chosen) in enumerate(zip(self.asked, runs, inside, strict=True)):
+                tile = seen[n]
+                if tile is not None and chosen.any():
+                    image, caption = (numbers[run][chosen] for numbers in one.pairs)
+                    values = tile.numpy()[image - rows.start, caption - columns.start]
                     if not len(found[n]):
-                        found[n] = np.empty(len(inside[n]), values.dtype)
-                    found[n][inside[n]] = values
-        return found
+                        found[n] = np.empty(len(chosen), values.dtype)
+                    found[n][chosen] = values
+            if size <= HELD:
+                held.append((columns, seen))
+        reached = [
+            self._reached(n, rows, run, scores, held)
+            for n, (run, scores) in enumerate(zip(runs, found, strict=True))
+        ]
+        return _Seen(found, reached, frozenset(columns.start for columns, _ in held))
+
+    def _tile(
+        self, tiles: Tiles, rows: slice, columns: slice, needed: list[bool], size: int
+    ) -> list[torch.Tensor | None]:
+        """Of all that ask where the tile will be counted at once, else of those with pairs."""
+        if size > HELD:
+            return self.views.tile(partial(tiles.held, rows, columns, True), rows, columns, needed)
+        again = any(not one.within(one.run(rows, columns), rows).all() for one in self.asked)
+        every = [bool(len(one.queries)) for one in self.asked]
+        return self.views.tile(partial(tiles.held, rows, columns, again), rows, columns, every)
+
+    def _reached(
+        self,
+        n: int,
+        rows: slice,
+        run: slice,
+        scores: np.ndarray,
+        held: Sequence[tuple[slice, list[torch.Tensor | None]]],
+    ) -> np.ndarray:
+        one = self.asked[n]
+        reached = one.zeros(rows)
+        if not held or not reached.size:
+            return reached
+        flags = _flags(max(columns.stop - columns.start for columns, _ in held))
+        order = np.argsort(one.query[run], kind="stable")
+        counts = np.bincount(one.query[run], minlength=len(one.queries))
+        levels = _falling(one.query[run][order], scores[order], counts)[:, : one.depth]
+        for columns, seen in held:
+            tile, own = seen[n], one.run(rows, columns)
+            if tile is not None:
+                chosen = one.within(own, rows)
+                one.add(tile, rows, columns, chosen, levels[own][chosen], flags, reached)
+        return reached
 
 
 @dataclass(frozen=True, eq=False)
-class _Reached:
+class _OtherTiles:
     """How many items of each query score at least as high as each of its true items.
 
-    A tile is compared in strips that stay in the cache, with one true item after the other, into
-    bytes. These are summed as they lie: along a caption's column as bytes, of which STRIP fit, and
-    along an image's row eight at a time, as the bytes of 64-bit numbers.
+    Attributes:
+        views: by which scores.
+        asked: the queries.
+        levels: (Q, R) for each, scores of their true items.
+        counted: for every run of images where the tiles begin that `_OwnTiles` has counted.
     """
 
     views: _Views
-    levels: Sequence[tuple[Direction, np.ndarray, np.ndarray]]
+    asked: Sequence[_Asked]
+    levels: Sequence[np.ndarray]
+    counted: dict[int, frozenset[int]]
 
     def __call__(self, tiles: Tiles, rows: slice) -> list[np.ndarray]:
-        flags = np.zeros((STRIP, -(-tiles.block[1] // RUN) * RUN), bool)
-        found = [self._zeros(rows, *side) for side in self.levels]
-        needed = [bool(count.size) for count in found]
+        flags = _flags(tiles.block[1])
+        found = [one.zeros(rows) for one in self.asked]
         for columns in tiles.columns():
-            seen = self.views.tile(tiles, rows, columns, needed, check=True)
-            for n, (way, queries, levels) in enumerate(self.levels):
-                tile = seen[n]
-                if tile is None or not needed[n]:
-                    continue
-                lines = rows if way == "i2t" else columns
-                run = slice(*np.searchsorted(queries, (lines.start, lines.stop)))
-                place = slice(0, run.stop - run.start) if way == "i2t" else run
-                asking = queries[run] - lines.start
-                _count(tile.numpy(), asking, levels[run], way, flags, found[n][place])
+            own = [one.run(rows, columns) for one in self.asked]
+            left = [np.ones(run.stop - run.start, bool) for run in own]
+            if columns.start in self.counted[rows.start]:
+                left = [~one.within(run, rows) for one, run in zip(self.asked, own, strict=True)]
+            needed = [bool(some.any()) for some in left]
+            tile_of = partial(tiles.tile, rows, columns)
+            seen = self.views.tile(tile_of, rows, columns, needed)
+            for one, run, chosen, levels, tile, into in zip(
+                self.asked, own, left, self.levels, seen, found, strict=True
+            ):
+                if tile is not None and chosen.any():
+                    one.add(tile, rows, columns, chosen, levels[run][chosen], flags, into)
         return found
 
-    def _zeros(
-        self, rows: slice, way: Direction, queries: np.ndarray, levels: np.ndarray
-    ) -> np.ndarray:
-        first, last = np.searchsorted(queries, (rows.start, rows.stop))
-        count = last - first if way == "i2t" else len(queries)
-        return np.zeros((count, levels.shape[1]), np.int64)
+
+def _flags(width: int) -> np.ndarray:
+    """Bytes for the comparisons of a strip of a tile with so many captions."""
+    return np.zeros((STRIP, -(-width // RUN) * RUN), bool)
 
 
 def _count(
@@ -312,7 +472,12 @@ def _count(
     buffer: np.ndarray,
     found: np.ndarray,
 ) -> None:
-    """Add to `found` (q, R) how many items of the lines `queries` (q,) reach levels (q, R)."""
+    """Add to `found` (q, R) how many items of the lines `queries` (q,) reach levels (q, R).
+
+    A tile is compared in strips that stay in the cache, with one true item after the other, into
+    bytes. These are summed as they lie: along a caption's column as bytes, of which STRIP fit, and
+    along an image's row eight at a time, as the bytes of 64-bit numbers.
+    """
     axis = 0 if way == "i2t" else 1
     if len(queries) < tile.shape[axis]:
         tile = tile.take(queries, axis)

@@ -18,11 +18,13 @@ import torch
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
 
-# Images and captions of a tile: 16 MB of float32. Products of smaller ones took longer, and larger
-# ones leave the cache before they have been looked at.
-BLOCK = (1024, 4096)
-# Scores in all up to which products are kept once made, 64 MB: true pairs are looked up in another
-# pass, and where there are few tiles that is a second product of each.
+# Images and captions of a tile, at most: 4 MB of float32, which are looked at before they leave the
+# cache. Products of 1,024 captions took 8 % longer: rows that lie a power of two apart are in each
+# other's place in the cache.
+BLOCK = (1024, 1000)
+EVEN = 8  # captions; products of a width that is no multiple of it took half as long again
+# Scores in all that are kept once made, 64 MB: all of a small split, else of the tiles that are
+# known to be asked for again.
 KEPT = 1 << 24
 FLOATS = (np.float32, np.float64, np.float16)
 
@@ -35,6 +37,21 @@ Spread = Callable[[Work[Any], Numbers, list[slice]], Iterator[Any]]
 def cuts(size: int, step: int) -> list[slice]:
     """0 to `size` in runs of `step`, the last one shorter."""
     return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def even_block(shape: tuple[int, int], limits: tuple[int, int] | None = None) -> tuple[int, int]:
+    """Images and captions of a tile, so that as many tiles as are needed are of nearly one size.
+
+    Args:
+        shape: N, M.
+        limits: the most that a tile may have, None for BLOCK.
+    """
+    images, captions = limits or BLOCK
+    height, width = (
+        -(-size // max(1, -(-size // most)))
+        for size, most in zip(shape, (images, captions), strict=True)
+    )
+    return max(1, height), max(1, min(captions, -(-width // EVEN) * EVEN))
 
 
 class Tiles(ABC):
@@ -55,6 +72,16 @@ class Tiles(ABC):
 
         Not to be changed, and valid until the next call.
         """
+
+    def held(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
+        """The same, valid for longer.
+
+        Args:
+            rows: consecutive images.
+            columns: consecutive captions.
+            again: whether it will be asked for again, when it had better be still there.
+        """
+        return self.tile(rows, columns)
 
     @abstractmethod
     def selected(self, images: np.ndarray, captions: np.ndarray) -> "Tiles":
@@ -103,12 +130,12 @@ class Matrix(Tiles):
 
     Args:
         scores: (N, M) floats.
-        block: as in `Tiles`.
+        block: the most images and captions of a tile, None for BLOCK.
     """
 
     def __init__(self, scores: np.ndarray, block: tuple[int, int] | None = None) -> None:
-        self.scores, self.block = scores, block or BLOCK
-        self.shape = scores.shape[0], scores.shape[1]
+        self.scores, self.shape = scores, (scores.shape[0], scores.shape[1])
+        self.limits, self.block = block, even_block(self.shape, block)
 
     def tile(self, rows: slice, columns: slice) -> torch.Tensor:
         return as_tensor(self.scores[rows, columns])
@@ -116,7 +143,7 @@ class Matrix(Tiles):
     def selected(self, images: np.ndarray, captions: np.ndarray) -> "Matrix":
         if self.shape == (len(images), len(captions)):
             return self
-        return Matrix(self.scores[np.ix_(images, captions)], self.block)
+        return Matrix(self.scores[np.ix_(images, captions)], self.limits)
 
     def matrix(self) -> np.ndarray:
         return self.scores
@@ -129,43 +156,51 @@ class Products(Tiles):
     elsewhere, so that the same pair has other last bits in another tile. Ranks need the same bits:
     equal embeddings must tie, and a score must be the same in every pass, in every process, in a
     fold, and in the matrix that scoring writes. So there is one way to multiply. The whole split is
-    cut into windows of `block`; every product is one of windows of the same size (the last is moved
-    back to stay inside), from and into memory that torch has aligned, on the CPU; tiles of folds
-    and subsets are cut out of these.
+    cut into windows; every product is one of windows of the same size (the last is moved back to
+    stay inside), from and into memory that torch has aligned, on the CPU; tiles of folds and
+    subsets are cut out of these.
 
     Args:
         images: (N, K) float32.
         captions: (M, K) float32.
-        block: as in `Tiles`.
+        block: the most images and captions of a window and of a tile, None for BLOCK.
     """
 
     def __init__(
         self, images: np.ndarray, captions: np.ndarray, block: tuple[int, int] | None = None
     ) -> None:
-        self.images, self.captions, self.block = images, captions, block or BLOCK
+        self.images, self.captions, self.limits = images, captions, block
         self.shape = (*images.shape[:1], *captions.shape[:1])
+        self.block = even_block(self.shape, block)
         self.numbers: Numbers = None
         self.spread: Spread | None = None
         self._windows = _Windows(images, captions, self.block)
 
     def tile(self, rows: slice, columns: slice) -> torch.Tensor:
+        return self._tile(rows, columns, False)
+
+    def held(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
+        found = self._tile(rows, columns, again)
+        return found.clone() if self._windows.is_last(found) else found
+
+    def _tile(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
         parts = [
             list(self._parts(axis, run)) for axis, run in enumerate((rows, columns))
         ]  # by axis: place in the tile, number of the window, places in the window
         if len(parts[0]) == len(parts[1]) == 1:
             (_, i, top), (_, j, left) = parts[0][0], parts[1][0]
-            return self._windows.product(i, j)[top][:, left]
+            return self._windows.product(i, j, again)[top][:, left]
         result = torch.empty(rows.stop - rows.start, columns.stop - columns.start)
         for down, i, top in parts[0]:
             for right, j, left in parts[1]:
-                result[down, right] = self._windows.product(i, j)[top][:, left]
+                result[down, right] = self._windows.product(i, j, again)[top][:, left]
         return result
 
     def _parts(self, axis: int, run: slice) -> Iterator[tuple[slice, int, Any]]:
         numbers = np.arange(run.start, run.stop)
         if self.numbers is not None:
             numbers = self.numbers[axis][run]
-        window, start = np.unique(numbers // self.block[axis], return_index=True)
+        window, start = np.unique(numbers // self._windows.block[axis], return_index=True)
         for i, first, last in zip(window, start, [*start[1:], len(numbers)], strict=True):
             inside = numbers[first:last] - self._windows.start(axis, int(i))
             low, high = int(inside[0]), int(inside[-1]) + 1
@@ -185,6 +220,7 @@ class Products(Tiles):
         found = Products.__new__(Products)
         found.__dict__ |= self.__dict__
         found.numbers, found.shape = numbers, (len(numbers[0]), len(numbers[1]))
+        found.block = even_block(found.shape, self.limits)
         return found
 
     def spread_by(self, spread: "Spread") -> "Products":
@@ -220,7 +256,7 @@ class Products(Tiles):
 
     def __getstate__(self) -> dict[str, Any]:
         embeddings = [_place(array) for array in (self.images, self.captions)]
-        return {"embeddings": embeddings, "block": self.block}
+        return {"embeddings": embeddings, "block": self.limits}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         images, captions = map(_found, state["embeddings"])
@@ -228,14 +264,16 @@ class Products(Tiles):
 
 
 class _Windows:
-    """Products of windows: the last one is kept, or all of a small split."""
+    """Products of windows: the last one is kept, all of a small split, and some of any other."""
 
     def __init__(self, images: np.ndarray, captions: np.ndarray, block: tuple[int, int]) -> None:
         self.sides, self.block = (images, captions), block
-        self.at: list[int] = [-1, -1]
+        self.at: list[int] = [-1, -1]  # windows that have been copied
+        self.last = (-1, -1)  # those whose product is in the third buffer
         self.buffers: list[torch.Tensor] = []
         self.kept: dict[tuple[int, int], torch.Tensor] = {}
         self.is_small = len(images) * len(captions) <= KEPT
+        self.room = KEPT  # scores that may still be kept of a split that is not small
 
     def size(self, axis: int) -> int:
         return min(self.block[axis], len(self.sides[axis]))
@@ -243,13 +281,13 @@ class _Windows:
     def start(self, axis: int, number: int) -> int:
         return min(number * self.block[axis], len(self.sides[axis]) - self.size(axis))
 
-    def product(self, i: int, j: int) -> torch.Tensor:
+    def product(self, i: int, j: int, again: bool) -> torch.Tensor:
         if not self.buffers:
             width, sizes = self.sides[0].shape[1], [self.size(axis) for axis in (0, 1)]
             self.buffers = [torch.empty(size, width) for size in sizes] + [torch.empty(sizes)]
         if (i, j) in self.kept:
             return self.kept[i, j]
-        if self.at == [i, j]:  # not of a small split, whose products are kept
+        if self.last == (i, j):
             return self.buffers[2]
         for axis, number in enumerate((i, j)):
             if self.at[axis] != number:
@@ -259,9 +297,16 @@ class _Windows:
                 release(self.sides[axis])
         self.at = [i, j]
         made = self.buffers[2]
-        if self.is_small:
+        if self.is_small or (again and self.room >= made.numel()):
             made = self.kept[i, j] = torch.empty_like(made)
+            self.room -= made.numel()
+        else:
+            self.last = i, j
         return torch.mm(self.buffers[0], self.buffers[1].T, out=made)
+
+    def is_last(self, tile: torch.Tensor) -> bool:
+        """Whether the next product will be written where this tile is."""
+        return tile.untyped_storage().data_ptr() == self.buffers[2].untyped_storage().data_ptr()
 
     def longest(self, axis: int) -> float:
         side = self.sides[axis]

@@ -12,13 +12,15 @@ from pipeline.evaluation.criteria import NAMES, make_criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.hubness import hubness
+from pipeline.evaluation.measure import measure
 from pipeline.evaluation.reductions import largest
 from pipeline.evaluation.separation import separation
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores import tiles
+from pipeline.scores import ranks, tiles
 from pipeline.scores.average import write_average
 from pipeline.scores.file import SplitScores, read_scores, write_scores
+from pipeline.scores.ranks import retrieval_ranks
 from pipeline.scores.tiles import Products
 from pipeline.scores.workers import spread_over
 
@@ -109,6 +111,29 @@ def test_the_matrix_has_the_products_and_the_lines_are_its_lines(small):
         np.testing.assert_array_equal(split.scores.image_line(number), matrix[number])
         np.testing.assert_array_equal(split.scores.caption_line(number), matrix[:, number])
     assert np.abs(matrix).max() <= split.scores.largest() < 3 * np.abs(matrix).max()
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize(("held", "kept"), [(0, 0), (0, 1500), (1200, 0), (1200, 1500), (9999, 0)])
+def test_ranks_do_not_depend_on_the_tiles_that_are_kept(small, monkeypatch, shuffled, held, kept):
+    monkeypatch.setattr(tiles, "KEPT", kept)
+    monkeypatch.setattr(ranks, "HELD", held)
+    split = embedded(shuffled)
+    groups = split.image_groups, split.caption_groups
+    found, expected = (measure(scores, *groups) for scores in (split.scores, split.matrix))
+    same(found, expected)
+
+
+def test_no_tile_is_multiplied_twice(small, monkeypatch):
+    """Captions of an image in two tiles, an image's group in two runs of images."""
+    monkeypatch.setattr(tiles, "KEPT", 3000)  # of 5,356
+    made, multiply = [], torch.mm
+    monkeypatch.setattr(
+        torch, "mm", lambda *sides, out: made.append(1) or multiply(*sides, out=out)
+    )
+    split = embedded()
+    retrieval_ranks(split.scores, split.image_groups, split.caption_groups)
+    assert len(made) == len(split.scores.rows()) * len(split.scores.columns()) == 16
 
 
 @pytest.mark.parametrize("width", [1, 7, 64, 300])
