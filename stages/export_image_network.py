@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from models.dual_path.image_cnn import tuned_classifier
+from models.backbone.image_cnn import tuned_classifier
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
 from pipeline.storage.checkpoint import read_checkpoint
