@@ -12,6 +12,8 @@ class SeesPixels(nn.Module):
     Attributes:
         image_cnn: normalised images (B, 3, S, S) to (B, D), such as
             models.backbone.network.Backbone, or None: features only.
+        pixel_mean: (3, 1, 1), by which pixels are normalised; none without an image CNN.
+        pixel_deviation: likewise.
     """
 
     image_cnn: nn.Module | None
