@@ -41,8 +41,13 @@ EXTRACT = [word if word != "detector.safetensors" else PATHS["images"] for word 
 def prepare(folder, **changes):
     """Draw the images and run the stages between the corpus and the training."""
     write_coloured_images(folder)
-    write_sentences(folder, [*COLOURS, *NOUNS], params='{"encoding": "mean_vector"}')
+    write_own_sentences(folder)
     extracted(folder, **changes)
+
+
+def write_own_sentences(folder):
+    """Vectors of the captions of coloured images."""
+    write_sentences(folder, [*COLOURS, *NOUNS], params='{"encoding": "mean_vector"}')
 
 
 def extracted(folder, **changes):
