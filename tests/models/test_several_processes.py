@@ -40,6 +40,7 @@ CASES = [f"{model}-{loss}" for model in RUNS for loss in LOSSES]
 # with the image CNN in front, which no loss knows of
 RUNS["fine_tuned"] = FINE_TUNED
 CHANGES["fine_tuned"] = {"dropout": 0.0, "fine_tuning": PHASE | {"batch_size": 7, "flip": True}}
+CHANGES["fine_tuned"] |= {"training__lr": 0.0001}  # so that the second phase is the better one
 CASES.append("fine_tuned-knn_margin")
 COLOURED = ("dual_path", "fine_tuned")
 
@@ -63,11 +64,8 @@ def folder(tmp_path_factory):
         own.mkdir(parents=True)
         RUNS[model].set_params(own, loss=loss, **SIZE, **CHANGES[model])
         world = coloured if model in COLOURED else plain
-        described = {
-            "model": RUNS[model].name,
-            "world": str(world),
-            "inputs": PATHS | RUNS[model].inputs,
-        }
+        described = {"model": RUNS[model].name, "world": str(world)}
+        described |= {"inputs": PATHS | RUNS[model].inputs}
         (own / "case.json").write_text(json.dumps(described))
     run_script("trained_together.py", folder)
     return folder
