@@ -75,16 +75,30 @@ def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[st
     Returns:
         Its state dict, and the names in it that lie behind the cut: no features depend on them, and
         their values are random.
+
+    Raises:
+        WorkbenchError: a model without an image CNN, or one of timm's, whose parts are kept by
+            other names than timm's.
     """
-    state: dict[str, Tensor] = classifier(
-        str(checkpoint.description.architecture["image_model"]), 0
-    ).state_dict()
+    described = checkpoint.description
+    if "image_model" not in described.architecture:
+        raise WorkbenchError(
+            f"{checkpoint.path}: {described.model} has no image network of its own",
+            "dual_path has one, and two_branch after two_branch.fine_tuning.epochs",
+        )
+    name = str(described.architecture["image_model"])
+    state: dict[str, Tensor] = classifier(name, 0).state_dict()
     start = "image_cnn.graph."
     tuned = {
         name.removeprefix(start): value
         for name, value in checkpoint.weights.items()
         if name.startswith(start)
     }
+    if tuned.keys() - state.keys():
+        raise WorkbenchError(
+            f"{checkpoint.path}: the weights of {name} cannot be taken out of it",
+            "networks of torchvision and of models.backbone.NETWORKS can",
+        )
     return state | tuned, [name for name in state if name not in tuned]
 
 

@@ -1,5 +1,4 @@
-"""An image network that the dual path has tuned gives the features of another run: the way of Wang
-et al. 2016, section 3.2, to fine-tune the network behind the two-branch features."""
+"""An image network that the dual path has tuned gives the features of another run."""
 
 import numpy as np
 import pytest

@@ -22,9 +22,11 @@ from models.two_branch.queries import queries
 from models.two_branch.towers import towers
 from pipeline.corpus.tables import load_images
 from pipeline.inputs.sources import splits
+from pipeline.storage.checkpoint import write_checkpoint
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.weights import read_weights
 from stages.check_params import main as check_params
+from stages.export_image_network import main as export
 from stages.extract_image_features import main as extract
 from stages.train import main as train
 
@@ -198,6 +200,18 @@ def test_an_export_leaves_out_the_network_that_the_tuned_one_was(tuned, tmp_path
     scores = RUN.scores(tuned)
     place = list(scores.image_ids).index("test4")
     np.testing.assert_allclose(found[0], scores.image_embeddings[place], atol=1e-6)
+
+
+def test_the_tuned_image_network_can_be_taken_out(tuned, tmp_path):
+    trained = RUN.checkpoint(tuned)
+    succeed(export, tuned, "out/two_branch.safetensors", "--output", tmp_path / "t.safetensors")
+    _, state, _ = read_weights(tmp_path / "t.safetensors", "state dict", 1)
+    assert torch.equal(state["conv1.weight"], trained.weights["image_cnn.graph.conv1.weight"])
+    plain = ({}, TwoBranch(3, 3, 0, 2).state_dict())
+    described = trained.description.model_copy(update={"architecture": plain[0]})
+    write_checkpoint(tmp_path / "plain.safetensors", plain[1], described)
+    said = fail(export, tmp_path, "plain.safetensors", "--output", "o.safetensors")
+    assert "plain.safetensors: two_branch has no image network of its own" in said
 
 
 def test_an_interrupted_epoch_goes_on_with_the_same_crops(folder):
