@@ -25,8 +25,8 @@ class TwoBranch(SeesPixels):
     With an image CNN, images are its features (B, D), or pixels: crops (B, 3, S, S) uint8, or C
     crops of each image (B, C, 3, S, S), whose features and those of their mirror images are
     averaged. It stays in evaluation mode under train(): its batch norms keep their statistics and
-    its dropout is off, so that it begins as the network of the cached features. `tune_image_cnn`
-    says that it is trained.
+    its dropout is off, so that it begins as the network of the cached features. Until
+    `tune_image_cnn` it is as frozen as it came; those of models.backbone are.
 
     Args:
         image_dim: D of the image features.
@@ -58,8 +58,6 @@ class TwoBranch(SeesPixels):
         self.image_branch = branch(image_dim, hidden, dim, bool(batch_norm), dropout)
         self.sentence_branch = branch(sentence_dim, hidden, dim, bool(batch_norm), dropout)
         self.see_through(image_cnn, mean, deviation)
-        if image_cnn is not None:
-            image_cnn.requires_grad_(False)
 
     def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
         """Centre and scale image features by the training images' mean and deviation, (D,) each."""

@@ -9,6 +9,7 @@ import torch
 from commands import fail, succeed
 from fine_tuning_runs import EXTRACT, PHASE, RUN, extracted, inputs, prepare, prepared
 from PIL import Image
+from rankings import rsum_of
 from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
 
 from models.backbone.file import read_network, write_no_network
@@ -169,6 +170,13 @@ def test_the_best_epoch_of_both_phases_is_kept(folder):
     _, before, _ = read_weights(folder / NETWORK, "image network", 1)
     for name, value in before.items():
         assert torch.equal(trained.weights[f"image_cnn.{name}"], value), name
+
+
+def test_the_second_phase_is_validated_as_it_is_scored(tuned):
+    """By the tuned network and not by the cached features of the one before."""
+    described = RUN.checkpoint(tuned).description
+    assert RUN.curve(tuned)["phase"][described.epoch - 1] == "fine_tuning"
+    assert rsum_of(RUN.scores(tuned, "val")) == pytest.approx(described.val_rsum, rel=1e-5)
 
 
 def test_the_tuned_network_scores_answers_and_travels(tuned):
