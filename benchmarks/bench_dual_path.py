@@ -15,10 +15,10 @@ from PIL import Image
 
 from benchmarks.common import Row, paired_ratio
 from models.backbone.network import classifier, cut
+from models.backbone.pixels import PixelRows, pixel_preprocessing
 from models.dual_path.batches import ImageBatch, ImageBatches
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.network import DualPath
-from models.dual_path.pixels import PixelRows, pixel_preprocessing
 from models.dual_path.slots import SlotRows
 from pipeline.inputs.batches import Split
 

@@ -1,10 +1,10 @@
-"""The image CNN that the dual path has tuned, as weights for `image_features.weights`."""
+"""The image CNN that a model has tuned, as weights for `image_features.weights`."""
 
 from pathlib import Path
 
 import click
 
-from models.dual_path.image_cnn import tuned_classifier
+from models.backbone.image_cnn import tuned_classifier
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
 from pipeline.storage.checkpoint import read_checkpoint
@@ -16,13 +16,13 @@ from stages.common import command, existing, target
 @click.argument("file", type=existing)
 @click.option("--output", type=target, required=True, help="Weights to write, .safetensors.")
 def main(file: Path, output: Path) -> None:
-    """Write the image CNN in FILE, a checkpoint of the dual path, as a state dict."""
+    """Write the image CNN in FILE, a checkpoint of dual_path or of a tuned two_branch."""
     if output.suffix != ".safetensors":
         raise WorkbenchError(f"--output {output}: must end in .safetensors")
-    checkpoint = read_checkpoint(file, "dual_path")
+    checkpoint = read_checkpoint(file)
     state, behind = tuned_classifier(checkpoint)
-    write_weights(output, state, {"schema_version": 1, "kind": "state dict"})
     of = checkpoint.description.architecture
+    write_weights(output, state, {"schema_version": 1, "kind": "state dict"})
     say(f"written: {output}, {of['image_model']} tuned up to {of['image_layers']}")
     if behind:
         say(f"not tuned but random, since they lie behind that: {listing(behind)}")

@@ -61,8 +61,8 @@ def read_network(path: Path) -> ImageNetwork:
         raise WorkbenchError(
             f"{path}: the image features come from a file (image_features.source: file): there is "
             "no network here that makes them from an image",
-            "search with a text; for a query image, or dual_path, set image_features.source: "
-            "network and run: dvc repro",
+            "search with a text; for a query image, dual_path or two_branch.fine_tuning, set "
+            "image_features.source: network and run: dvc repro",
         )
     try:
         given = dict(entry["settings"])

@@ -7,7 +7,7 @@ whose members are scored by the model itself.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +35,7 @@ MADE_BY = {
     "detector": ("extract_region_features", "detector"),
 }
 Files = dict[str, Path]
+ImageInputs = Callable[[Image.Image], torch.Tensor]
 TextInputs = Callable[[Sequence[str], Path | None, Tell], tuple[torch.Tensor, ...]]
 
 
@@ -169,27 +170,25 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
 
 
 class VectorQueries:
-    """A models.base.queries.QueryModel of cached image features.
+    """A models.base.queries.QueryModel of a network that embeds both sides apart.
 
     Args:
         network: embeds both sides.
-        features: of the corpus's images.
+        image: from an RGB image to what the network takes of it, a batch of one.
         text: from the words of a query, the folder of WordNet's files and what is told of unknown
             words to what the network takes of captions.
         device: where the network is put.
-        image_network: file of the network that made the features.
     """
 
     def __init__(
         self,
         network: Any,
-        features: FeatureFile,
+        image: ImageInputs,
         text: TextInputs,
         device: torch.device,
-        image_network: Path,
     ) -> None:
-        self.network, self.features = network.to(device), features
-        self.text, self.device, self.image_network = text, device, image_network
+        self.network, self.device = network.to(device), device
+        self.image, self.text = image, text
 
     @torch.inference_mode()
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
@@ -205,20 +204,39 @@ class VectorQueries:
 
     def of_image(self, image: Image.Image) -> Query:
         """The query of an image; WorkbenchError for another network than the corpus's."""
-        features = self._image_features(image)
+        given = self.image(image)
         with torch.inference_mode():
-            vectors = self.network.embed_images(features.to(self.device))
+            vectors = self.network.embed_images(given.to(self.device))
         return Query(vectors[0].cpu().numpy())
 
-    @cached_property
-    def _image_features(self) -> Callable[[Image.Image], torch.Tensor]:
+
+def cached_features(network: Path, features: FeatureFile, device: torch.device) -> ImageInputs:
+    """A function from an image to its features, extracted as those of the corpus were.
+
+    The network is opened with the first image; that raises WorkbenchError for another network than
+    the corpus's.
+
+    Args:
+        network: file of the network that made the features.
+        features: of the corpus's images.
+        device: where the network runs.
+    """
+
+    @cache
+    def opened() -> ImageInputs:
         from models.backbone.queries import feature_extractor  # torchvision takes seconds to load
 
-        return feature_extractor(self.image_network, self.features, self.device)
+        return feature_extractor(network, features, device)
+
+    return lambda image: opened()(image)
 
 
 def sentence_queries(
-    files: Files, checkpoint: Checkpoint, device: torch.device, network: Callable[..., Any]
+    files: Files,
+    checkpoint: Checkpoint,
+    device: torch.device,
+    network: Callable[..., Any],
+    image: ImageInputs | None = None,
 ) -> VectorQueries:
     """Queries of a model of image and sentence vectors.
 
@@ -227,6 +245,7 @@ def sentence_queries(
         checkpoint: its weights.
         device: where it runs.
         network: its class.
+        image: from an RGB image to what the network takes of it, None: its cached features.
 
     Raises:
         WorkbenchError: artefacts that are not those of the training.
@@ -236,8 +255,7 @@ def sentence_queries(
     opened = lru_cache(maxsize=1)(partial(sentence_encoder, sentences, files["encoder"]))
     return VectorQueries(
         checkpoint.build(network),
-        features,
+        image or cached_features(files["image_network"], features, device),
         lambda words, wordnet, tell: sentence_vector(words, sentences, opened(wordnet), tell),
         device,
-        files["image_network"],
     )

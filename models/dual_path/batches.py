@@ -5,19 +5,15 @@ captions. Everything random follows from the seed, the epoch and the step, so th
 epoch is taken up in its middle with the same bytes.
 """
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
 
-from pipeline.inputs.batches import Split
+from pipeline.inputs.batches import Split, drawn, prepared_ahead
 from pipeline.runtime.errors import WorkbenchError, listing
-
-AHEAD = 3  # batches in preparation while one is trained on
 
 
 @dataclass(frozen=True)
@@ -57,9 +53,8 @@ class ImageBatches:
     """Training batches: every epoch holds every image of a split once, with one of its captions.
 
     The caption is drawn anew in every epoch; an image without captions of its own gets one of its
-    group. A source that offers `augmented(rows, generator)` (models.dual_path.pixels.PixelRows,
-    models.dual_path.slots.SlotRows) is asked for it; others are called with the rows. A last batch
-    of a single image, which has no negatives, is left out. `classes` is how many classes there are.
+    group. Sources augment as they can (pipeline.inputs.batches.drawn). A last batch of a single
+    image, which has no negatives, is left out. `classes` is how many classes there are.
 
     Args:
         split: where images and captions come from.
@@ -99,21 +94,8 @@ class ImageBatches:
     def epoch(self, epoch: int, first: int = 0) -> Iterator[ImageBatch]:
         """The batches of an epoch (from 0), from number `first` on."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
-        steps = range(first, self.steps)
-        if not self.ahead:
-            yield from (self.batch(order, epoch, step) for step in steps)
-            return
-        waiting: deque[Future[ImageBatch]] = deque()
-        pool = ThreadPoolExecutor(1)
-        try:
-            for step in steps:
-                waiting.append(pool.submit(self.batch, order, epoch, step))
-                if len(waiting) > AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        run = prepared_ahead if self.ahead else map
+        yield from run(partial(self.batch, order, epoch), range(first, self.steps))
 
     def batch(self, order: np.ndarray, epoch: int, step: int) -> ImageBatch:
         """One batch of an epoch.
@@ -134,19 +116,12 @@ class ImageBatches:
             ]
         )
         return ImageBatch(
-            _drawn(self.split.images, rows, generator),
-            _drawn(self.split.captions, captions, generator)[0],
+            drawn(self.split.images, rows, generator),
+            drawn(self.split.captions, captions, generator)[0],
             torch.from_numpy(self.groups[rows]),
             torch.from_numpy(self.labels[rows]),
             self.split.related(rows, captions),
         )
-
-
-def _drawn(source: Any, rows: np.ndarray, generator: np.random.Generator) -> torch.Tensor:
-    """What a source gives for training, with its augmentation where it has one."""
-    if hasattr(source, "augmented"):
-        return source.augmented(rows, generator)
-    return source(rows)
 
 
 def _captions_of_images(split: Split, groups: np.ndarray) -> list[np.ndarray]:

@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from models.backbone.file import check_size
+from models.backbone.image_cnn import crops_of, open_network
+from models.backbone.pixels import PixelRows
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, chosen_loss
 from models.base.scoring import score_vectors
 from models.dual_path.batches import ImageBatch, ImageBatches
+from models.dual_path.build import build
 from models.dual_path.classes import read_pseudo_classes
-from models.dual_path.image_cnn import build, crops_of, open_network
 from models.dual_path.instance import InstanceLoss
 from models.dual_path.loss import DualPathLoss
 from models.dual_path.network import DualPath
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
-from models.dual_path.pixels import PixelRows
 from models.dual_path.slots import SlotRows, encode_slots
 from models.losses.pairs import PairLoss
 from pipeline.corpus.tables import load_images
@@ -54,7 +56,8 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     used |= {"ranking": settings.ranking.model_dump()}
     used |= {"dual_path": config.model_dump(mode="json", exclude={"training": {"workers"}})}
     vocabulary, features = open_inputs(inputs)
-    network = open_network(inputs.required("network"), features, config.crop)
+    network = open_network(inputs.required("network"), features)
+    check_size(network.image_cnn, config.crop, "dual_path.crop")
     architecture = network.architecture | config.model_dump(include=SIZES)
     architecture |= {"vocabulary_size": len(vocabulary)}
     model = build(**architecture, image_cnn=network.image_cnn)
@@ -155,7 +158,7 @@ class Reader:
             name: of the split.
             resize: length of an image's shorter side, pixels; None: as for the cached features.
             crop: side of the square cut from it, pixels; None likewise.
-            **options: of models.dual_path.pixels.PixelRows.
+            **options: of models.backbone.pixels.PixelRows.
         """
         crops = crops_of(self.architecture, resize, crop)
         table = load_images(self.inputs.images)

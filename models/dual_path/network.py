@@ -12,12 +12,13 @@ from torch import nn
 from models.dual_path.text_cnn import TextCNN
 from models.layers.dividing import Divide, undivided
 from models.layers.linear import unit_rows
+from models.layers.pixels import SeesPixels
 from models.layers.standardise import Standardise
 
 PARTS = ("text", "words", "image_head", "image_cnn")
 
 
-class DualPath(nn.Module):
+class DualPath(SeesPixels):
     """Two CNNs with equal heads, FC, batch norm, ReLU, dropout, FC (Zheng et al. 2020, figure 2).
 
     Both give vectors f (B, K) for the instance loss; divided by their norms they are compared by
@@ -59,18 +60,13 @@ class DualPath(nn.Module):
         deviation: Iterable[float] = (0.229, 0.224, 0.225),
     ) -> None:
         super().__init__()
-        self.pixel_mean: torch.Tensor
-        self.pixel_deviation: torch.Tensor
         self.frozen: tuple[str, ...] = ()
         self.text = TextCNN(vocabulary_size, word_dim, text_cnn, text_width, text_pool)
         self.text_head = head(self.text.outputs, hidden, dim, dropout)
         self.image_standardise = Standardise(image_dim)
         self.image_head = head(image_dim, hidden, dim, dropout)
-        self.image_cnn, self.flip = image_cnn, flip
-        if image_cnn is not None:
-            image_cnn.to(memory_format=torch.channels_last)
-        self.register_buffer("pixel_mean", 255 * torch.tensor(tuple(mean)).view(3, 1, 1))
-        self.register_buffer("pixel_deviation", 255 * torch.tensor(tuple(deviation)).view(3, 1, 1))
+        self.flip = flip
+        self.see_through(image_cnn, mean, deviation)
         self.trainable(PARTS)
 
     def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
@@ -119,17 +115,6 @@ class DualPath(nn.Module):
             for module in self.modules_of(part):
                 module.eval()
         return self
-
-    def image_features(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Pixels (B, 3, S, S) uint8, their channels as the image CNN's, to its features (B, D).
-
-        Raises ValueError when there is no image CNN.
-        """
-        if self.image_cnn is None:
-            raise ValueError("this model has no image CNN: give it image features (B, D)")
-        images = (pixels.float() - self.pixel_mean) / self.pixel_deviation
-        features: torch.Tensor = self.image_cnn(images.to(memory_format=torch.channels_last))
-        return features
 
     def image_vectors(self, images: torch.Tensor) -> torch.Tensor:
         """f of features (B, D) or of pixels (B, 3, S, S) uint8: (B, K)."""

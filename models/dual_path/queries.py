@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from PIL import Image
 
+from models.backbone.image_cnn import crops_of
 from models.base.queries import Files, Query
-from models.dual_path.image_cnn import build, crops_of
+from models.dual_path.build import build
 from models.dual_path.network import DualPath
 from models.dual_path.slots import SlotRows
 from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder

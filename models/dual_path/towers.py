@@ -2,7 +2,7 @@
 
 import torch
 
-from models.dual_path.image_cnn import build
+from models.dual_path.build import build
 from models.portable.towers import CaptionTower, ImageTower, Tower
 from pipeline.storage.checkpoint import Checkpoint
 

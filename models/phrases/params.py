@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from models.cca.params import CCAConfig
-from models.two_branch.params import TwoBranchConfig
+from models.two_branch.params import VectorBranchesConfig
 from pipeline.runtime.section import Count, Natural, Positive, Section, Share
 
 
@@ -20,7 +20,7 @@ class MiningConfig(Section):
     lr: Positive
 
 
-class PhraseTwoBranchConfig(TwoBranchConfig):
+class PhraseTwoBranchConfig(VectorBranchesConfig):
     """The two-branch network on regions and phrases."""
 
     regions_per_phrase: Count

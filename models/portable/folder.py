@@ -47,10 +47,12 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
         WorkbenchError: files that are missing or damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    # a tuned image CNN lies in the weights: images do not go through the one that it was before
+    spare = {"image_network"} if "image_model" in checkpoint.description.architecture else set()
     made = {
         name: _copied(files[name], folder / NAMES[name])
         for name in ("checkpoint", *MADE_BY)
-        if name in files
+        if name in files and name not in spare
     }
     made["features"] = _first_row(files["features"], folder / NAMES["features"])
     if files["text"].is_dir():

@@ -9,11 +9,12 @@ is its pairs and nothing else.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
-from pipeline.inputs.batches import Split
+from pipeline.inputs.batches import Split, drawn, prepared_ahead
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -22,7 +23,7 @@ class Neighbourhood:
     """I images and C captions, each of them once, of at least two groups.
 
     Attributes:
-        images: (I, D) features.
+        images: (I, D) features, or (I, 3, S, S) uint8 pixels.
         captions: what the split's caption source gives for C captions, the first of it (C, ...)
             inputs of the model.
         image_groups: (I,) integers, equal where images and captions belong together.
@@ -54,10 +55,9 @@ class NeighbourBatches:
     """Training batches: in every epoch every (image, caption) pair is once the seed of a batch.
 
     A batch grows from its seed pairs as far as their groups have images and captions that are not
-    in
-    it yet. Sizes therefore vary. A last batch of a single pair is left out; any other whose seeds
-    are of one group by chance gets a further seed of another group, since it would have no
-    negatives.
+    in it yet. Sizes therefore vary. A last batch of a single pair is left out; any other whose
+    seeds are of one group by chance gets a further seed of another group, since it would have no
+    negatives. Images are augmented as their source can (pipeline.inputs.batches.drawn).
 
     Args:
         split: where all of it comes from.
@@ -65,15 +65,22 @@ class NeighbourBatches:
         seed: with the epoch's and the step's number it alone decides what is drawn.
         extra_captions: captions of its group that each image of a seed pair brings, 0 for none.
         extra_images: images that each group of a seed pair brings, 0 for none.
+        ahead: whether batches are prepared in a thread, for sources that take their time.
 
     Raises:
         WorkbenchError: fewer than two pairs, or pairs of one group only.
     """
 
     def __init__(
-        self, split: Split, size: int, seed: int, extra_captions: int = 1, extra_images: int = 1
+        self,
+        split: Split,
+        size: int,
+        seed: int,
+        extra_captions: int = 1,
+        extra_images: int = 1,
+        ahead: bool = False,
     ) -> None:
-        self.split, self.size, self.seed = split, size, seed
+        self.split, self.size, self.seed, self.ahead = split, size, seed, ahead
         self.extra_captions, self.extra_images = extra_captions, extra_images
         pairs = len(split.caption_ids)
         if pairs < 2:
@@ -92,10 +99,13 @@ class NeighbourBatches:
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Neighbourhood]:
         """The batches of an epoch (from 0), from number `first` on."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.captions.groups))
-        for step in range(first, self.steps):
-            # numpy takes [a, b] and [a, b, 0] for the same seed
-            rng = np.random.default_rng([self.seed, epoch, step + 1])
-            yield self.batch(order[step * self.size : (step + 1) * self.size], rng)
+        run = prepared_ahead if self.ahead else map
+        yield from run(partial(self._of_step, order, epoch), range(first, self.steps))
+
+    def _of_step(self, order: np.ndarray, epoch: int, step: int) -> Neighbourhood:
+        # numpy takes [a, b] and [a, b, 0] for the same seed
+        rng = np.random.default_rng([self.seed, epoch, step + 1])
+        return self.batch(order[step * self.size : (step + 1) * self.size], rng)
 
     def batch(self, pairs: np.ndarray, rng: np.random.Generator) -> Neighbourhood:
         """The batch that grows from seed pairs (B,), each named by the row of its caption.
@@ -104,7 +114,7 @@ class NeighbourBatches:
         """
         images, captions = self.rows(self.with_two_groups(pairs, rng), rng)
         return Neighbourhood(
-            self.split.images(images),
+            drawn(self.split.images, images, rng),
             self.split.captions(captions),
             torch.from_numpy(self.images.groups[images]),
             torch.from_numpy(self.captions.groups[captions]),

@@ -1,18 +1,32 @@
-"""The two-branch network: vectors of images and of sentences, fixed beforehand, in one space."""
+"""The two-branch network: vectors of images and of sentences, fixed beforehand, in one space.
+
+The network behind the images' vectors can be put in front, to be fine-tuned with it.
+"""
+
+from collections.abc import Iterable
 
 import torch
 from torch import nn
 
 from models.layers.dividing import Divide, undivided
 from models.layers.linear import unit_rows
+from models.layers.pixels import SeesPixels
 from models.layers.standardise import Standardise
 
+SEEN_AT_ONCE = 32  # images, in evaluation: VGG holds 26 MB of maps for each of 224 x 224 pixels
 
-class TwoBranch(nn.Module):
+
+class TwoBranch(SeesPixels):
     """Two perceptrons that end in unit vectors (Wang et al. 2016, sections 2.1 and 3.1).
 
     Each branch: fully connected, ReLU, dropout, fully connected, batch norm, L2. With hidden = 0
     the linear variant of section 3.2: one layer, immediately followed by L2.
+
+    With an image CNN, images are its features (B, D), or pixels: crops (B, 3, S, S) uint8, or C
+    crops of each image (B, C, 3, S, S), whose features and those of their mirror images are
+    averaged. It stays in evaluation mode under train(): its batch norms keep their statistics and
+    its dropout is off, so that it begins as the network of the cached features. Until
+    `tune_image_cnn` it is as frozen as it came; those of models.backbone are.
 
     Args:
         image_dim: D of the image features.
@@ -21,6 +35,9 @@ class TwoBranch(nn.Module):
         dim: K of the joint space.
         batch_norm: 0 leaves the batch norm out (the linear variant never has one).
         dropout: probability after the ReLU.
+        image_cnn: as in SeesPixels.
+        mean: as in SeesPixels.
+        deviation: as in SeesPixels.
     """
 
     def __init__(
@@ -31,12 +48,16 @@ class TwoBranch(nn.Module):
         dim: int,
         batch_norm: int = 1,
         dropout: float = 0.5,
+        image_cnn: nn.Module | None = None,
+        mean: Iterable[float] = (0.485, 0.456, 0.406),
+        deviation: Iterable[float] = (0.229, 0.224, 0.225),
     ) -> None:
         super().__init__()
         self.image_standardise = Standardise(image_dim)
         self.sentence_standardise = Standardise(sentence_dim)
         self.image_branch = branch(image_dim, hidden, dim, bool(batch_norm), dropout)
         self.sentence_branch = branch(sentence_dim, hidden, dim, bool(batch_norm), dropout)
+        self.see_through(image_cnn, mean, deviation)
 
     def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
         """Centre and scale image features by the training images' mean and deviation, (D,) each."""
@@ -46,9 +67,28 @@ class TwoBranch(nn.Module):
         """Centre and scale sentence vectors by the training captions' mean and deviation (E,)."""
         self.sentence_standardise.fit(mean, deviation)
 
+    def tune_image_cnn(self) -> None:
+        """Train the weights of the image CNN from now on."""
+        assert self.image_cnn is not None
+        self.image_cnn.requires_grad_(True)
+
+    def train(self, mode: bool = True) -> "TwoBranch":
+        """Set training mode, except for the image CNN."""
+        super().train(mode)
+        if self.image_cnn is not None:
+            self.image_cnn.eval()
+        return self
+
     def embed_images(self, images: torch.Tensor) -> torch.Tensor:
-        """Image features (B, D) to unit rows (B, K)."""
-        return unit_rows(self.image_branch(self.image_standardise(images)))
+        """Image features (B, D), or pixels as above, to unit rows (B, K)."""
+        features = images if images.ndim == 2 else self._seen(images)
+        return unit_rows(self.image_branch(self.image_standardise(features)))
+
+    def _seen(self, pixels: torch.Tensor) -> torch.Tensor:
+        see = self.image_features if pixels.ndim == 4 else self.mean_features
+        if self.training or torch.compiler.is_exporting():
+            return see(pixels)
+        return torch.cat([see(part) for part in pixels.split(SEEN_AT_ONCE)])
 
     def embed_captions(
         self, vectors: torch.Tensor, lengths: torch.Tensor | None = None
@@ -59,13 +99,13 @@ class TwoBranch(nn.Module):
     def forward(
         self, images: torch.Tensor, vectors: torch.Tensor, divide: Divide = undivided
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Image features (I, D) and sentence vectors (C, E) to unit rows (I, K) and (C, K).
+        """Images (I, ...) and sentence vectors (C, E) to unit rows (I, K) and (C, K).
 
         In training mode a branch with batch norm raises ValueError on a single row, whose variance
         is not defined; a batch with negatives (models.two_branch.batches) always has two of each.
 
         Args:
-            images: (I, D).
+            images: features (I, D), or pixels as above.
             vectors: (C, E).
             divide: how rows are shared.
         """

@@ -1,10 +1,21 @@
 """The two-branch network's section of params.yaml."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import Count, NonNegative, Positive, Section, WeightsSection
+from pipeline.runtime.section import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Section,
+    WeightsSection,
+    contradictions,
+    wrong_value,
+)
 from pipeline.training.params import TrainingConfig
 
 
@@ -25,8 +36,26 @@ class TwoBranchTrainingConfig(TrainingConfig):
     weight_decay: NonNegative
 
 
-class TwoBranchConfig(Section):
-    """The two-branch network: widths, loss terms, optimisation."""
+class FineTuningConfig(Section):
+    """Epochs from pixels, in which the network behind the image features is trained, too."""
+
+    epochs: Natural
+    lr: Positive
+    batch_size: Annotated[int, Field(ge=2)]
+    resize: Count
+    crop: Count
+    flip: bool
+    workers: Natural
+
+    @contradictions
+    def _crop_fits(self) -> Iterator[InitErrorDetails]:
+        if self.crop > self.resize:
+            text = f"must not exceed two_branch.fine_tuning.resize = {self.resize}"
+            yield wrong_value("crop", self.crop, text)
+
+
+class VectorBranchesConfig(Section):
+    """Two branches on fixed vectors: widths, loss terms, optimisation."""
 
     branches: Literal["linear", "nonlinear"]
     hidden: Count
@@ -39,6 +68,12 @@ class TwoBranchConfig(Section):
     weights: TermWeightsConfig
     structure_k: Count
     training: TwoBranchTrainingConfig
+
+
+class TwoBranchConfig(VectorBranchesConfig):
+    """The two-branch network on images and captions."""
+
+    fine_tuning: FineTuningConfig
 
 
 CONFIG = TwoBranchConfig

@@ -1,9 +1,9 @@
-"""Queries of the two-branch network: image features and sentence vectors."""
+"""Queries of the two-branch network: image features, or pixels, and sentence vectors."""
 
 import torch
 
 from models.base.queries import Files, VectorQueries, sentence_queries
-from models.two_branch.network import TwoBranch
+from models.two_branch.build import build, sees_pixels
 from pipeline.storage.checkpoint import Checkpoint
 
 BESIDE = ("encoder", "image_network")
@@ -20,4 +20,9 @@ def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> Vecto
     Raises:
         WorkbenchError: artefacts that are not those of the training.
     """
-    return sentence_queries(files, checkpoint, device, TwoBranch)
+    sizes, pixels = checkpoint.description.architecture, None
+    if sees_pixels(sizes):
+        from models.two_branch.pixels import pixels_of  # torchvision takes seconds to load
+
+        pixels = pixels_of(sizes)
+    return sentence_queries(files, checkpoint, device, build, pixels)

@@ -2,7 +2,7 @@
 
 import torch
 
-from models.base.queries import Files, VectorQueries
+from models.base.queries import Files, VectorQueries, cached_features
 from models.search.texts import word_ids
 from models.vse.network import VSE
 from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
@@ -30,10 +30,9 @@ def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> Vecto
     network = checkpoint.build(VSE)
     return VectorQueries(
         network,
-        features,
+        cached_features(files["image_network"], features, device),
         lambda words, _, tell: word_ids(words, vocabulary, tell),
         device,
-        files["image_network"],
     )
 
 

@@ -6,10 +6,12 @@ its own. The order of training pairs follows from the seed and the epoch alone, 
 interrupted epoch can be taken up in its middle.
 """
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,9 @@ from scipy.sparse import csr_array
 from pipeline.corpus.tables import in_split, load_captions, load_images
 from pipeline.runtime.errors import WorkbenchError, listing
 
+AHEAD = 3  # batches in preparation while one is trained on
+
+Made = TypeVar("Made")
 ImageSource = Callable[[np.ndarray], Any]  # a tensor, or regions with a device of their own
 CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 
@@ -121,6 +126,36 @@ class PairBatches:
         related = self.split.related(rows, pairs)
         groups = torch.from_numpy(self.groups[pairs])
         return Batch(self.split.images(rows), captions, lengths, groups, related)
+
+
+def drawn(source: Any, rows: np.ndarray, generator: np.random.Generator) -> Any:
+    """What a source gives for training.
+
+    Args:
+        source: of a split; one that offers `augmented(rows, generator)`
+            (models.backbone.pixels.PixelRows, models.dual_path.slots.SlotRows) is asked for it,
+            others are called with the rows.
+        rows: (B,).
+        generator: decides the augmentation.
+    """
+    if hasattr(source, "augmented"):
+        return source.augmented(rows, generator)
+    return source(rows)
+
+
+def prepared_ahead(make: Callable[[int], Made], steps: Iterable[int]) -> Iterator[Made]:
+    """What `make` gives for each step, in their order, made in a thread AHEAD of its use."""
+    waiting: deque[Future[Made]] = deque()
+    pool = ThreadPoolExecutor(1)
+    try:
+        for step in steps:
+            waiting.append(pool.submit(make, step))
+            if len(waiting) > AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def read_split(

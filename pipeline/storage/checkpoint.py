@@ -121,8 +121,8 @@ def write_checkpoint(
     write_weights(path, weights, description.model_dump(mode="json"))
 
 
-def read_checkpoint(path: Path | str, model: str) -> Checkpoint:
-    """Read and check a checkpoint of the system `model`.
+def read_checkpoint(path: Path | str, model: str | None = None) -> Checkpoint:
+    """Read and check a checkpoint of the system `model`, None for that of any.
 
     Raises WorkbenchError when the file is missing, damaged, written by another program or another
     system, or holds values that are not finite.
@@ -134,7 +134,7 @@ def read_checkpoint(path: Path | str, model: str) -> Checkpoint:
     except ValidationError as error:
         keys = listing(".".join(map(str, detail["loc"])) for detail in error.errors())
         raise damaged(path, f"its metadata is wrong in: {keys}") from None
-    if description.model != model:
+    if model not in (None, description.model):
         raise WorkbenchError(
             f"{path}: weights of the model {description.model!r}, not of {model!r}"
         )

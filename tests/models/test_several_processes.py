@@ -6,6 +6,8 @@ import pytest
 import torch
 from dual_path_runs import RUN as DUAL_PATH
 from dual_path_runs import prepare, stage_1, stage_2
+from fine_tuning_runs import PHASE, write_own_sentences
+from fine_tuning_runs import RUN as FINE_TUNED
 from forked import run_script
 from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
 from tiny_inputs import (
@@ -35,6 +37,12 @@ CHANGES = {
 }
 RUNS = {run.name: run for run in (VSE, TWO_BRANCH, DUAL_PATH, SCAN, DP_RNN)}
 CASES = [f"{model}-{loss}" for model in RUNS for loss in LOSSES]
+# with the image CNN in front, which no loss knows of
+RUNS["fine_tuned"] = FINE_TUNED
+CHANGES["fine_tuned"] = {"dropout": 0.0, "fine_tuning": PHASE | {"batch_size": 7, "flip": True}}
+CHANGES["fine_tuned"] |= {"training__lr": 0.0001}  # so that the second phase is the better one
+CASES.append("fine_tuned-knn_margin")
+COLOURED = ("dual_path", "fine_tuned")
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +57,15 @@ def folder(tmp_path_factory):
     write_coloured_images(coloured)
     DUAL_PATH.set_params(coloured)
     prepare(coloured)
+    write_own_sentences(coloured)
     for case in CASES:
         model, loss = case.split("-")
         own = folder / "cases" / case
         own.mkdir(parents=True)
         RUNS[model].set_params(own, loss=loss, **SIZE, **CHANGES[model])
-        world = coloured if model == "dual_path" else plain
-        described = {"model": model, "world": str(world), "inputs": PATHS | RUNS[model].inputs}
+        world = coloured if model in COLOURED else plain
+        described = {"model": RUNS[model].name, "world": str(world)}
+        described |= {"inputs": PATHS | RUNS[model].inputs}
         (own / "case.json").write_text(json.dumps(described))
     run_script("trained_together.py", folder)
     return folder

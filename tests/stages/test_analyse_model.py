@@ -27,8 +27,9 @@ from tiny_inputs import (
 
 from models.backbone.build import build_network
 from models.backbone.file import write_network
+from models.backbone.image_cnn import open_network
 from models.backbone.network import weights_digest
-from models.dual_path.image_cnn import build, open_network
+from models.dual_path.build import build
 from models.vse.network import VSE
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.corpus.vocabulary import Vocabulary

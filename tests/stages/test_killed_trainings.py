@@ -9,6 +9,8 @@ import shutil
 import pytest
 from dual_path_runs import RUN as DUAL_PATH
 from dual_path_runs import prepare, stage_1, stage_2
+from fine_tuning_runs import RUN as FINE_TUNED
+from fine_tuning_runs import prepare as prepare_fine_tuning
 from forked import run_script
 from killed_models import CASES
 from tiny_inputs import write_coloured_images, write_inputs, write_regions, write_sentences
@@ -16,6 +18,7 @@ from tiny_inputs import write_coloured_images, write_inputs, write_regions, writ
 CHANGES = {
     "dp_rnn": {"training__epochs": {"matching": 1, "recurrent": 2, "all": 1}},
     "dual_path": {"phases": [stage_1(2), stage_2(3)]},
+    "fine_tuned": {"fine_tuning__epochs": 3},
 }
 
 
@@ -29,6 +32,8 @@ def outcomes(tmp_path_factory):
             write_coloured_images(world)
             run.set_params(world)
             prepare(world)
+        elif run is FINE_TUNED:
+            prepare_fine_tuning(world)
         else:
             write_inputs(world)
             write_sentences(world)

@@ -11,12 +11,13 @@ from corpora import write_corpus
 from PIL import Image, ImageDraw
 from tiny_inputs import WORDS, write_params, write_vocabulary
 
+from models.backbone.image_cnn import open_network
 from models.base.queries import FILES
 from models.cca.network import CCA
 from models.detector.file import describe, write_detector
 from models.detector.weights import seeded_detector
 from models.dp_rnn.network import DPRNN
-from models.dual_path.image_cnn import build, open_network
+from models.dual_path.build import build
 from models.scan.network import SCAN
 from models.two_branch.network import TwoBranch
 from models.vse.network import VSE

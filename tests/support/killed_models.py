@@ -1,7 +1,7 @@
 """Trains models by `stages.train` in child processes that are killed, and again to the end.
 
 Run by tests/stages/test_killed_trainings.py as `python killed_models.py FOLDER`;
-FOLDER/<model>/killed and FOLDER/<model>/never hold the inputs. What the last run in a folder
+FOLDER/<case>/killed and FOLDER/<case>/never hold the inputs. What the last run in a folder
 printed is in its file log.
 """
 
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from dual_path_runs import RUN as DUAL_PATH
+from fine_tuning_runs import RUN as FINE_TUNED
 from forked import Killer, ended, into_log, killed
 from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
 
@@ -21,6 +22,7 @@ CASES = {
     "dp_rnn": (DP_RNN, 2),
     "dual_path": (DUAL_PATH, 3),
     "scan": (SCAN, 2),
+    "fine_tuned": (FINE_TUNED, 3),
     "two_branch": (TWO_BRANCH, 2),
     "vse": (VSE, 2),
 }

@@ -71,10 +71,10 @@ def write_image_features(folder, ids, features, **attributes):
     write_features(folder / PATHS["features"], ids, {"features": features}, described)
 
 
-def write_sentences(folder, **attributes):
-    """`sentences.h5`: how often each of the 12 words is in a caption, scaled to unit length."""
+def write_sentences(folder, known=WORDS, **attributes):
+    """`sentences.h5`: how often each of the known words is in a caption, scaled to unit length."""
     table = load_captions(folder / PATHS["captions"])
-    counts = np.array([[words.count(word) for word in WORDS] for words in table["tokens"]], float)
+    counts = np.array([[words.count(word) for word in known] for words in table["tokens"]], float)
     described = {"model": "tfidf", "layer": "none", "weights_sha256": "d" * 64, "params": "{}"}
     described |= {"corpus_sha256": "e" * 64} | attributes
     vectors = (counts / np.linalg.norm(counts, axis=1, keepdims=True)).astype(np.float16)

@@ -1,5 +1,4 @@
-"""An image network that the dual path has tuned gives the features of another run: the way of Wang
-et al. 2016, section 3.2, to fine-tune the network behind the two-branch features."""
+"""An image network that the dual path has tuned gives the features of another run."""
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from dual_path_runs import FEATURES, RUN, stage_1, stage_2
 from tiny_inputs import PATHS
 
 from models.backbone.file import read_network
-from models.dual_path.image_cnn import build
+from models.dual_path.build import build
 from pipeline.storage.features import FeatureFile
 from stages.export_image_network import main as export
 from stages.extract_image_features import main as extract

@@ -25,8 +25,8 @@ from rankings import rsum, rsum_of
 from tiny_inputs import CLASSES, NETWORK, PATHS, SIDE, replace_images, write_coloured_images
 
 from models.base.scoring import score_vectors
+from models.dual_path.build import build
 from models.dual_path.classes import read_pseudo_classes
-from models.dual_path.image_cnn import build
 from models.dual_path.model import Reader
 from models.dual_path.queries import queries
 from pipeline.corpus.tables import load_images

@@ -237,6 +237,7 @@ NOT_A_RECIPE_S = {
     "image_features.workers",
     "regions.workers",
     "dual_path.training.workers",
+    "two_branch.fine_tuning.workers",
     "phrases.proposals.path",
     "phrases.features.network.weights",
     "phrases.features.workers",

@@ -9,7 +9,7 @@ from corpora import images_table
 from PIL import Image
 from scipy.stats import chisquare
 
-from models.dual_path.pixels import PixelRows, pixel_preprocessing
+from models.backbone.pixels import PixelRows, pixel_preprocessing
 from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError
 

@@ -1,4 +1,4 @@
-"""The image CNN of the dual path: the network behind the cached features, trained on from there."""
+"""The network behind cached image features as a part of a model, which trains it on from there."""
 
 import json
 from collections.abc import Mapping
@@ -8,11 +8,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models.backbone.file import ImageNetwork, check_size, read_network
+from models.backbone.file import ImageNetwork, read_network
 from models.backbone.network import classifier, cut, weights_digest
+from models.backbone.pixels import pixel_preprocessing
 from models.backbone.preprocessing import Preprocessing
-from models.dual_path.network import DualPath
-from models.dual_path.pixels import pixel_preprocessing
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
@@ -20,27 +19,26 @@ from pipeline.storage.features import FeatureFile
 Architecture = dict[str, int | float | str]
 # Settings of the network's file that an architecture has where the file names them.
 NAMED = {"resize": "image_resizing", "normalisation": "image_normalisation"}
+# Entries of an architecture that say how crops are made, if it has them.
+CROPPING = (*NAMED.values(), "image_views")
 
 
 @dataclass(frozen=True)
 class ImageCNN:
-    """The network behind the features, and what `build` makes it from."""
+    """The network behind the features, what it is built from again, and the views that the features
+    are the mean of."""
 
     image_cnn: nn.Module
     architecture: Architecture
+    views: str
 
 
-def open_network(path: Path, features: FeatureFile, crop: int | None = None) -> ImageCNN:
-    """The network that made the features.
+def open_network(path: Path, features: FeatureFile) -> ImageCNN:
+    """The network that made the features; WorkbenchError when the file is another network's.
 
     Args:
         path: of the network's file.
         features: a file of them.
-        crop: side of the crops it is to be trained on, pixels; None when it is not trained.
-
-    Raises:
-        WorkbenchError: the file is another network's, or its network cannot be trained on crops of
-            crop x crop pixels.
     """
     network = read_network(path)
     if not made(network, features.attributes):
@@ -48,8 +46,6 @@ def open_network(path: Path, features: FeatureFile, crop: int | None = None) -> 
             f"{path}: not the network that made {features.path}",
             "bring both up to date with: dvc repro",
         )
-    if crop is not None:
-        check_size(network.backbone, crop, "dual_path.crop")
     crops, settings = network.preprocessing, network.settings
     found: Architecture = {
         "image_model": settings["model"],
@@ -60,7 +56,7 @@ def open_network(path: Path, features: FeatureFile, crop: int | None = None) -> 
         "image_dim": network.width,
     }
     found |= {kept: settings[name] for name, kept in NAMED.items() if name in settings}
-    return ImageCNN(network.backbone, found)
+    return ImageCNN(network.backbone, found, crops.views)
 
 
 def made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
@@ -74,25 +70,39 @@ def made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
 
 
 def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
-    """The whole torchvision classifier of which the image CNN of a checkpoint is a part.
+    """The whole classifier of which the image CNN of a checkpoint is a part.
 
     Returns:
         Its state dict, and the names in it that lie behind the cut: no features depend on them, and
         their values are random.
+
+    Raises:
+        WorkbenchError: a model without an image CNN, or one of timm's, whose parts are kept by
+            other names than timm's.
     """
-    state: dict[str, Tensor] = classifier(
-        str(checkpoint.description.architecture["image_model"]), 0
-    ).state_dict()
+    described = checkpoint.description
+    if "image_model" not in described.architecture:
+        raise WorkbenchError(
+            f"{checkpoint.path}: {described.model} has no image network of its own",
+            "dual_path has one, and two_branch after two_branch.fine_tuning.epochs",
+        )
+    name = str(described.architecture["image_model"])
+    state: dict[str, Tensor] = classifier(name, 0).state_dict()
     start = "image_cnn.graph."
     tuned = {
         name.removeprefix(start): value
         for name, value in checkpoint.weights.items()
         if name.startswith(start)
     }
+    if tuned.keys() - state.keys():
+        raise WorkbenchError(
+            f"{checkpoint.path}: the weights of {name} cannot be taken out of it",
+            "networks of torchvision and of models.backbone.NETWORKS can",
+        )
     return state | tuned, [name for name in state if name not in tuned]
 
 
-def build(
+def image_side(
     image_model: str,
     image_layers: str,
     image_pool: str,
@@ -100,31 +110,29 @@ def build(
     image_crop: int,
     image_resizing: str = "short_side",
     image_normalisation: str = "torchvision",
+    image_views: str = "center",
     image_cnn: nn.Module | None = None,
-    slots: int = 0,
-    **sizes: Any,
-) -> DualPath:
-    """The network of a checkpoint's architecture.
+) -> dict[str, Any]:
+    """The arguments of a models.layers.pixels.SeesPixels that an architecture's entries stand for.
 
     Args:
-        image_model: torchvision's name of the image CNN.
+        image_model: name of the image CNN, as in params.yaml.
         image_layers: where it is cut, separated by commas.
         image_pool: over the positions of a map.
         image_resize: length of an image's shorter side, pixels.
         image_crop: side of the crops, pixels.
         image_resizing: short_side | squash, what image_resize is the length of.
         image_normalisation: torchvision | caffe.
+        image_views: center | flip | ten_crop.
         image_cnn: with its weights; None makes it without.
-        slots: words a caption may have; not read by the network.
-        **sizes: of DualPath.
     """
     if image_cnn is None:
         layers = image_layers.split(",")
         image_cnn, _ = cut(classifier(image_model, 0), layers, image_pool, image_crop)
     crops = pixel_preprocessing(
-        image_model, image_resize, image_crop, image_resizing, image_normalisation
+        image_model, image_resize, image_crop, image_resizing, image_normalisation, image_views
     )
-    return DualPath(**sizes, image_cnn=image_cnn, mean=crops.mean, deviation=crops.std)
+    return {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
 
 
 def crops_of(
@@ -143,7 +151,7 @@ def crops_of(
         int(architecture["image_crop"] if crop is None else crop),
         **{
             name.removeprefix("image_"): str(architecture[name])
-            for name in NAMED.values()
+            for name in CROPPING
             if name in architecture
         },
     )

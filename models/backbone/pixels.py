@@ -30,15 +30,17 @@ def pixel_preprocessing(
     crop: int,
     resizing: str = "short_side",
     normalisation: str = "torchvision",
+    views: str = "center",
 ) -> Preprocessing:
-    """How images become crops for training a torchvision classifier from pixels.
+    """How images become crops for training a classifier from pixels.
 
     Args:
-        model: torchvision's name.
+        model: torchvision's or timm's name.
         resize: length of the shorter side, pixels (256 in Zheng et al. 2020, section 6.2).
         crop: side of the crops, pixels (224).
         resizing: short_side | squash (then `resize` is the length of both sides).
         normalisation: torchvision | caffe.
+        views: outside training: center | flip | ten_crop.
 
     Raises:
         WorkbenchError: the crop does not fit.
@@ -48,14 +50,30 @@ def pixel_preprocessing(
             f"crops of {crop} x {crop} pixels do not fit images whose shorter side is {resize}",
             "raise resize or lower crop in params.yaml",
         )
-    published = preprocessing_of(model, None, "center", resizing, normalisation)
+    published = preprocessing_of(model, None, views, resizing, normalisation)
     return replace(published, resize=resize, crop=crop)
+
+
+def shown(preprocessing: Preprocessing, image: Image.Image) -> Pixels:
+    """What a network is shown of an RGB image outside training.
+
+    Args:
+        preprocessing: of the network.
+        image: of any size.
+
+    Returns:
+        (3, S, S) uint8, the centre; with other views (C, 3, S, S), the crops whose features and
+        those of their mirror images are averaged.
+    """
+    crops = preprocessing.crops(image)
+    return crops[0] if preprocessing.views == "center" else crops
 
 
 class PixelRows:
     """Crops of N images: rows (B,) to uint8 (B, 3, S, S), their channels as the network's.
 
-    Called, it cuts the centre, as feature extraction does; `augmented` cuts for training.
+    Called, it cuts as feature extraction does, with other views than the centre (B, C, 3, S, S)
+    (`shown`); `augmented` cuts for training.
 
     Args:
         images: table of the corpus.
@@ -94,10 +112,8 @@ class PixelRows:
         self.pool = ThreadPoolExecutor(workers) if workers else None
 
     def __call__(self, rows: np.ndarray) -> torch.Tensor:
-        crops = [
-            self.preprocessing.crops(Image.fromarray(image))[0] for image in self.resized(rows)
-        ]
-        return torch.from_numpy(np.stack(crops))
+        images = map(Image.fromarray, self.resized(rows))
+        return torch.from_numpy(np.stack([shown(self.preprocessing, image) for image in images]))
 
     def augmented(self, rows: np.ndarray, generator: np.random.Generator) -> torch.Tensor:
         """Random crops, mirrored or not, each equally likely; the generator alone decides."""

@@ -1,0 +1,26 @@
+"""The two-branch network from the architecture that its checkpoint describes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.two_branch.network import TwoBranch
+
+
+def sees_pixels(architecture: Mapping[str, Any]) -> bool:
+    """Whether images go through an image CNN of the network's own, which was tuned with it."""
+    return "image_model" in architecture
+
+
+def build(**sizes: Any) -> TwoBranch:
+    """The network of a checkpoint's architecture, with its image CNN where it has one.
+
+    Args:
+        **sizes: of TwoBranch, and the entries `image_...` of models.backbone.image_cnn.image_side.
+    """
+    if not sees_pixels(sizes):
+        return TwoBranch(**sizes)
+    from models.backbone.image_cnn import image_side  # torchvision takes seconds to load
+
+    of_images = {name for name in sizes if name.startswith("image_")} - {"image_dim"}
+    side = image_side(**{name: sizes.pop(name) for name in of_images})
+    return TwoBranch(**sizes, **side)

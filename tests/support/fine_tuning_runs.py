@@ -1,0 +1,72 @@
+"""The stages around a tiny two-branch network that is fine-tuned on coloured images."""
+
+from contextlib import chdir
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from commands import succeed
+from dual_path_runs import FEATURES
+from model_runs import ModelRuns
+from tiny_inputs import (
+    COLOURS,
+    DUAL_PATH,
+    NETWORK,
+    NOUNS,
+    PATHS,
+    SENTENCES,
+    SIDE,
+    write_coloured_images,
+    write_sentences,
+)
+
+from models.two_branch import model
+from pipeline.inputs.files import Inputs
+from pipeline.runtime.process import seed_everything
+from stages.extract_image_features import main as extract
+from stages.params import load_params
+
+PHASE = {"epochs": 2, "lr": 0.003, "batch_size": 8, "resize": SIDE, "crop": SIDE - 4}
+PHASE |= {"flip": False, "workers": 0}
+OWN = {key: value for key, value in DUAL_PATH.items() if not key.startswith("dual_path__")}
+RUN = ModelRuns(
+    "two_branch",
+    {"text": SENTENCES, "network": NETWORK},
+    OWN | {"sentences__encoding": "mean_vector", "training__epochs": 2, "fine_tuning": PHASE},
+)
+# weights are drawn: no detector is read
+EXTRACT = [word if word != "detector.safetensors" else PATHS["images"] for word in FEATURES]
+
+
+def prepare(folder, **changes):
+    """Draw the images and run the stages between the corpus and the training."""
+    write_coloured_images(folder)
+    write_own_sentences(folder)
+    extracted(folder, **changes)
+
+
+def write_own_sentences(folder):
+    """Vectors of the captions of coloured images."""
+    write_sentences(folder, [*COLOURS, *NOUNS], params='{"encoding": "mean_vector"}')
+
+
+def extracted(folder, **changes):
+    """Cut the image features anew."""
+    RUN.set_params(folder, **changes)
+    succeed(extract, folder, *EXTRACT)
+
+
+def inputs(folder):
+    """Of the training."""
+    return Inputs(**{key: Path(folder) / path for key, path in (PATHS | RUN.inputs).items()})
+
+
+def prepared(folder):
+    """Model, optimiser, phases and architecture of a training with the parameters as they are."""
+    with chdir(folder):
+        params = load_params()
+        seed_everything(params.seed)
+        job = model.prepare(params.model("two_branch"), inputs(folder), torch.device("cpu"))
+    names = ("model", "optimiser", "phases", "batches", "score")
+    made = dict(zip(names, job.run.args, strict=False))
+    return SimpleNamespace(**made, architecture=job.architecture)
