@@ -4,7 +4,7 @@ have in common, so that a caption is encoded by adding rows and nothing else."""
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 
 import numpy as np
 import torch
@@ -30,10 +30,13 @@ class Bags:
 
 def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
     """The bags of M captions; words that `index` (word to row) does not have are left out."""
-    found = [[row for row in map(index.get, caption) if row is not None] for caption in captions]
-    lengths = np.fromiter(map(len, found), np.int64, len(found))
-    rows = np.fromiter(chain.from_iterable(found), np.int64, int(lengths.sum()))
-    return Bags(rows, np.cumsum(lengths) - lengths, lengths)
+    lengths = np.fromiter(map(len, captions), np.int64, len(captions))
+    words = chain.from_iterable(captions)
+    rows = np.fromiter(map(index.get, words, repeat(-1)), np.int64, int(lengths.sum()))
+    known = rows >= 0
+    owners = np.repeat(np.arange(len(captions)), lengths)
+    lengths = np.bincount(owners[known], minlength=len(captions))
+    return Bags(rows[known], np.cumsum(lengths) - lengths, lengths)
 
 
 def add_rows(table: torch.Tensor, bags: Bags) -> torch.Tensor:

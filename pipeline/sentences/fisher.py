@@ -1,15 +1,17 @@
 """Fisher vectors of captions, as fast as memory can be read.
 
 Before its normalisation the Fisher vector of a caption is a sum over its words, and the summand
-depends on the word alone. All summands are computed once, as a table with a row per word, so that
-encoding a caption is adding a dozen rows. The definition is that of Klein et al. 2015
-(arXiv:1411.7399), without the gradients of the mixture's weights.
+depends on the word alone. All summands are computed once, as a table, so that encoding a caption is
+adding rows. A word of many dimensions belongs to few centres of a mixture, and the table holds its
+gradients for those alone. The definition is that of Klein et al. 2015 (arXiv:1411.7399), without
+the gradients of the mixture's weights.
 
-Shapes: V words, C dimensions of a word vector, K centres, M captions of T known words.
+Shapes: V words, C dimensions of a word vector, K centres, M captions of T known words, P pairs of a
+word and a centre that it belongs to.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
@@ -17,18 +19,22 @@ import torch
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
-from pipeline.sentences.bags import add_rows, gather, index_words
+from pipeline.sentences.bags import Bags, add_rows, gather, index_words
 from pipeline.sentences.mixtures import Mixture
 from pipeline.sentences.state import State
 
-TILE = 64  # captions, or words of the table, at a time: few enough to stay in the cache
+TILE = 64  # captions at a time: few enough to stay in the cache
+PAIRS = 128  # of the table at a time
+# A word's gradients for a centre are left out below this share of its largest. Behind the root of
+# the normalisation it is 2^-24, the rounding of float32 for a row of length 1.
+LEAST = 2.0**-48
 _TINY = torch.finfo(torch.float32).tiny
 
 
 class FisherVector:
     """Fisher vectors over a mixture of word vectors, [K x C first order | K x C second order].
 
-    Holds the table of (V, 2KC) float32.
+    Holds the table of (2, P, C) float32, P at most V K.
 
     Args:
         words: V different words.
@@ -43,8 +49,8 @@ class FisherVector:
         self._index = index_words(words, vectors)
         self._vectors = np.array(vectors, np.float32)
         self._mixture = mixture
-        self._table = torch.from_numpy(fisher_table(self._vectors, mixture))
-        self.dim = self._table.shape[1]
+        self._table = fisher_table(self._vectors, mixture)
+        self.dim = 2 * mixture.laplacian.size
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
         """How many words of each of M captions have a vector, (M,) int64."""
@@ -55,8 +61,7 @@ class FisherVector:
         encoded = np.empty((len(captions), self.dim), np.float32)
         for start in range(0, len(captions), TILE):
             tile = slice(start, start + TILE)
-            sums = add_rows(self._table, gather(captions[tile], self._index))
-            sums = sums.view(len(sums), -1, self._vectors.shape[1])
+            sums = self._table.add(gather(captions[tile], self._index))
             normalise(sums, out=torch.from_numpy(encoded[tile]).view_as(sums))
         return encoded
 
@@ -90,63 +95,117 @@ def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
     out.mul_(norm.reciprocal_()[:, None, None]).sqrt_().copysign_(sums)
 
 
+@dataclass(frozen=True, eq=False)
+class FisherTable:
+    """The Fisher vectors of single words before normalisation, without what LEAST leaves out.
+
+    Attributes:
+        values: (2, P, C) gradients for locations and for widths, word after word.
+        centres: (P,) int64, of which centre, rising for each word.
+        starts: (V,) int64, where the pairs of a word begin.
+        counts: (V,) int64, how many it has, at least 1.
+        most: K.
+    """
+
+    values: np.ndarray
+    centres: np.ndarray
+    starts: np.ndarray
+    counts: np.ndarray
+    most: int
+
+    def add(self, bags: Bags) -> torch.Tensor:
+        """Sums over the words of M captions, (M, 2K, C); each in the order of its words."""
+        pairs, width = self.values.shape[1:]
+        table = torch.from_numpy(self.values).view(2 * pairs, width)
+        return add_rows(table, self._spread(bags)).view(len(bags.lengths), -1, width)
+
+    def _spread(self, bags: Bags) -> Bags:
+        """A bag for every caption, order of gradients and centre, from one for every caption."""
+        counts, slots = self.counts[bags.rows], 2 * self.most * len(bags.lengths)
+        before = np.cumsum(counts) - counts
+        rows = np.repeat(self.starts[bags.rows] - before, counts) + np.arange(counts.sum())
+        firsts = np.repeat(np.arange(0, slots, 2 * self.most), bags.lengths)
+        slot = np.repeat(firsts, counts) + self.centres[rows]
+        rows = np.concatenate([rows, rows + len(self.centres)])
+        # numpy sorts small types by their digits, many times as fast
+        slot = np.concatenate([slot, slot + self.most]).astype(np.min_scalar_type(slots))
+        lengths = np.bincount(slot, minlength=slots)
+        order = slot.argsort(kind="stable")
+        return Bags(rows[order], np.cumsum(lengths) - lengths, lengths)
+
+
 def fisher_table(
     vectors: np.ndarray, mixture: Mixture, dtype: type[np.floating] = np.float32
-) -> np.ndarray:
+) -> FisherTable:
     """The Fisher vectors of single words before normalisation.
 
-    Computed in float64 a few words at a time, rounded to `dtype` once.
+    Computed in float64 a few pairs at a time, rounded to `dtype` once.
 
     Args:
         vectors: (V, C) of the words.
         mixture: of K centres and C dimensions.
         dtype: of the result.
 
-    Returns:
-        (V, 2KC).
-
     Raises:
         WorkbenchError: vectors not as wide as the mixture, or too far from its centres for that
             type.
     """
     _check_width(vectors, mixture)
-    table = np.empty((len(vectors), 2, *mixture.laplacian.shape), dtype)
-    share = torch.from_numpy(mixture.responsibilities(vectors) / np.sqrt(mixture.weights))
-    # memory allocated anew for every tile would take longer than the arithmetic
-    spare = torch.empty(2, TILE, *mixture.laplacian.shape, dtype=torch.float64)
-    with Progress("Fisher table", len(vectors), "words") as progress:
-        for start in range(0, len(vectors), TILE):
-            tile = slice(start, start + TILE)
-            x, out = torch.from_numpy(vectors[tile]).double(), torch.from_numpy(table[tile])
-            _write_gradients(x, share[tile], mixture, spare[:, : len(x)], out)
+    share = mixture.responsibilities(vectors) / np.sqrt(mixture.weights)
+    words, centres = np.nonzero(share > LEAST * share.max(axis=1, keepdims=True))
+    counts = np.bincount(words, minlength=len(vectors))
+    share = share[words, centres]
+    values = np.empty((2, len(words), vectors.shape[1]), dtype)
+    gradients = _Gradients(mixture)
+    with Progress("Fisher table", len(words), "gradients") as progress:
+        for start in range(0, len(words), PAIRS):
+            tile = slice(start, start + PAIRS)
+            out = torch.from_numpy(values[:, tile])
+            gradients.write(vectors[words[tile]], centres[tile], share[tile], out)
             _check_finite(out)
-            progress.update(len(x))
-    return table.reshape(len(vectors), -1)
+            progress.update(out.shape[1])
+    return FisherTable(values, centres, np.cumsum(counts) - counts, counts, len(mixture.weights))
 
 
-def _write_gradients(
-    x: torch.Tensor, share: torch.Tensor, mixture: Mixture, spare: torch.Tensor, out: torch.Tensor
-) -> None:
+class _Gradients:
     """Gradients of words' log-likelihood with respect to the centres' locations and widths.
 
-    x: (B, C) float64; share: (B, K), responsibilities over the roots of the weights w; spare:
-    (2, B, K, C) float64, overwritten; out: (B, 2, K, C). The gradients are divided by the roots of
-    the Fisher information, which is w / sigma^2 and 2w / sigma^2 for mean and deviation of a
-    Gaussian, w / s^2 for median and scale of a Laplacian. At its median a Laplacian's slope is
-    taken from the right.
+    They are divided by the roots of the Fisher information, which is w / sigma^2 and 2w / sigma^2
+    for mean and deviation of a Gaussian, w / s^2 for median and scale of a Laplacian. At its median
+    a Laplacian's slope is taken from the right.
     """
-    laplacian = torch.from_numpy(mixture.laplacian)
-    location = np.where(mixture.laplacian, mixture.median, mixture.mean)
-    width = np.where(mixture.laplacian, mixture.scale, np.sqrt(mixture.variance))
-    second = torch.from_numpy(np.where(mixture.laplacian, 1.0, np.sqrt(0.5)))
-    away, value = spare
-    torch.sub(x[:, None], torch.from_numpy(location), out=away).div_(torch.from_numpy(width))
-    torch.copysign(torch.ones((), dtype=torch.float64), away, out=value)
-    torch.where(laplacian, value, away, out=value)
-    out[:, 0] = value.mul_(share[..., None])
-    torch.square(away, out=value)
-    torch.where(laplacian, away.abs_(), value, out=value)
-    out[:, 1] = value.sub_(1).mul_(second).mul_(share[..., None])
+
+    def __init__(self, mixture: Mixture) -> None:
+        laplacian = mixture.laplacian
+        self._laplacian = torch.from_numpy(laplacian)
+        self._location = torch.from_numpy(np.where(laplacian, mixture.median, mixture.mean))
+        width = np.where(laplacian, mixture.scale, np.sqrt(mixture.variance))
+        self._width = torch.from_numpy(width)
+        self._second = torch.from_numpy(np.where(laplacian, 1.0, np.sqrt(0.5)))
+        # memory allocated anew for every tile would take longer than the arithmetic
+        self._spare = torch.empty(4, PAIRS, laplacian.shape[1], dtype=torch.float64)
+
+    def write(
+        self, x: np.ndarray, centres: np.ndarray, share: np.ndarray, out: torch.Tensor
+    ) -> None:
+        """Those of B <= PAIRS words and centres.
+
+        x: (B, C); centres: (B,); share: (B,) float64, responsibilities over the roots of the
+        weights w; out: (2, B, C).
+        """
+        chosen, factor = torch.from_numpy(centres), torch.from_numpy(share)[:, None]
+        away, value, picked, spare = self._spare[:, : len(x)]
+        laplacian = self._laplacian[chosen]
+        torch.index_select(self._location, 0, chosen, out=picked)
+        torch.sub(torch.from_numpy(x), picked, out=away)
+        away.div_(torch.index_select(self._width, 0, chosen, out=picked))
+        torch.copysign(torch.ones((), dtype=torch.float64), away, out=value)
+        torch.where(laplacian, value, away, out=spare)
+        out[0] = spare.mul_(factor)
+        torch.square(away, out=value)
+        torch.where(laplacian, away.abs_(), value, out=spare)
+        spare.sub_(1).mul_(torch.index_select(self._second, 0, chosen, out=picked))
+        out[1] = spare.mul_(factor)
 
 
 def _check_width(vectors: np.ndarray, mixture: Mixture) -> None:

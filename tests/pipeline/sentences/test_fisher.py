@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.distributions import Laplace, Normal
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.sentences.fisher import TILE, FisherVector, fisher_table
+from pipeline.sentences.fisher import LEAST, PAIRS, TILE, FisherVector, fisher_table
 from pipeline.sentences.mixtures import KINDS, Mixture
 
 WORDS = list(string.ascii_lowercase[:20])
@@ -33,6 +33,14 @@ def mixture(kind, centres=4, dims=5, seed=0):
 
 def word_vectors(count=20, dims=5, seed=1):
     return np.random.default_rng(seed).standard_normal((count, dims), dtype=np.float32)
+
+
+def whole(table):
+    """A table as (V, 2KC), zeros where it has nothing."""
+    words = np.repeat(np.arange(len(table.counts)), table.counts)
+    rows = np.zeros((len(table.counts), 2, table.most, table.values.shape[2]), table.values.dtype)
+    rows[words, :, table.centres] = table.values.swapaxes(0, 1)
+    return rows.reshape(len(rows), -1)
 
 
 def gradients_by_autograd(x, model):
@@ -85,7 +93,7 @@ def assert_close_before_the_root(found, expected):
 @pytest.mark.parametrize("kind", KINDS)
 def test_table_is_the_normalised_gradient_of_the_log_likelihood(kind):
     model, vectors = mixture(kind), word_vectors()
-    table = fisher_table(vectors, model, np.float64)
+    table = whole(fisher_table(vectors, model, np.float64))
     assert table.shape == (20, 2 * 4 * 5)
     for x, row in zip(torch.from_numpy(vectors).double(), table, strict=True):
         expected = gradients_by_autograd(x, model).numpy()
@@ -93,19 +101,42 @@ def test_table_is_the_normalised_gradient_of_the_log_likelihood(kind):
 
 
 def test_table_in_single_precision_is_the_double_one_rounded_whatever_the_tiles():
-    model, vectors = mixture("hglmm"), word_vectors(2 * TILE + 3)
-    exact = fisher_table(vectors, model, np.float64)
-    np.testing.assert_array_equal(fisher_table(vectors, model), exact.astype(np.float32))
-    one_by_one = np.concatenate([fisher_table(row[None], model, np.float64) for row in vectors])
+    model, vectors = mixture("hglmm"), word_vectors(PAIRS // 2 + 3)
+    exact = whole(fisher_table(vectors, model, np.float64))
+    np.testing.assert_array_equal(whole(fisher_table(vectors, model)), exact.astype(np.float32))
+    rows = [whole(fisher_table(row[None], model, np.float64)) for row in vectors]
+    one_by_one = np.concatenate(rows)
     np.testing.assert_allclose(exact, one_by_one, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_table_leaves_out_is_below_the_rounding_of_a_unit_row(kind):
+    """Every value of every word in float64, and then its root, beside the encoder's."""
+    model, vectors = mixture(kind, centres=6, dims=80), 4 * word_vectors(20, 80)
+    share = model.responsibilities(vectors) / np.sqrt(model.weights)
+    rows = torch.from_numpy(vectors).double()
+    expected = np.stack([gradients_by_autograd(x, model) for x in rows])
+    table = fisher_table(vectors, model, np.float64)
+    assert len(table.centres) == (share > LEAST * share.max(axis=1, keepdims=True)).sum()
+    assert len(table.centres) < 0.8 * share.size
+
+    encoder = FisherVector(WORDS, vectors, model)
+    for caption in (["a"], ["b", "b", "c"], WORDS):
+        rows = [WORDS.index(word) for word in caption]
+        roots = []
+        for sums in (expected[rows].sum(axis=0).ravel(), whole(table)[rows].sum(axis=0)):
+            roots.append(np.sign(sums) * np.sqrt(np.abs(sums) / np.abs(sums).sum()))
+        assert np.linalg.norm(roots[0] - roots[1]) < 2**-22
+        assert_close_before_the_root(encoder.encode([caption])[0], roots[0])
 
 
 def test_at_its_median_a_laplacian_is_climbed_from_the_right():
     model = mixture("lmm", centres=1)
-    first, second = fisher_table(model.median, model, np.float64).reshape(2, 5)
+    first, second = whole(fisher_table(model.median, model, np.float64)).reshape(2, 5)
     assert first.tolist() == [1] * 5
     assert second.tolist() == [-1] * 5
-    assert fisher_table(model.median - 1e-9, model, np.float64)[0, :5].tolist() == [-1] * 5
+    below = whole(fisher_table(model.median - 1e-9, model, np.float64))
+    assert below[0, :5].tolist() == [-1] * 5
 
 
 def test_gmm_agrees_with_scikit_image_after_undoing_its_deviations():
@@ -119,7 +150,8 @@ def test_gmm_agrees_with_scikit_image_after_undoing_its_deviations():
     fisher = partial(skimage_feature.fisher_vector, gmm=theirs)
     signs = np.repeat([1, -1], 4 * 5)
 
-    table, encoder = fisher_table(vectors, model, np.float64), FisherVector(WORDS, vectors, model)
+    encoder = FisherVector(WORDS, vectors, model)
+    table = whole(fisher_table(vectors, model, np.float64))
     for caption in (["a"], ["b", "b", "c"], WORDS):
         rows = [WORDS.index(word) for word in caption]
         x = vectors[rows].astype(np.float64)
