@@ -2,9 +2,9 @@
 
 Before its normalisation the Fisher vector of a caption is a sum over its words, and the summand
 depends on the word alone. All summands are computed once, as a table, so that encoding a caption is
-adding rows. A word of many dimensions belongs to few centres of a mixture, and the table holds its
-gradients for those alone. The definition is that of Klein et al. 2015 (arXiv:1411.7399), without
-the gradients of the mixture's weights.
+adding rows. A word of many dimensions belongs to few centres of a mixture; where most words do, the
+table holds their gradients for those alone. The definition is that of Klein et al. 2015
+(arXiv:1411.7399), without the gradients of the mixture's weights.
 
 Shapes: V words, C dimensions of a word vector, K centres, M captions of T known words, P pairs of a
 word and a centre that it belongs to.
@@ -28,13 +28,14 @@ PAIRS = 128  # of the table at a time
 # A word's gradients for a centre are left out below this share of its largest. Behind the root of
 # the normalisation it is 2^-24, the rounding of float32 for a row of length 1.
 LEAST = 2.0**-48
+FULL = 0.5  # share of the pairs from which it is quicker to hold and add them all
 _TINY = torch.finfo(torch.float32).tiny
 
 
 class FisherVector:
     """Fisher vectors over a mixture of word vectors, [K x C first order | K x C second order].
 
-    Holds the table of (2, P, C) float32, P at most V K.
+    Holds a table of 2PC float32, P at most V K.
 
     Args:
         words: V different words.
@@ -97,10 +98,11 @@ def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FisherTable:
-    """The Fisher vectors of single words before normalisation, without what LEAST leaves out.
+    """The Fisher vectors of single words before normalisation.
 
     Attributes:
-        values: (2, P, C) gradients for locations and for widths, word after word.
+        values: gradients for locations and for widths, of all pairs (V, 2, K, C), or of those that
+            LEAST leaves, word after word, (2, P, C).
         centres: (P,) int64, of which centre, rising for each word.
         starts: (V,) int64, where the pairs of a word begin.
         counts: (V,) int64, how many it has, at least 1.
@@ -115,9 +117,11 @@ class FisherTable:
 
     def add(self, bags: Bags) -> torch.Tensor:
         """Sums over the words of M captions, (M, 2K, C); each in the order of its words."""
-        pairs, width = self.values.shape[1:]
-        table = torch.from_numpy(self.values).view(2 * pairs, width)
-        return add_rows(table, self._spread(bags)).view(len(bags.lengths), -1, width)
+        full, width = self.values.ndim == 4, self.values.shape[-1]
+        if not full:
+            bags = self._spread(bags)
+        rows = self.values.reshape(len(self.values) if full else -1, -1 if full else width)
+        return add_rows(torch.from_numpy(rows), bags).view(-1, 2 * self.most, width)
 
     def _spread(self, bags: Bags) -> Bags:
         """A bag for every caption, order of gradients and centre, from one for every caption."""
@@ -152,19 +156,25 @@ def fisher_table(
     """
     _check_width(vectors, mixture)
     share = mixture.responsibilities(vectors) / np.sqrt(mixture.weights)
-    words, centres = np.nonzero(share > LEAST * share.max(axis=1, keepdims=True))
-    counts = np.bincount(words, minlength=len(vectors))
-    share = share[words, centres]
-    values = np.empty((2, len(words), vectors.shape[1]), dtype)
+    kept = share > LEAST * share.max(axis=1, keepdims=True)
+    full = bool(kept.mean() > FULL)
+    words, centres = np.nonzero(kept | full)
+    counts, share = np.bincount(words, minlength=len(kept)), share[words, centres]
+    width, most = vectors.shape[1], kept.shape[1]
+    values = np.empty((len(kept), 2, most, width) if full else (2, len(words), width), dtype)
     gradients = _Gradients(mixture)
     with Progress("Fisher table", len(words), "gradients") as progress:
         for start in range(0, len(words), PAIRS):
             tile = slice(start, start + PAIRS)
-            out = torch.from_numpy(values[:, tile])
-            gradients.write(vectors[words[tile]], centres[tile], share[tile], out)
+            out = np.empty((2, len(words[tile]), width), dtype)
+            gradients.write(vectors[words[tile]], centres[tile], share[tile], torch.from_numpy(out))
             _check_finite(out)
+            if full:
+                values[words[tile], :, centres[tile]] = out.swapaxes(0, 1)
+            else:
+                values[:, tile] = out
             progress.update(out.shape[1])
-    return FisherTable(values, centres, np.cumsum(counts) - counts, counts, len(mixture.weights))
+    return FisherTable(values, centres, np.cumsum(counts) - counts, counts, most)
 
 
 class _Gradients:
@@ -217,8 +227,8 @@ def _check_width(vectors: np.ndarray, mixture: Mixture) -> None:
         )
 
 
-def _check_finite(gradients: torch.Tensor) -> None:
-    if not gradients.isfinite().all():
+def _check_finite(gradients: np.ndarray) -> None:
+    if not np.isfinite(gradients).all():
         raise WorkbenchError(
             "word vectors are too far from the mixture's centres for a Fisher vector",
             "fit the mixture on vectors of the same file and preparation",

@@ -3,7 +3,8 @@
 The pseudo classes of Zheng et al. 2020 (table 5) are 3,000 and 10,000 clusters of 113,287 features
 of width 2,048. Distances are a matrix product in blocks. On a GPU rows are added to their clusters
 in the order of threads unless torch is asked for deterministic algorithms, as every stage does
-(pipeline.runtime.process.seed_everything).
+(pipeline.runtime.process.seed_everything). After a few updates most clusters keep their points, and
+their centres stay where they are: only distances from the others are computed anew.
 """
 
 import hashlib
@@ -131,7 +132,7 @@ def lloyd(
     with Progress("k-means", iterations, "iterations") as progress:
         while len(reseeded) < iterations and not converged:
             centres, moved = updated(points, state)
-            following = assign(points, centres)
+            following = assign(points, centres, state)
             progress.update(note=f"inertia {following.inertia:,.6g}")
             fallen = state.inertia - following.inertia
             stalled = fallen <= tolerance * state.inertia and not following.empty
@@ -150,6 +151,7 @@ class Assignment:
     Attributes:
         centres: (k, D).
         labels: (N,) int64, the nearest centre of each point.
+        scores: (N,) float32, |c|^2 / 2 - x c of that centre, as `nearest_of_all` found it.
         squared: (N,) float32 squared distances from it.
         sizes: (k,) int64 points of each centre.
         inertia: sum of the squared distances.
@@ -158,28 +160,82 @@ class Assignment:
 
     centres: torch.Tensor
     labels: torch.Tensor
+    scores: torch.Tensor
     squared: torch.Tensor
     sizes: torch.Tensor
     inertia: float
     empty: int
 
 
-def assign(points: torch.Tensor, centres: torch.Tensor) -> Assignment:
-    """Assign points (N, D) to the nearest of centres (k, D), the first of those equally near.
+def assign(
+    points: torch.Tensor, centres: torch.Tensor, before: Assignment | None = None
+) -> Assignment:
+    """Assign points to the nearest of centres, the first of those equally near.
 
     The nearest centre is found by the inner products, |c|^2 / 2 - x c; the distance from it is
     then taken from the difference, which is 0 where they are equal.
+
+    Args:
+        points: (N, D).
+        centres: (k, D).
+        before: to centres of which some stay as they were, None to look at all.
     """
-    half = squared_norms(centres) / 2
-    labels = torch.empty(len(points), dtype=torch.int64, device=points.device)
-    squared = points.new_empty(len(points))
-    for rows in row_blocks(points, len(centres)):
-        labels[rows] = torch.addmm(half, points[rows], centres.T, alpha=-1).argmin(1)
+    if before is None:
+        labels, scores = nearest_of_all(points, centres)
+    else:
+        labels, scores = nearest_of_moved(points, centres, before)
+    squared = torch.empty_like(scores)
     for rows in row_blocks(points, points.shape[1]):
         squared[rows] = squared_norms(points[rows] - centres[labels[rows]])
     sizes = torch.bincount(labels, minlength=len(centres))
     inertia = float(squared.sum(dtype=torch.float64))
-    return Assignment(centres, labels, squared, sizes, inertia, int((sizes == 0).sum()))
+    return Assignment(centres, labels, scores, squared, sizes, inertia, int((sizes == 0).sum()))
+
+
+def nearest_of_all(
+    points: torch.Tensor, centres: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which of centres (k, D) each of points (N, D) is nearest to, (N,) int64, and the score
+    |c|^2 / 2 - x c by which it is, (N,)."""
+    half = squared_norms(centres) / 2
+    labels = torch.empty(len(points), dtype=torch.int64, device=points.device)
+    scores = points.new_empty(len(points))
+    for rows in row_blocks(points, len(centres)):
+        found = torch.addmm(half, points[rows], centres.T, alpha=-1).min(1)
+        scores[rows], labels[rows] = found.values, found.indices
+    return labels, scores
+
+
+def nearest_of_moved(
+    points: torch.Tensor, centres: torch.Tensor, before: Assignment
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The result of `nearest_of_all`, from products with those centres that moved.
+
+    No centre that stayed has a lower score than the one that a point had. So a moved one that
+    reaches it is the nearest of all; else the old one is, if it stayed. Only points whose own
+    centre moved away from them need all products.
+
+    Args:
+        points: (N, D).
+        centres: (k, D).
+        before: the assignment to the centres as they were.
+    """
+    changed = (centres != before.centres).any(1)
+    moved = changed.nonzero()[:, 0]
+    if not len(moved):
+        return before.labels, before.scores
+    if 2 * len(moved) > len(centres):
+        return nearest_of_all(points, centres)
+    among, scores = nearest_of_all(points, centres[moved])
+    labels = moved[among]
+    reached = (scores < before.scores) | (
+        (scores == before.scores) & ((labels < before.labels) | changed[before.labels])
+    )
+    labels = torch.where(reached, labels, before.labels)
+    scores = torch.where(reached, scores, before.scores)
+    lost = (~reached & changed[before.labels]).nonzero()[:, 0]
+    labels[lost], scores[lost] = nearest_of_all(points[lost], centres)
+    return labels, scores
 
 
 def updated(points: torch.Tensor, state: Assignment) -> tuple[torch.Tensor, int]:
@@ -277,7 +333,7 @@ def count_distinct(points: torch.Tensor) -> int:
 
 
 FEWEST, CANDIDATES = 4, 256  # drawn at once: (N, 256) distances are held at most
-VALUES = 1 << 22  # distances held at once: 16 MB in float32
+CANDIDATE_VALUES = 1 << 22  # distances from candidates computed at once: 16 MB in float32
 
 
 def random_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
@@ -388,7 +444,7 @@ def squared_distances(
     rows = rows.to(points.device)
     result = points.new_empty(len(points), len(rows))
     limit = 4 * torch.finfo(points.dtype).eps
-    size = max(VALUES // len(rows), 1)
+    size = max(CANDIDATE_VALUES // len(rows), 1)
     for start in range(0, len(points), size):
         block = slice(start, start + size)
         scale = norms[block, None] + norms[rows]

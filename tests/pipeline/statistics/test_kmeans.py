@@ -14,13 +14,16 @@ from pipeline.statistics import kmeans as clustering
 from pipeline.statistics.kmeans import (
     FEWEST,
     accept,
+    assign,
     cluster_sums,
     count_distinct,
     draw,
     farthest,
     kmeans,
+    nearest_of_all,
     spread_rows,
     squared_distances,
+    updated,
 )
 
 
@@ -265,3 +268,42 @@ def test_values_that_are_no_numbers(value):
     points[[7, 90], 2] = value
     with pytest.raises(WorkbenchError, match=r"too large to be squared, in rows 7, 90$"):
         kmeans(points, 3)
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0])
+def test_products_with_moved_centres_alone_find_what_those_with_all_find(monkeypatch, spread):
+    """Update for update, and most of the products are left out."""
+    points, k = blobs(3000, 16, 60, seed=4, spread=spread), 100
+    state, products = assign(points, points[:k].clone()), []
+    for _ in range(25):
+        centres, _ = updated(points, state)
+        with monkeypatch.context() as patch:
+            patch.setattr(clustering, "nearest_of_all", counted(nearest_of_all, products))
+            following = assign(points, centres, state)
+        whole = assign(points, centres)
+        assert torch.equal(following.labels, whole.labels)
+        torch.testing.assert_close(following.scores, whole.scores, rtol=1e-5, atol=1e-5)
+        assert following.inertia == whole.inertia
+        state = following
+    assert sum(products) < 0.6 * 25 * len(points) * k
+
+
+def counted(function, products):
+    """The same function, which notes how many points meet how many centres."""
+
+    def noted(points, centres):
+        products.append(len(points) * len(centres))
+        return function(points, centres)
+
+    return noted
+
+
+def test_a_centre_that_moves_away_loses_its_points_to_one_that_stayed():
+    points = torch.tensor([[0.0, 0], [1, 0], [5, 0], [9, 0]])
+    before = assign(points, torch.tensor([[0.0, 0], [4, 0], [9, 0]]))
+    assert before.labels.tolist() == [0, 0, 1, 2]
+    after = assign(points, torch.tensor([[0.0, 0], [1, 9], [9, 0]]), before)
+    assert after.labels.tolist() == [0, 0, 2, 2]
+    assert after.squared.tolist() == [0, 1, 16, 0]
+    back = assign(points, torch.tensor([[0.0, 0], [1, 0], [9, 0]]), after)
+    assert back.labels.tolist() == [0, 1, 1, 2]  # 5 is equally near to both: the first
