@@ -41,7 +41,7 @@ def _spread(scores: Tiles) -> float:
 
 
 def _moments(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sums of scores and of their squares, float64: over captions (2, n), over these images (2, M)."""
+    """Sums of scores and of squares, float64: over captions (2, n), over these images (2, M)."""
     own, others = [], []
     for columns in tiles.columns():
         tile = tiles.tile(rows, columns).double()
