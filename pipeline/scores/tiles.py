@@ -26,6 +26,7 @@ EVEN = 8  # captions; products of a width that is no multiple of it took half as
 # Scores in all that are kept once made, 64 MB: all of a small split, else of the tiles that are
 # known to be asked for again.
 KEPT = 1 << 24
+TOLD = 1 << 28  # scores from which on progress is shown: some seconds
 FLOATS = (np.float32, np.float64, np.float16)
 
 T = TypeVar("T")
@@ -235,7 +236,8 @@ class Products(Tiles):
             found: Iterator[T] = super().each(work)
         else:
             found = self.spread(work, self.numbers, runs)
-        if len(runs) == 1:
+        quick = self.spread is None and self.shape[0] * self.shape[1] < TOLD
+        if quick or len(runs) == 1:
             yield from found
             return
         with Progress("scores from embeddings", self.shape[0], "images") as progress:

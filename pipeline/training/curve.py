@@ -10,6 +10,7 @@ from pipeline.evaluation.metrics import METRICS, chance_level, summarise
 from pipeline.runtime.sealed import sealed
 from pipeline.scores.file import SplitScores
 from pipeline.scores.ranking import DIRECTIONS
+from pipeline.scores.tiles import Tiles, as_tiles
 from pipeline.training.phases import Row
 
 NEARLY_EQUAL = 0.02  # spread of scores: a tenth of the usual margin
@@ -22,13 +23,32 @@ def validation_columns(scores: SplitScores) -> Row:
     val_spread: the mean standard deviation of a query's scores, the smaller of both directions: it
     is near zero when all images, or all captions, have come together in one point.
     """
-    groups, found = (scores.image_groups, scores.caption_groups), scores.matrix
-    summary = summarise(measure(found, *groups))
+    summary = summarise(measure(scores.scores, scores.image_groups, scores.caption_groups))
     drawn = [metric.name for metric in METRICS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
-    matrix = torch.from_numpy(found)
-    spread = min(matrix.std(axis, correction=0).mean().item() for axis in (0, 1))
-    return {"val_rsum": summary["rsum"], **figures, "val_spread": spread}
+    return {"val_rsum": summary["rsum"], **figures, "val_spread": _spread(as_tiles(scores.scores))}
+
+
+def _spread(scores: Tiles) -> float:
+    """As val_spread, from sums over tiles."""
+    parts = list(scores.each(_moments))
+    over_captions = torch.cat([own for own, _ in parts], 1) / scores.shape[1]
+    over_images = torch.stack([others for _, others in parts]).sum(0) / scores.shape[0]
+    return min(
+        (squares - sums * sums).clamp_min(0).sqrt().mean().item()
+        for sums, squares in (over_captions, over_images)
+    )
+
+
+def _moments(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sums of scores and of squares, float64: over captions (2, n), over these images (2, M)."""
+    own, others = [], []
+    for columns in tiles.columns():
+        tile = tiles.tile(rows, columns).double()
+        powers = torch.stack([tile, tile * tile])
+        own.append(powers.sum(2))
+        others.append(powers.sum(1))
+    return torch.stack(own).sum(0), torch.cat(others, 1)
 
 
 def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:

@@ -1,5 +1,7 @@
 """The training loop: kills at any point, schedule, phases, best epoch, and honest failure."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from pipeline.evaluation.measure import measure
 from pipeline.evaluation.metrics import summarise
 from pipeline.inputs.batches import PairBatches
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores import tiles
 from pipeline.scores.file import SplitScores
 from pipeline.training.curve import curve_tsv, is_collapsed, validation_columns
 from pipeline.training.loop import fit
@@ -392,6 +395,19 @@ def test_spread_is_the_smaller_of_both_directions():
     expected = min(matrix.std(axis=0).mean(), matrix.std(axis=1).mean())
     columns = validation_columns(split_scores(matrix))
     assert columns["val_spread"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("block", [(1024, 1000), (2, 3)])
+def test_products_of_embeddings_are_judged_as_their_matrix(monkeypatch, block):
+    monkeypatch.setattr(tiles, "BLOCK", block)
+    random = np.random.default_rng(0)
+    images, captions = random.normal(size=(2, 7, 4)).astype(np.float32)
+    products = replace(split_scores(images @ captions.T), scores=tiles.Products(images, captions))
+    held, found = (validation_columns(split) for split in (products.held(), products))
+    assert found == held
+    assert found["val_spread"] == pytest.approx(
+        min((images @ captions.T).std(axis).mean() for axis in (0, 1)), rel=1e-5
+    )
 
 
 def without_digest(text):
