@@ -181,6 +181,13 @@ class Products(Tiles):
         return self._tile(rows, columns, False)
 
     def held(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
+        """As Tiles.held: a copy where the product's place is the next one's, too.
+
+        Args:
+            rows: consecutive images.
+            columns: consecutive captions.
+            again: whether the product is kept in a place of its own.
+        """
         found = self._tile(rows, columns, again)
         return found.clone() if self._windows.is_last(found) else found
 
