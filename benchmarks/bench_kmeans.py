@@ -6,7 +6,6 @@ processor time.
 """
 
 import importlib.util
-import statistics
 import subprocess
 import sys
 import time
@@ -18,7 +17,7 @@ import torch
 from sklearn.cluster import KMeans
 
 from benchmarks.bench_retrieval import _peak
-from benchmarks.common import Row
+from benchmarks.common import Row, Seconds, paired, seconds
 from pipeline.runtime.process import keep_freed_memory
 from pipeline.statistics.kmeans import GPU_VALUES, VALUES, assign, kmeans
 
@@ -47,28 +46,25 @@ def random_points() -> np.ndarray:
     return np.maximum(centres[members] + noise, 0)
 
 
-def faiss_run(threads: int) -> tuple[float, np.ndarray]:
-    """Processor seconds and centres (k, D) of faiss."""
+def faiss_run(threads: int) -> tuple[Seconds, np.ndarray]:
+    """Seconds and centres (k, D) of faiss."""
     import faiss
 
     faiss.omp_set_num_threads(threads)
     points = random_points()
     model = faiss.Kmeans(WIDTH, K, niter=UPDATES, max_points_per_centroid=POINTS)
-    start = time.process_time()
-    model.train(points, init_centroids=points[:K])
-    return time.process_time() - start, model.centroids
+    took = seconds(lambda: model.train(points, init_centroids=points[:K]))
+    return took, np.asarray(model.centroids)
 
 
-def scikit_learn_run(threads: int) -> tuple[float, np.ndarray]:
-    """Processor seconds and centres (k, D) of scikit-learn."""
+def scikit_learn_run(threads: int) -> tuple[Seconds, np.ndarray]:
+    """Seconds and centres (k, D) of scikit-learn."""
     from threadpoolctl import threadpool_limits
 
     points = random_points()
     model = KMeans(K, init=points[:K], n_init=1, max_iter=UPDATES, tol=0)
     with threadpool_limits(threads):
-        start = time.process_time()
-        model.fit(points)
-        return time.process_time() - start, model.cluster_centers_
+        return seconds(lambda: model.fit(points)), model.cluster_centers_
 
 
 def against(points: torch.Tensor, name: str, run, limit: float) -> Row:
@@ -76,39 +72,42 @@ def against(points: torch.Tensor, name: str, run, limit: float) -> Row:
 
     run: of the other library; limit: of the share of its time. The inertia may be 1e-4 above its.
     """
+    kept = {}
+
+    def ours() -> None:
+        kept["found"] = kmeans(points, K, points[:K], UPDATES, 0)
+
     with ProcessPoolExecutor(1, get_context("spawn")) as other:
         pairs = []
         for _ in range(RUNS + 1):
-            seconds, centres = other.submit(run, torch.get_num_threads()).result()
-            start = time.process_time()
-            found = kmeans(points, K, points[:K], UPDATES, 0)
-            pairs.append((time.process_time() - start, seconds))
+            theirs, centres = other.submit(run, torch.get_num_threads()).result()
+            pairs.append((seconds(ours), theirs))
+    found = kept["found"]
     inertia = assign(points, torch.from_numpy(np.asarray(centres, np.float32))).inertia
-    ratio = statistics.median(ours / theirs for ours, theirs in pairs[1:])
-    mine, seconds = (statistics.median(column) for column in zip(*pairs[1:], strict=True))
+    pair = paired(pairs[1:])
     share = found.inertia[-1] / inertia
     return Row(
         f"{WORK}, against {name} from the same centres",
-        f"{ratio:.2f}x of its time ({mine:.2f} s, {seconds:.2f} s; ours {len(found.reseeded)} "
-        f"updates), {share:.4f}x of its inertia",
+        f"{pair.of('its time')}, {share:.4f}x of its inertia; ours {len(found.reseeded)} updates",
         f"<= {limit:g}x of its time, <= 1.0001x of its inertia",
-        ratio <= limit and share <= 1.0001,
+        pair.ratio <= limit and share <= 1.0001,
+        ours,
     )
 
 
 def starts(points: torch.Tensor) -> Row:
     """Total time and inertia from k-means++ beside those from random points."""
-    found, seconds = {}, {}
+    found, took = {}, {}
     for name in ("random", "kmeans++"):
         start = time.perf_counter()
         found[name] = kmeans(points, K, name, UPDATES, 1e-4)
-        seconds[name] = time.perf_counter() - start
+        took[name] = time.perf_counter() - start
     ratio = found["kmeans++"].inertia[-1] / found["random"].inertia[-1]
     updates = {name: len(each.reseeded) for name, each in found.items()}
     return Row(
         f"the same from k-means++ ({updates['kmeans++']} updates) and from random points "
         f"({updates['random']})",
-        f"{ratio:.4f}x of the inertia, {seconds['kmeans++']:.2f} s and {seconds['random']:.2f} s",
+        f"{ratio:.4f}x of the inertia, {took['kmeans++']:.2f} s and {took['random']:.2f} s",
         "inertia <= 1.01x",
         ratio <= 1.01,
     )

@@ -83,13 +83,14 @@ def _slice_row() -> Row:
             model.partial_fit(block)
         kept["theirs"] = model.explained_variance_ratio_.sum()
 
-    ratio, mine, other = paired_ratio(ours, theirs, runs=3)
+    pair = paired_ratio(ours, theirs, runs=3)
     return Row(
         f"PCA {SLICE_WIDTH:,} -> {SLICE_COMPONENTS:,} of {SLICE_ROWS:,} rows",
-        f"{1 / ratio:.1f}x IncrementalPCA ({mine:.2f} s, {other:.2f} s; variance explained "
-        f"{100 * kept['ours']:.2f} %, {100 * kept['theirs']:.2f} %)",
+        f"{pair.faster('IncrementalPCA')}, variance explained {100 * kept['ours']:.2f} %, "
+        f"{100 * kept['theirs']:.2f} %",
         ">= 5x",
-        1 / ratio >= 5,
+        1 / pair.ratio >= 5,
+        ours,
     )
 
 
