@@ -181,6 +181,13 @@ class Products(Tiles):
         return self._tile(rows, columns, False)
 
     def held(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
+        """A copy of the tile, or where its product is kept that.
+
+        Args:
+            rows: consecutive images.
+            columns: consecutive captions.
+            again: whether the product is to be kept while there is room.
+        """
         found = self._tile(rows, columns, again)
         return found.clone() if self._windows.is_last(found) else found
 
