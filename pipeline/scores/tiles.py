@@ -181,12 +181,12 @@ class Products(Tiles):
         return self._tile(rows, columns, False)
 
     def held(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
-        """As Tiles.held: a copy where the product's place is the next one's, too.
+        """A copy of the tile, or where its product is kept that.
 
         Args:
             rows: consecutive images.
             columns: consecutive captions.
-            again: whether the product is kept in a place of its own.
+            again: whether the product is to be kept while there is room.
         """
         found = self._tile(rows, columns, again)
         return found.clone() if self._windows.is_last(found) else found

@@ -190,3 +190,23 @@ def test_autocast_changes_nothing():
     with torch.autocast("cpu", torch.bfloat16):
         reduced = attended_cosines(queries, contexts, QUERY_LENGTHS, CONTEXT_LENGTHS, 9.0)
     assert torch.equal(exact, reduced)
+
+
+@pytest.mark.parametrize("captions", [3, 8])
+def test_half_precision_rounds_the_factors_of_inner_products_alone(captions):
+    """Vectors of halves have products that bfloat16 holds; others are rounded, before and after."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.full((captions,), 5), torch.full((2,), 6)
+    sides = [(captions, 5), (2, 6)]
+    halves = [torch.randint(0, 2, (*size, 4), generator=generator) - 0.5 for size in sides]
+    exact = attended_cosines(*halves, *lengths, 9.0)
+    found = attended_cosines(*halves, *lengths, 9.0, reduced=torch.bfloat16)
+    torch.testing.assert_close(found, exact, rtol=0, atol=0)
+    others = [functional.normalize(torch.randn((*size, 64), generator=generator), dim=-1)
+              for size in sides]  # fmt: skip
+    queries, contexts = (side.bfloat16().double() for side in others)
+    expected = torch.einsum("aqk,bck->bcqa", queries, contexts)
+    products = cross_attention._inner_products(*others, torch.bfloat16)
+    assert products.dtype == torch.float32
+    assert torch.equal(products, products.bfloat16().float())
+    torch.testing.assert_close(products.double(), expected, rtol=2**-8, atol=1e-6)

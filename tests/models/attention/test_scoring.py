@@ -124,3 +124,18 @@ def test_mean_vectors_leave_padding_out():
     vectors = torch.tensor([[[3.0, 0.0], [0.0, 2.0], [9.0, 9.0]]])
     expected = torch.tensor([[0.5**0.5, 0.5**0.5]])
     torch.testing.assert_close(mean_vectors(vectors, torch.tensor([2])), expected)
+
+
+def test_bf16_is_the_score_under_autocast(model):
+    split = region_split()
+    full, half = (score_pairs(model, split, CPU, kind).scores for kind in ("fp32", "bf16"))
+    regions = split.images(np.arange(IMAGES))
+    with torch.no_grad():
+        images = model.embed_images(regions.features, regions.positions, regions.counts)
+        for caption in range(len(split.caption_ids)):
+            tokens, lengths = split.captions(np.array([caption]))
+            words = model.embed_captions(tokens, lengths)
+            with torch.autocast("cpu", torch.bfloat16):
+                found = model.score(images, regions.counts, words, lengths)
+            np.testing.assert_allclose(half[:, caption], found[:, 0], atol=1e-6)
+    assert 0 < np.abs(half - full).max() < 0.05
