@@ -15,7 +15,8 @@ from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say
 
 NAMES = sorted(
-    path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")
+    (path.stem.removeprefix("bench_") for path in Path(__file__).parent.glob("bench_*.py")),
+    key=lambda name: (name == "commands", name),  # which takes longest
 )
 BEGIN, END = "<!-- written by python -m benchmarks --page -->\n", "<!-- end of what it writes -->\n"
 HEAD = "| work | measured | to reach | reached |\n|---|---|---|---|\n"

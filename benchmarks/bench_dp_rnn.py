@@ -1,18 +1,22 @@
 """DP-RNN's early selection against the recurrence of every pair, in training and in scoring.
 
 Each way runs in a process of its own on one thread. Stated are processor time and by how much the
-peak of memory grows, the model and the inputs included.
+peak of memory grows, the model and the inputs included. How long 1,000 x 5,000 pairs of the
+published sizes take is extrapolated: scores of few images and captions tell what an image, a
+caption, a pair and its recurrence cost.
 """
 
 import json
 import subprocess
 import sys
 from functools import partial
+from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from benchmarks.bench_cross_attention import measured
-from benchmarks.common import Row
+from benchmarks.common import Row, seconds, where_time_goes
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import score_selecting
 from models.losses.pairs import PairLoss
@@ -21,9 +25,22 @@ from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
 from pipeline.runtime.process import set_threads
 
-REGIONS, FEATURES, DIM, WORD_DIM, VOCABULARY, WORDS = 12, 256, 128, 100, 1000, 16
-BATCH, CANDIDATES = 64, 10
-IMAGES, CAPTIONS, SHORTLIST = 100, 200, 10
+
+class Sizes(NamedTuple):
+    """Of a split and of the model that scores it."""
+
+    regions: int = 12
+    features: int = 256
+    dim: int = 128
+    word_dim: int = 100
+    vocabulary: int = 1000
+    images: int = 100
+    captions: int = 200
+
+
+SMALL, PUBLISHED = Sizes(), Sizes(36, 2048, 1024, 300, 8000, captions=32)
+WORDS, BATCH, CANDIDATES, SHORTLIST = 16, 64, 10, 10
+MINUTES = 11
 
 
 def rows() -> list[Row]:
@@ -32,11 +49,42 @@ def rows() -> list[Row]:
     return [
         _row(f"DP-RNN's step at batch {BATCH}, {selected}", "step", BATCH / (CANDIDATES + 1)),
         _row(
-            f"DP-RNN's scores of {IMAGES} images and {CAPTIONS} captions, shortlist {SHORTLIST}",
+            f"DP-RNN's scores of {SMALL.images} images and {SMALL.captions} captions, shortlist "
+            f"{SHORTLIST}",
             "score",
-            IMAGES / SHORTLIST,
+            SMALL.images / SHORTLIST,
         ),
+        published(),
     ]
+
+
+def published() -> Row:
+    """Processor time of scoring 1,000 images and 5,000 captions at the published sizes."""
+    counts = np.array([(100, 32, 1), (100, 32, SHORTLIST), (400, 32, 1), (100, 128, 1)])
+    works = [
+        partial(score, int(length), PUBLISHED._replace(images=int(shown), captions=int(asked)))
+        for shown, asked, length in counts
+    ]
+    threads = torch.get_num_threads()
+    set_threads(1)
+    works[0]()  # a warm-up
+    took = [seconds(work).processor for work in works]
+    shown, asked, length = counts.T
+    parts = np.stack([shown, asked, shown * asked, asked * length], 1)
+    costs = np.linalg.solve(parts.astype(float), took)  # of an image, caption, pair, its recurrence
+    whole = np.array([1_000, 5_000, 5_000_000, 5_000 * SHORTLIST])
+    minutes = float(whole @ costs) / 60
+    profile = where_time_goes(works[0]) if minutes > MINUTES else ""
+    set_threads(threads)
+    return Row(
+        f"DP-RNN's scores of 1,000 images x {PUBLISHED.regions} regions x {PUBLISHED.dim:,}-d and "
+        f"5,000 captions, shortlist {SHORTLIST}, one thread",
+        f"{minutes:.0f} CPU-minutes, extrapolated from up to 400 images and 128 captions: "
+        f"{1e3 * costs[3]:.1f} ms a pair with recurrence, {1e3 * costs[2]:.3f} ms without",
+        f"<= {MINUTES} CPU-minutes",
+        minutes <= MINUTES,
+        profile=profile,
+    )
 
 
 def _row(work: str, name: str, fewer: float) -> Row:
@@ -58,24 +106,27 @@ def _measured(work: str, way: str) -> dict[str, float]:
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
-def build(candidates: int) -> DPRNN:
+def build(candidates: int, sizes: Sizes = SMALL) -> DPRNN:
     """A model of random weights in its last phase."""
     torch.manual_seed(0)
-    model = DPRNN(FEATURES, VOCABULARY, WORD_DIM, DIM, candidates=candidates)
+    model = DPRNN(
+        sizes.features, sizes.vocabulary, sizes.word_dim, sizes.dim, candidates=candidates
+    )
     model.enter_phase("all")
     return model
 
 
-def captions(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def captions(count: int, sizes: Sizes = SMALL) -> tuple[torch.Tensor, torch.Tensor]:
     """Word ids (count, WORDS) of 8 to 16 words, and their lengths."""
-    return torch.randint(1, VOCABULARY, (count, WORDS)), torch.randint(8, WORDS + 1, (count,))
+    words = torch.randint(1, sizes.vocabulary, (count, WORDS))
+    return words, torch.randint(8, WORDS + 1, (count,))
 
 
-def images(count: int) -> Regions:
+def images(count: int, sizes: Sizes = SMALL) -> Regions:
     """Random regions, none of them padding."""
-    shape = count, REGIONS
-    counts = torch.full((count,), REGIONS)
-    return Regions(torch.randn(*shape, FEATURES), torch.rand(*shape, 4), counts)
+    shape = count, sizes.regions
+    counts = torch.full((count,), sizes.regions)
+    return Regions(torch.randn(*shape, sizes.features), torch.rand(*shape, 4), counts)
 
 
 def step(candidates: int) -> torch.Tensor:
@@ -83,20 +134,21 @@ def step(candidates: int) -> torch.Tensor:
     model, regions, groups = build(candidates), images(BATCH), torch.arange(BATCH)
     sides = regions.features, regions.positions, regions.counts, *captions(BATCH)
     loss = PairLoss(SumMargin(0.2))
-    total = torch.stack([loss(*pairs, groups) for pairs in model(*sides, groups)]).sum()
+    each = [loss(scores, groups, computed) for scores, computed in model(*sides, groups)]
+    total = torch.stack(each).sum()
     total.backward()
     return total.detach()
 
 
-def score(shortlist: int) -> torch.Tensor:
+def score(shortlist: int, sizes: Sizes = SMALL) -> torch.Tensor:
     """Scores of a split of random images and captions."""
-    model, regions = build(CANDIDATES), images(IMAGES)
-    tokens, lengths = captions(CAPTIONS)
+    model, regions = build(CANDIDATES, sizes), images(sizes.images, sizes)
+    tokens, lengths = captions(sizes.captions, sizes)
     split = Split(
-        image_ids=[str(i) for i in range(IMAGES)],
-        image_groups=[str(i) for i in range(IMAGES)],
-        caption_ids=[str(i) for i in range(CAPTIONS)],
-        described=torch.arange(CAPTIONS).numpy() % IMAGES,
+        image_ids=[str(i) for i in range(sizes.images)],
+        image_groups=[str(i) for i in range(sizes.images)],
+        caption_ids=[str(i) for i in range(sizes.captions)],
+        described=torch.arange(sizes.captions).numpy() % sizes.images,
         images=lambda rows: Regions(
             regions.features[rows], regions.positions[rows], regions.counts[rows]
         ),
@@ -110,6 +162,6 @@ if __name__ == "__main__":
     set_threads(1)
     works = {
         "step": {"selected": partial(step, CANDIDATES), "every": partial(step, BATCH - 1)},
-        "score": {"selected": partial(score, SHORTLIST), "every": partial(score, IMAGES)},
+        "score": {"selected": partial(score, SHORTLIST), "every": partial(score, SMALL.images)},
     }
     print(json.dumps(measured(works[sys.argv[1]][sys.argv[2]])[0]))

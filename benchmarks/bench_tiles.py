@@ -106,7 +106,7 @@ def measured(path: Path) -> Iterator[Row]:
     start = time.perf_counter()
     bootstrap_intervals([fold], RESAMPLES, 0.95, 0)
     seconds = time.perf_counter() - start
-    yield Row(f"bootstrap of {sizes}, {RESAMPLES:,} resamples", f"{seconds:.1f} s", "", True)
+    yield Row(f"bootstrap of {sizes}, {RESAMPLES:,} resamples", f"{seconds:.1f} s")
     peak = 1e-6 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
     held = 1e-9 * 4 * WIDTH * sum(split.scores.shape)
     yield Row(

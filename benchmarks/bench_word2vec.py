@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import Row
+from benchmarks.common import Row, where_time_goes
+from pipeline.words.vectors import read_vectors
 
 WORDS, DIM, WANTED = 300_000, 300, 8_000
 RUNS = 5
@@ -45,6 +46,8 @@ def rows() -> list[Row]:
         write_synthetic(path)
         measure(OURS, path)
         pairs = [(measure(OURS, path), measure(GENSIM, path)) for _ in range(RUNS)]
+        wanted = [f"word{i * (WORDS // WANTED)}" for i in range(WANTED)]
+        profile = where_time_goes(lambda: read_vectors("word2vec_bin", path, wanted))
     wall, processor = (statistics.median(b[i] / a[i] for a, b in pairs) for i in (0, 1))
     seconds = [statistics.median(pair[i][0] for pair in pairs) for i in (0, 1)]
     memory = [max(pair[i][2] for pair in pairs) for i in (0, 1)]
@@ -54,8 +57,9 @@ def rows() -> list[Row]:
             work,
             f"{wall:.1f}x gensim's full load ({seconds[0]:.2f} s, {seconds[1]:.2f} s; "
             f"processor time {processor:.1f}x)",
-            ">= 5x",
-            wall >= 5,
+            ">= 15x",
+            wall >= 15,
+            profile=profile,
         ),
         Row(
             f"{work}: extra memory",

@@ -22,7 +22,7 @@ def test_functions_that_take_the_time_are_named():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["kmeens"], "error: no benchmark kmeens; there are commands, criteria"),
+        (["kmeens"], "error: no benchmark kmeens; there are criteria, cross_attention"),
         (["--page", "no.md", "kmeans"], "error: no.md is no page with the marks <!-- written"),
     ],
 )
