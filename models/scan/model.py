@@ -83,7 +83,8 @@ def scorer(
     checkpoint.require(identity(vocabulary, regions))
     model = checkpoint.build(SCAN).to(device)
     split = splits(inputs, vocabulary, regions)
-    precision = checkpoint.description.params["scan"]["training"]["precision"]
+    training = checkpoint.description.params.get("scan", {}).get("training", {})
+    precision = training.get("precision", "fp32")  # as its epochs were judged
     return lambda name: score_pairs(model, split(name), device, precision)
 
 

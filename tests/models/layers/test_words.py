@@ -4,9 +4,10 @@ from itertools import product
 
 import pytest
 import torch
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from models.attention.words import BiGRUEncoder
-from models.layers.words import POOLS, RecurrentEncoder
+from models.layers.words import POOLS, RecurrentEncoder, packed_gru
 
 
 @pytest.fixture
@@ -169,3 +170,21 @@ def test_both_directions_start_from_glorots_draw():
         for gate in getattr(encoder.gru, f"weight_ih_l0{ending}").chunk(3):
             assert gate.abs().max().item() == pytest.approx((6 / 100) ** 0.5, rel=0.02)
         assert not getattr(encoder.gru, f"bias_hh_l0{ending}").any()
+
+
+@pytest.mark.parametrize("lengths", [[5, 1, 9, 9, 3], [2], [4, 4]])
+def test_a_gru_in_training_gives_the_bits_of_torchs_own(lengths):
+    torch.manual_seed(0)
+    encoder = RecurrentEncoder(20, 6, 32)
+    for bias in (encoder.gru.bias_ih_l0, encoder.gru.bias_hh_l0):
+        torch.nn.init.normal_(bias)
+    tokens = torch.randint(1, 20, (len(lengths), max(lengths)))
+    packed = pack_padded_sequence(tokens, torch.tensor(lengths), True, enforce_sorted=False)
+    found = []
+    for run in (packed_gru, torch.nn.Module.__call__):
+        encoder.zero_grad()
+        states, last = run(encoder.gru, PackedSequence(encoder.words(packed.data), *packed[1:]))
+        (states.data.square().sum() + last.sin().sum()).backward()
+        gradients = [weight.grad.clone() for weight in encoder.parameters()]
+        found.append([states.data.detach(), last.detach(), *gradients])
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*found, strict=True))
