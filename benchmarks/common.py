@@ -114,25 +114,26 @@ def where_time_goes(work: Callable[[], object]) -> str:
     profile = cProfile.Profile()
     profile.runcall(work)
     found = {
-        _name(*place): figures[2]
+        function_name(*place): figures[2]
         for place, figures in pstats.Stats(profile).stats.items()  # type: ignore[attr-defined]
     }
-    text = _shares(found)
+    text = shares(found)
     if "run_backward" in text:
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as operators:
             work()
         times = {event.key: event.self_cpu_time_total for event in operators.key_averages()}
-        text += f"; of all operators {_shares(times)}"
+        text += f"; of all operators {shares(times)}"
     return text
 
 
-def _shares(times: dict[str, float]) -> str:
+def shares(times: dict[str, float]) -> str:
+    """The largest parts of a whole, in words; parts below LARGE of it are left out."""
     whole = sum(times.values())
     largest = sorted(times.items(), key=lambda item: -item[1])[:NAMED]
     return ", ".join(f"{name} {t / whole:.0%}" for name, t in largest if t >= LARGE * whole)
 
 
-def _name(file: str, line: int, function: str) -> str:
+def function_name(file: str, line: int, function: str) -> str:
     """A function as a reader looks for it: module and name, of built-in ones their name alone."""
     if file == "~":
         words = function.strip("<>{}").removeprefix("built-in method ").split("'")

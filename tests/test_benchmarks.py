@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.__main__ import BEGIN, END, main, with_table
-from benchmarks.common import Paired, Seconds, paired, where_time_goes
+from benchmarks.common import Paired, Seconds, function_name, paired, shares, where_time_goes
 
 
 def test_ratios_are_medians_of_the_pairs():
@@ -13,10 +13,15 @@ def test_ratios_are_medians_of_the_pairs():
     assert paired(pairs) == Paired(1, 1, Seconds(4, 2), Seconds(3, 2))
 
 
-def test_functions_that_take_the_time_are_named():
-    text = where_time_goes(lambda: sorted(range(200_000), key=lambda number: -number))
-    assert "`sorted`" in text
-    assert "tests/test_benchmarks.py" in text
+def test_functions_are_named_as_a_reader_looks_for_them():
+    assert function_name("~", 0, "<built-in method builtins.sorted>") == "`sorted`"
+    assert function_name("~", 0, "<method 'amax' of 'torch._C.TensorBase' objects>") == "`amax`"
+    assert function_name("/a/pipeline/scores/tiles.py", 7, "tile") == "`scores/tiles.py:tile`"
+    assert "%" in where_time_goes(lambda: sorted(range(1000)))
+
+
+def test_small_shares_are_left_out():
+    assert shares({"a": 1, "b": 7, "c": 0.1}) == "b 86%, a 12%"
 
 
 @pytest.mark.parametrize(
