@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from benchmarks.common import Row, where_time_goes
+from benchmarks.common import Row, one_thread, where_time_goes
 from models.attention.scoring import score_pairs
 from models.losses.max_margin import MaxMargin
 from models.losses.pairs import PairLoss
@@ -238,11 +238,8 @@ WORKS: dict[str, Callable[[str], Work]] = {"score": score, "attention": attentio
 
 def profile(work: str, form: str) -> str:
     """Where the time of a form goes, on one thread as it was measured."""
-    threads = torch.get_num_threads()
-    set_threads(1)
-    text = where_time_goes(WORKS[work](form))
-    set_threads(threads)
-    return text
+    with one_thread():
+        return where_time_goes(WORKS[work](form))
 
 
 def measured(work: Callable[[], torch.Tensor]) -> tuple[dict[str, float], torch.Tensor]:

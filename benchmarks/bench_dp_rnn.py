@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from benchmarks.bench_cross_attention import measured
-from benchmarks.common import Row, seconds, where_time_goes
+from benchmarks.common import Row, one_thread, seconds, where_time_goes
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import score_selecting
 from models.losses.pairs import PairLoss
@@ -65,17 +65,16 @@ def published() -> Row:
         partial(score, int(length), PUBLISHED._replace(images=int(shown), captions=int(asked)))
         for shown, asked, length in counts
     ]
-    threads = torch.get_num_threads()
-    set_threads(1)
-    works[0]()  # a warm-up
-    took = [seconds(work).processor for work in works]
+    with one_thread():
+        works[0]()  # a warm-up
+        took = [seconds(work).processor for work in works]
     shown, asked, length = counts.T
     parts = np.stack([shown, asked, shown * asked, asked * length], 1)
     costs = np.linalg.solve(parts.astype(float), took)  # of an image, caption, pair, its recurrence
     whole = np.array([1_000, 5_000, 5_000_000, 5_000 * SHORTLIST])
     minutes = float(whole @ costs) / 60
-    profile = where_time_goes(works[0]) if minutes > MINUTES else ""
-    set_threads(threads)
+    with one_thread():
+        profile = where_time_goes(works[0]) if minutes > MINUTES else ""
     return Row(
         f"DP-RNN's scores of 1,000 images x {PUBLISHED.regions} regions x {PUBLISHED.dim:,}-d and "
         f"5,000 captions, shortlist {SHORTLIST}, one thread",

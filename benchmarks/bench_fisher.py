@@ -14,13 +14,12 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
-import torch
 from skimage.feature import fisher_vector
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import Row, Seconds, paired, paired_ratio, seconds, where_time_goes
-from pipeline.runtime.process import keep_freed_memory, set_threads
+from benchmarks.common import Row, Seconds, one_thread, paired, paired_ratio, seconds
+from pipeline.runtime.process import keep_freed_memory
 from pipeline.sentences.encoder import SentenceEncoder, blocks
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.mixtures import Mixture
@@ -89,16 +88,13 @@ def against_scikit_image(
 ) -> Row:
     """Time of the same GMM's Fisher vectors; scikit-image's also hold gradients of the weights."""
     # in a process of its own, whose memory is its own
-    threads = torch.get_num_threads()
-    set_threads(1)
-    with ProcessPoolExecutor(1, get_context("spawn")) as other:
+    with one_thread(), ProcessPoolExecutor(1, get_context("spawn")) as other:
         other.submit(scikit_image_seconds, words, vectors, sentences[:10]).result()
         encode(encoder, sentences)
         pairs = []
         for _ in range(RUNS):
             theirs = other.submit(scikit_image_seconds, words, vectors, sentences).result()
             pairs.append((seconds(lambda: encode(encoder, sentences)), theirs))
-    set_threads(threads)
     pair = paired(pairs)
     with_table = pair.reference.wall / (pair.ours.wall + table)
     return Row(
@@ -153,19 +149,16 @@ def through_projection(words: list[str], vectors: np.ndarray, sentences: list[li
     mean, variances = np.zeros(fisher.dim, np.float32), np.ones(COMPONENTS)
     encoder = SentenceEncoder("fisher", fisher, Projection(mean, components, variances, 1.0))
     rows = [(block, fisher.encode(block)) for _, block in blocks(sentences)]
-    threads = torch.get_num_threads()
-    set_threads(1)
-    pairs = []
-    for _ in range(RUNS):
-        start = time.process_time()
-        for block, _ in rows:
-            encoder.encode(block)
-        middle = time.process_time()
-        for _, row in rows:
-            row @ components.T
-        pairs.append((middle - start, time.process_time() - middle))
-    profile = where_time_goes(lambda: [encoder.encode(block) for block, _ in rows])
-    set_threads(threads)
+    with one_thread():
+        pairs = []
+        for _ in range(RUNS):
+            start = time.process_time()
+            for block, _ in rows:
+                encoder.encode(block)
+            middle = time.process_time()
+            for _, row in rows:
+                row @ components.T
+            pairs.append((middle - start, time.process_time() - middle))
     ratio = statistics.median(mine / product for mine, product in pairs)
     rate = len(sentences) / statistics.median(mine for mine, _ in pairs)
     return Row(
@@ -174,5 +167,5 @@ def through_projection(words: list[str], vectors: np.ndarray, sentences: list[li
         "matrix product alone",
         ">= 3,000/s",
         rate >= 3000,
-        profile=profile,
+        lambda: [encoder.encode(block) for block, _ in rows],
     )

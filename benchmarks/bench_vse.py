@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from benchmarks.common import Row, where_time_goes
+from benchmarks.common import Row, one_thread, where_time_goes
 from models.losses.pairs import PairLoss
 from models.losses.sum_margin import SumMargin
 from models.vse.network import VSE
@@ -49,10 +49,8 @@ def _row(
     apart = max(abs(one - other) / other for one, other in pairs)
     same = form == "bf16" or apart <= CLOSE
     reached = same and ratio <= FORMS[form]
-    threads = torch.get_num_threads()
-    set_threads(1)
-    profile = "" if reached else where_time_goes(prepared(form))
-    set_threads(threads)
+    with one_thread():
+        profile = "" if reached else where_time_goes(prepared(form))
     own, published = (1e3 * statistics.median(column) for column in seconds)
     return Row(
         f"VSE's training step, batch {BATCH}, {DIM}-d, captions of about 12 words, {form}",

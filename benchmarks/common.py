@@ -4,12 +4,15 @@ import cProfile
 import pstats
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+
+from pipeline.runtime.process import set_threads
 
 LARGE = 0.03  # shares of the time below it are not named
 NAMED = 6
@@ -106,6 +109,17 @@ def seconds(work: Callable[[], object]) -> Seconds:
     wall, processor = time.perf_counter(), time.process_time()
     work()
     return Seconds(time.perf_counter() - wall, time.process_time() - processor)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread of torch and BLAS, and on as many as before afterwards."""
+    threads = torch.get_num_threads()
+    set_threads(1)
+    try:
+        yield
+    finally:
+        set_threads(threads)
 
 
 def where_time_goes(work: Callable[[], object]) -> str:
