@@ -23,7 +23,7 @@ from pipeline.readers import READERS
 from pipeline.runtime.files import read_yaml
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.sentences import ENCODINGS
-from pipeline.statistics.kmeans import INITIALISATIONS
+from pipeline.statistics.first_centres import INITIALISATIONS
 from stages.params import Params
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,7 +17,7 @@ from pipeline.evaluation.reductions import largest
 from pipeline.evaluation.separation import separation
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores import ranks, tiles
+from pipeline.scores import counting, tiles
 from pipeline.scores.average import write_average
 from pipeline.scores.file import SplitScores, read_scores, write_scores
 from pipeline.scores.ranks import retrieval_ranks
@@ -117,7 +117,7 @@ def test_the_matrix_has_the_products_and_the_lines_are_its_lines(small):
 @pytest.mark.parametrize(("held", "kept"), [(0, 0), (0, 1500), (1200, 0), (1200, 1500), (9999, 0)])
 def test_ranks_do_not_depend_on_the_tiles_that_are_kept(small, monkeypatch, shuffled, held, kept):
     monkeypatch.setattr(tiles, "KEPT", kept)
-    monkeypatch.setattr(ranks, "HELD", held)
+    monkeypatch.setattr(counting, "HELD", held)
     split = embedded(shuffled)
     groups = split.image_groups, split.caption_groups
     found, expected = (measure(scores, *groups) for scores in (split.scores, split.matrix))

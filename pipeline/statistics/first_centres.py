@@ -1,0 +1,130 @@
+"""The rows that K-means starts from: some at random, or far from each other by k-means++."""
+
+import torch
+
+from pipeline.runtime.process import Progress
+
+FEWEST, CANDIDATES = 4, 256  # drawn at once: (N, 256) distances are held at most
+CANDIDATE_VALUES = 1 << 22  # distances from candidates computed at once: 16 MB in float32
+
+
+def random_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
+    """Different rows of points, every set equally likely.
+
+    Args:
+        points: (N, D).
+        k: number of rows, at most N.
+        generator: of the draw, on the CPU.
+
+    Returns:
+        (k,) int64 on the CPU.
+    """
+    return torch.randperm(len(points), generator=generator)[:k]
+
+
+def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
+    """Rows of points by k-means++ (Arthur and Vassilvitskii 2007).
+
+    Each row is drawn with a chance in proportion to its squared distance from the nearest one
+    before it. Candidates are drawn many at a time from the chances as they were, and each is taken
+    with the ratio of its chance now to its chance then: rejection gives exactly the law of drawing
+    one by one, and the distances of a batch are one matrix product. When all points lie on chosen
+    ones, the remaining rows are drawn uniformly.
+
+    Args:
+        points: (N, D).
+        k: number of rows, at most N.
+        generator: of the draws, on the CPU.
+
+    Returns:
+        (k,) int64 on the CPU.
+    """
+    norms = torch.linalg.vector_norm(points, dim=1).square_()
+    rows = torch.randint(len(points), (1,), generator=generator)
+    nearest = squared_distances(points, norms, rows)[:, 0]
+    with Progress("k-means++", k, "centres", done=1) as progress:
+        while len(rows) < k and bool(nearest.any()):
+            count = min(max(len(rows) // 4, FEWEST), CANDIDATES)
+            candidates = draw(nearest.cpu().double(), count, generator)
+            between = squared_distances(points, norms, candidates)
+            taken = accept(nearest, between, candidates, generator)[: k - len(rows)]
+            nearest = torch.minimum(nearest, between[:, taken].amin(1))
+            rows = torch.cat([rows, candidates[taken]])
+            progress.update(len(taken))
+    missing = torch.randint(len(points), (k - len(rows),), generator=generator)
+    return torch.cat([rows, missing])
+
+
+def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
+    """Indices drawn in proportion to weights, with replacement.
+
+    Args:
+        weights: (N,) float64 on the CPU, not all zero.
+        count: number of draws.
+        generator: of the draws, on the CPU.
+
+    Returns:
+        (count,) int64.
+    """
+    totals = weights.cumsum(0)
+    marks = torch.rand(count, generator=generator, dtype=torch.float64) * totals[-1]
+    found = torch.searchsorted(totals, marks, right=True)
+    # rounding may put a mark on the last total, beyond the last row that can be drawn
+    return found.clamp_max(int(weights.nonzero()[-1]))
+
+
+def accept(
+    nearest: torch.Tensor,
+    between: torch.Tensor,
+    candidates: torch.Tensor,
+    generator: torch.Generator,
+) -> list[int]:
+    """Positions of the candidates to take, in their order; never none.
+
+    The first is always taken: its chance has not changed.
+
+    Args:
+        nearest: (N,) squared distances from the nearest centre when the candidates were drawn.
+        between: (N, C) squared distances from all points to the candidates.
+        candidates: (C,) rows of the points.
+        generator: of the draws, on the CPU.
+    """
+    before = nearest.cpu()[candidates].double()
+    among = between[candidates.to(between.device)].cpu().double()
+    limits = torch.rand(len(candidates), generator=generator, dtype=torch.float64) * before
+    now, taken = before.clone(), []
+    for position in range(len(candidates)):
+        if limits[position] < now[position]:
+            taken.append(position)
+            now = torch.minimum(now, among[:, position])
+    return taken
+
+
+def squared_distances(
+    points: torch.Tensor, norms: torch.Tensor, rows: torch.Tensor
+) -> torch.Tensor:
+    """Squared distances of points from some of them, 0 where rounding hides them.
+
+    Args:
+        points: (N, D).
+        norms: (N,) squared lengths of the points.
+        rows: (C,) integers, the points to measure from.
+
+    Returns:
+        (N, C).
+    """
+    rows = rows.to(points.device)
+    result = points.new_empty(len(points), len(rows))
+    limit = 4 * torch.finfo(points.dtype).eps
+    size = max(CANDIDATE_VALUES // len(rows), 1)
+    for start in range(0, len(points), size):
+        block = slice(start, start + size)
+        scale = norms[block, None] + norms[rows]
+        squared = torch.addmm(scale, points[block], points[rows].T, alpha=-2)
+        # a duplicate of a centre would come out near 0, not at it, and be drawn as one more centre
+        result[block] = squared.masked_fill_(squared <= limit * scale, 0)
+    result[rows, torch.arange(len(rows), device=rows.device)] = 0
+    return result
+
+
+INITIALISATIONS = {"kmeans++": spread_rows, "random": random_rows}
