@@ -2,7 +2,7 @@
 
 Chen and Luo 2020 (DP-RNN), eq. 14 and 15. Every pair of an image and a caption has an order of its
 own, so the number of sequences is that of the pairs. What does not depend on the order, the
-products of objects and input weights, is computed once per image and gathered for the pairs.
+products of objects and input weights, is computed once per image of a pair and gathered for all.
 """
 
 import torch
@@ -44,8 +44,12 @@ class RecurrentVisualEmbedding(nn.Module):
         Returns:
             (P, R, K), zeros beyond the count.
         """
+        lengths = counts[images]
+        used, images = images.unique(return_inverse=True)
+        if len(used) < len(objects):  # a few pairs of many images: others' products are not needed
+            objects = objects[used]
         rows = images[:, None] * objects.shape[1] + order
-        return bidirectional_mean(self.gru, objects.flatten(0, 1), rows, counts[images])
+        return bidirectional_mean(self.gru, objects.flatten(0, 1), rows, lengths)
 
 
 def attended_order(

@@ -16,8 +16,8 @@ from models.base.scoring import in_batches
 from pipeline.inputs.batches import Split
 from pipeline.scores.file import SplitScores
 
-CAPTIONS = 64  # captions scored at once
-IMAGES = 128  # images scored at once without recurrence
+CAPTIONS = 128  # captions scored at once
+IMAGES = 64  # images scored at once without recurrence
 PAIRS = 2048  # pairs scored at once with recurrence
 SHIFT = 2.0  # least move: similarities lie in [-1, 1], but those by LogSumExp may lie beyond
 
