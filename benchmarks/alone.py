@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import get_context, set_start_method
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,8 +24,15 @@ SIDE = 4_096  # of the matrices whose product tells what the machine can do
 
 def alone(work: Callable[..., Result], *arguments: str) -> Result:
     """The result of a function of this module in a process of its own."""
-    with ProcessPoolExecutor(1, get_context("spawn"), set_threads, (THREADS,)) as process:
+    with ProcessPoolExecutor(1, get_context("spawn"), _as_a_stage) as process:
         return process.submit(work, *arguments).result()
+
+
+def _as_a_stage() -> None:
+    """Threads as the rows say, and processes started as Python does by itself: one that was
+    spawned would spawn its own, too, and workers that decode images would each load torch."""
+    set_threads(THREADS)
+    set_start_method(None, force=True)
 
 
 def measured(name: str) -> list[Row]:
