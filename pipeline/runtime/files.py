@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -154,21 +155,29 @@ def source_files() -> set[Path]:
 
 def _imported(file: Path) -> set[Path]:
     """First-party files executed by the imports in a file, those in functions and strings too."""
+    files: set[Path] = set()
+    for parts in _modules(file.read_bytes()):
+        paths = [ROOT.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
+        files.update(path / "__init__.py" for path in paths)  # executed before what is in it
+        files.add(paths[-1].with_suffix(".py"))
+    return {path for path in files if path.is_file()}
+
+
+@cache  # a process that runs several stages, as tests do, would parse most sources many times
+def _modules(source: bytes) -> frozenset[tuple[str, ...]]:
+    """The parts of first-party names in a source that may be modules: imports and strings."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             names.add(node.value.partition(":")[0])  # module:name
-    files: set[Path] = set()
-    for parts in (name.split(".") for name in names):
-        if parts[0] in PACKAGES and all(part.isidentifier() for part in parts):
-            paths = [ROOT.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
-            files.update(path / "__init__.py" for path in paths)  # executed before what is in it
-            files.add(paths[-1].with_suffix(".py"))
-    return {path for path in files if path.is_file()}
+    split = (tuple(name.split(".")) for name in names)
+    return frozenset(
+        parts for parts in split if parts[0] in PACKAGES and all(map(str.isidentifier, parts))
+    )
 
 
 def _jsonable(value: Any) -> Any:
