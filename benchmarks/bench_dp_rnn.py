@@ -65,8 +65,7 @@ def published() -> Row:
     with one_thread():
         score(SHORTLIST, PUBLISHED._replace(images=100, captions=32))  # a warm-up
         one, two = (seconds(partial(score, SHORTLIST, size)).processor for size in sizes)
-    minutes = (one + (PUBLISHED.captions / CAPTIONS - 1) * (two - one)) / 60
-    with one_thread():
+        minutes = (one + (PUBLISHED.captions / CAPTIONS - 1) * (two - one)) / 60
         profile = where_time_goes(partial(score, SHORTLIST, sizes[0])) if minutes > MINUTES else ""
     return Row(
         f"DP-RNN's scores of {PUBLISHED.images:,} images x {PUBLISHED.regions} regions x "

@@ -39,7 +39,7 @@ def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
     Returns:
         (k,) int64 on the CPU.
     """
-    norms = torch.linalg.vector_norm(points, dim=1).square_()
+    norms = squared_norms(points)
     rows = torch.randint(len(points), (1,), generator=generator)
     nearest = squared_distances(points, norms, rows)[:, 0]
     with Progress("k-means++", k, "centres", done=1) as progress:
@@ -98,6 +98,11 @@ def accept(
             taken.append(position)
             now = torch.minimum(now, among[:, position])
     return taken
+
+
+def squared_norms(rows: torch.Tensor) -> torch.Tensor:
+    """(N,) squared lengths of rows (N, D), without a second (N, D)."""
+    return torch.linalg.vector_norm(rows, dim=1).square_()
 
 
 def squared_distances(

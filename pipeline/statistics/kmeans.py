@@ -15,7 +15,7 @@ import torch
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
-from pipeline.statistics.first_centres import INITIALISATIONS
+from pipeline.statistics.first_centres import INITIALISATIONS, squared_norms
 
 VALUES = 1 << 20  # distances held at once: 4 MB in float32, so that a CPU keeps them in its cache
 GPU_VALUES = 1 << 26
@@ -299,11 +299,6 @@ def row_blocks(points: torch.Tensor, width: int) -> Iterator[slice]:
     size = max((GPU_VALUES if points.is_cuda else VALUES) // max(width, 1), 1)
     for start in range(0, len(points), size):
         yield slice(start, start + size)
-
-
-def squared_norms(rows: torch.Tensor) -> torch.Tensor:
-    """(N,) squared lengths of rows (N, D), without a second (N, D)."""
-    return torch.linalg.vector_norm(rows, dim=1).square_()
 
 
 def check(points: torch.Tensor, k: int) -> None:
