@@ -12,7 +12,7 @@ from PIL import Image
 
 from models.attention.inputs import open_rows
 from models.base.queries import Query
-from models.search.texts import stored_word_ids, word_ids
+from models.base.texts import stored_word_ids, word_ids
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.regions import RegionRows, Regions

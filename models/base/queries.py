@@ -16,8 +16,7 @@ import torch
 from PIL import Image
 
 from models.base.registry import models_with, offered
-from models.search.texts import Tell, sentence_encoder, sentence_vector
-from pipeline.analysis.discriminative import CaptionEmbedder
+from models.base.texts import CaptionEmbedder, Tell, sentence_encoder, sentence_vector
 from pipeline.inputs.sources import identity
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import stage_paths
@@ -79,7 +78,7 @@ def open_queries(
     Args:
         name: of the model.
         device: where it runs.
-        exported: files to use instead of those of dvc.yaml, as models.portable.folder gives them.
+        exported: files to use instead of those of dvc.yaml, as vse_workbench.export.folder gives them.
 
     Returns:
         The model, its artefacts and its weights.

@@ -2,8 +2,8 @@
 
 import torch
 
+from models.base.towers import CaptionTower, ImageTower, Tower
 from models.cca.network import CCA
-from models.portable.towers import CaptionTower, ImageTower, Tower
 from pipeline.storage.checkpoint import Checkpoint
 
 

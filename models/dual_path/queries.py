@@ -9,10 +9,10 @@ from PIL import Image
 
 from models.backbone.image_cnn import crops_of
 from models.base.queries import Files, Query
+from models.base.texts import CaptionEmbedder, vocabulary_embedder
 from models.dual_path.build import build
 from models.dual_path.network import DualPath
 from models.dual_path.slots import SlotRows
-from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
 from pipeline.corpus.images import check_aspect
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.words import identity

@@ -2,8 +2,8 @@
 
 import torch
 
+from models.base.towers import CaptionTower, ImageTower, Tower
 from models.dual_path.build import build
-from models.portable.towers import CaptionTower, ImageTower, Tower
 from pipeline.storage.checkpoint import Checkpoint
 
 

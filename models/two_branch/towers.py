@@ -3,7 +3,7 @@
 import torch
 from PIL import Image
 
-from models.portable.towers import CaptionTower, ImageTower, Tower
+from models.base.towers import CaptionTower, ImageTower, Tower
 from models.two_branch.build import build, sees_pixels
 from pipeline.storage.checkpoint import Checkpoint
 

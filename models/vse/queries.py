@@ -3,9 +3,8 @@
 import torch
 
 from models.base.queries import Files, VectorQueries, cached_features
-from models.search.texts import word_ids
+from models.base.texts import CaptionEmbedder, vocabulary_embedder, word_ids
 from models.vse.network import VSE
-from pipeline.analysis.discriminative import CaptionEmbedder, vocabulary_embedder
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.words import identity
 from pipeline.storage.checkpoint import Checkpoint

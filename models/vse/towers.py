@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
+from models.base.towers import ImageTower, Tower
 from models.layers.linear import unit_rows
-from models.portable.towers import ImageTower, Tower
 from models.vse.network import VSE
 from pipeline.storage.checkpoint import Checkpoint
 

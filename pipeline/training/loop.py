@@ -36,10 +36,7 @@ CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits
 WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has converged
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
 COLLAPSED = "lower the learning rate or train with another loss"
-NOT_FINITE = (
-    "lower lr, set clip to 2 or so, and look for NaN with: "
-    "python -m stages.inspect_features FILE.h5"
-)
+NOT_FINITE = "lower lr, set clip to 2 or so, and look for NaN with: vse inspect FILE.h5"
 
 
 def fit(

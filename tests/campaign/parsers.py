@@ -31,10 +31,6 @@ from safetensors.numpy import save as save_tensors
 from scipy.io import savemat
 
 from models.backbone.weights import read_state_dict
-from pipeline.claims.ledger import read_ledger
-from pipeline.claims.recorded import lock_stages
-from pipeline.claims.results import KEYS
-from pipeline.claims.results import read_rows as read_claims
 from pipeline.comparison.ablation import read_experiments
 from pipeline.comparison.results import read_metrics
 from pipeline.corpus.vocabulary import Vocabulary, content_digest
@@ -62,11 +58,15 @@ from pipeline.runtime.recipes import parse_settings
 from pipeline.runtime.text import read_json
 from pipeline.scores.matrix_file import open_matrix
 from pipeline.storage.npy import read_header
-from pipeline.trec.read import read_qrels, read_run
 from pipeline.words.vectors import read_vectors
 from stages.params import find_problems
 from tests.campaign.mutations import mutated
 from tests.campaign.world import ROOT, Files, largest_memory
+from vse_workbench.claims.ledger import read_ledger
+from vse_workbench.claims.recorded import lock_stages
+from vse_workbench.claims.results import KEYS
+from vse_workbench.claims.results import read_rows as read_claims
+from vse_workbench.trec.read import read_qrels, read_run
 
 LONGEST = 5.0  # seconds that an input may take
 LARGEST = 1 << 28  # bytes by which it may make the process grow

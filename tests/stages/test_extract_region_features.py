@@ -20,7 +20,7 @@ from models.detector.fpn import build_detector
 from pipeline.corpus.tables import images_digest, load_images
 from pipeline.inputs.regions import open_regions
 from stages.extract_region_features import main
-from stages.inspect_features import main as inspect_features
+from vse_workbench.commands.inspect import main as inspect_features
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECTS, ATTRIBUTES = ("circle", "star"), ("red", "green", "blue")

@@ -16,7 +16,8 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.runtime.graph import stage_paths
 from pipeline.scores.file import read_scores
 from pipeline.storage.features import FeatureFile
-from stages import encode_sentences, extract_image_features, score, search, train
+from stages import encode_sentences, extract_image_features, score, train
+from vse_workbench.commands import search
 
 DIM = 24
 SMALL = {"cca__dim": 8, "vse__training__epochs": 2, "two_branch__training__epochs": 2}

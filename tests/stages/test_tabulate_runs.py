@@ -1,9 +1,9 @@
-"""`dvc exp show --csv | python -m stages.tabulate_runs`: what is printed, and plain errors."""
+"""`dvc exp show --csv | vse tabulate`: what is printed, and plain errors."""
 
 from click.testing import CliRunner
 
 from pipeline.evaluation.metrics import COLUMNS, headings
-from stages.tabulate_runs import main
+from vse_workbench.commands.tabulate import main
 
 HEAD = "Experiment,rev,typ,Created,parent,State,Executor,seed,vse.dim,"
 NAMES = ",".join(f"metrics/vse.json:naive.{'.'.join(column.keys)}" for column in COLUMNS)

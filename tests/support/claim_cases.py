@@ -1,7 +1,7 @@
 """Small ledgers and kept runs for the tests of claims."""
 
-from pipeline.claims.ledger import FIGURES, Ledger, setting_digest
-from pipeline.claims.results import Row
+from vse_workbench.claims.ledger import FIGURES, Ledger, setting_digest
+from vse_workbench.claims.results import Row
 
 
 def ledger(**claim):

@@ -32,12 +32,12 @@ MARKED = {
     "eval ": "of the reader's shell",
     ".venv/bin/pre-commit": "of the reader's repository",
     "python -m tests.campaign": "takes minutes; tests/test_campaign.py runs a sample",
-    "python -m stages.queue_claims": "its output is queued; tests/stages/test_claims.py",
-    "python -m stages.apply_recipe photographs": "of the reader's folder",
-    "python -m stages.serve": "waits for browsers; tests/test_serve.py",
+    "vse claims queue": "its output is queued; tests/stages/test_claims.py",
+    "vse recipe photographs": "of the reader's folder",
+    "vse serve": "waits for browsers; tests/test_serve.py",
     "pip install": "installs",
-    "python -m stages.embed_plots": "of this clone; tests/stages/test_embed_plots.py",
-    "python -m stages.analyse_model dual_path": "of three experiments; README has that of vse",
+    "vse embed-plots": "of this clone; tests/stages/test_embed_plots.py",
+    "vse analyse dual_path": "of three experiments; README has that of vse",
 }
 PIPED = re.compile(r"\| (sh|python -m stages\.\w+.*)$")  # reads experiments, which have to be run
 

@@ -16,8 +16,8 @@ from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.regions import RegionRows
 from pipeline.storage.features import FeatureFile
-from stages.export_regions import main as export_stage
 from stages.extract_region_features import main as extract_stage
+from vse_workbench.commands.export_regions import main as export_stage
 
 MODELS = ("scan", "dp_rnn")
 RUNS = {"scan": SCAN, "dp_rnn": DP_RNN}

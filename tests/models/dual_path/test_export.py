@@ -10,8 +10,8 @@ from tiny_inputs import PATHS
 from models.backbone.file import read_network
 from models.dual_path.build import build
 from pipeline.storage.features import FeatureFile
-from stages.export_image_network import main as export
 from stages.extract_image_features import main as extract
+from vse_workbench.commands.export_image_network import main as export
 
 CHECKPOINT = "out/dual_path.safetensors"
 

@@ -14,8 +14,6 @@ from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
 
 from models.backbone.file import read_network, write_no_network
 from models.base.scoring import score_vectors
-from models.portable import Embedder
-from models.portable.folder import write_folder
 from models.two_branch.build import build
 from models.two_branch.network import TwoBranch
 from models.two_branch.pixels import pixel_splits
@@ -27,9 +25,11 @@ from pipeline.storage.checkpoint import write_checkpoint
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.weights import read_weights
 from stages.check_params import main as check_params
-from stages.export_image_network import main as export
 from stages.extract_image_features import main as extract
 from stages.train import main as train
+from vse_workbench.commands.export_image_network import main as export
+from vse_workbench.export import Embedder
+from vse_workbench.export.folder import write_folder
 
 CPU = torch.device("cpu")
 SLOW = {"training__lr": 0.0001}  # of the first phase, so that the second is better

@@ -27,7 +27,7 @@ from pipeline.search.index import (
     read_index,
     words_of,
 )
-from pipeline.search.page import THUMBNAIL, page
+from vse_workbench.search.page import THUMBNAIL, page
 
 SHA = "a" * 64
 IMAGES = pd.DataFrame({"image_id": ["x", "y", "z"], "path": ["x.png", "y.png", "z.png"]})

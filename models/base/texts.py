@@ -1,0 +1,151 @@
+"""From the words of a query to what networks take of captions: word ids, or a sentence vector."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipeline.corpus.tables import load_captions
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.embeddings.source import IMPORTED
+from pipeline.inputs.sources import TokenRows
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import sha256_file
+from pipeline.runtime.process import say
+from pipeline.search.index import REMEDY, check_words
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.layout import checked
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class CaptionEmbedder:
+    """What the analysis needs of a model.
+
+    embed: C captions, non-empty lists of words, to unit vectors (C, K) float32; knows: whether a
+    word is in the model's dictionary. Only known words are left out in turn.
+    """
+
+    embed: Callable[[Sequence[Sequence[str]]], np.ndarray]
+    knows: Callable[[str], bool]
+
+
+def vocabulary_embedder(
+    embed_captions: Callable[..., torch.Tensor], vocabulary: Vocabulary, device: torch.device
+) -> CaptionEmbedder:
+    """An embedder from word ids; words out of the vocabulary are read as in training.
+
+    Args:
+        embed_captions: of a model in evaluation mode, tokens (C, T) and lengths (C,) to (C, K).
+        vocabulary: the model's.
+        device: where the model is.
+    """
+
+    def embed(captions: Sequence[Sequence[str]]) -> np.ndarray:
+        rows = TokenRows([vocabulary.encode(words) for words in captions])
+        tokens, lengths = rows(np.arange(len(captions)))
+        with torch.inference_mode():
+            return embed_captions(tokens.to(device), lengths).float().cpu().numpy()
+
+    return CaptionEmbedder(embed, lambda word: Vocabulary.UNK not in vocabulary.encode([word]))
+
+
+def stored_word_ids(
+    captions: Path, ids: Sequence[str], vocabulary: Vocabulary
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Word ids of captions of the corpus.
+
+    Args:
+        captions: table of the corpus.
+        ids: M captions.
+        vocabulary: what reads their words.
+
+    Returns:
+        Word ids (M, T) and lengths (M,).
+
+    Raises:
+        WorkbenchError: naming those that the table does not have.
+    """
+    table = load_captions(captions).set_index("caption_id")["tokens"]
+    lost = [name for name in ids if name not in table.index]
+    if lost:
+        raise WorkbenchError(f"{captions}: no caption {listing(lost, 5)}", REMEDY)
+    rows = TokenRows([vocabulary.encode(words) for words in table[list(ids)]])
+    return rows(np.arange(len(ids)))
+
+
+def word_ids(
+    words: Sequence[str], vocabulary: Vocabulary, tell: Tell = say
+) -> tuple[torch.Tensor, ...]:
+    """Word ids (1, T) and their number (1,) of the T words of a query.
+
+    Args:
+        words: T.
+        vocabulary: what reads them.
+        tell: is told of unknown ones.
+
+    Raises:
+        WorkbenchError: all are unknown.
+    """
+    known = [Vocabulary.UNK not in vocabulary.encode([word]) for word in words]
+    unknown = check_words(words, known, "the vocabulary")
+    if unknown:
+        tell(f"not in the vocabulary, read as <unk>: {', '.join(unknown)}")
+    return TokenRows([vocabulary.encode(words)])(np.array([0]))
+
+
+def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path | None) -> Any:
+    """The encoder behind the corpus's sentence vectors.
+
+    Args:
+        sentences: the vectors, (M, E).
+        encoder_path: its file.
+        wordnet: folder of WordNet's files, None to look for them.
+
+    Raises:
+        WorkbenchError: the vectors were made elsewhere, the encoder is missing or another one.
+    """
+    from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second to load
+
+    if str(sentences.attributes.get("model")).startswith(IMPORTED):
+        raise WorkbenchError(
+            f"{sentences.path}: its vectors come from a file (sentences.encoding: file): there is "
+            "no encoder here that makes one from a text",
+            "search with an image, or with a model that reads words, as vse",
+        )
+    if not encoder_path.is_file():
+        raise WorkbenchError(f"{encoder_path}: no such file", "make it with: dvc repro")
+    if sha256_file(encoder_path) != sentences.attributes.get("weights_sha256"):
+        raise WorkbenchError(f"{encoder_path}: not the encoder of {sentences.path}", REMEDY)
+    return read_encoder(encoder_path, wordnet)
+
+
+def sentence_vector(
+    words: Sequence[str], sentences: FeatureFile, encoder: Any, tell: Tell = say
+) -> tuple[torch.Tensor]:
+    """The vector of the words of a query.
+
+    Args:
+        words: of the query.
+        sentences: the corpus's vectors, (M, E).
+        encoder: what made them.
+        tell: is told of words that the encoder leaves out.
+
+    Returns:
+        (1, E) float32, alone in a tuple.
+
+    Raises:
+        WorkbenchError: the encoder leaves out all words.
+    """
+    known = encoder.encoding.known([[word] for word in words]) > 0
+    unknown = check_words(words, known.tolist(), f"the sentence encoder {encoder.name}")
+    if unknown:
+        kinds = "unknown or stop words" if encoder.name == "tfidf" else "unknown words"
+        tell(f"{kinds}, left out: {', '.join(unknown)}")
+    # rounded as the corpus's were, so that a caption of the corpus finds what it finds there
+    vector = checked("query", encoder.encode([list(words)]), sentences.dtype(), ["the query"])
+    return (torch.from_numpy(vector).float(),)

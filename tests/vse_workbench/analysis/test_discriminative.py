@@ -1,0 +1,143 @@
+"""Leaving words out: against a loop over single captions, and against meanings that are known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.base.texts import CaptionEmbedder, vocabulary_embedder
+from models.vse.network import VSE
+from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.runtime.errors import WorkbenchError
+from vse_workbench.analysis.discriminative import (
+    by_word,
+    word_drops,
+)
+from vse_workbench.analysis.examples import example_lines, wrapped
+
+WORDS = ("the", "red", "dog", "runs")
+MEANING = {word: row for word, row in zip(WORDS, np.eye(4), strict=True)}
+
+
+def bag(captions):
+    """Unit sums of the words' meanings; unknown words mean nothing."""
+    rows = np.array([sum(MEANING.get(w, np.zeros(4)) for w in words) for words in captions])
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+
+BAG = CaptionEmbedder(bag, MEANING.__contains__)
+
+
+def table(*captions):
+    return pd.DataFrame(
+        {
+            "caption_id": [f"c{n}" for n in range(len(captions))],
+            "image_id": [f"im{n // 2}" for n in range(len(captions))],
+            "tokens": [text.split() for text in captions],
+        }
+    )
+
+
+def looped(embedder, captions, images):
+    """(caption, position, score, drop) one embedding at a time."""
+    rows = []
+    for number, words in enumerate(captions["tokens"]):
+        known = [n for n, word in enumerate(words) if embedder.knows(word)]
+        whole = float(embedder.embed([words])[0] @ images[number])
+        for place in known if len(known) > 1 else []:
+            shorter = words[:place] + words[place + 1 :]
+            drop = whole - float(embedder.embed([shorter])[0] @ images[number])
+            rows.append((f"c{number}", place, whole, drop))
+    return rows
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.lists(st.sampled_from([*WORDS, "zebra"]), min_size=1, max_size=6), min_size=1),
+    st.integers(1, 5),
+)
+def test_against_a_loop_in_blocks_of_any_size(captions, block):
+    captions = table(*map(" ".join, captions))
+    images = np.random.default_rng(0).normal(size=(len(captions), 4))
+    expected = looped(BAG, captions, images)
+    if not expected:
+        with pytest.raises(WorkbenchError, match="two words that the model knows"):
+            word_drops(BAG, captions, images, block)
+        return
+    found = word_drops(BAG, captions, images, block)
+    assert found["caption_id"].tolist() == [row[0] for row in expected]
+    assert found["position"].tolist() == [row[1] for row in expected]
+    np.testing.assert_allclose(found[["score", "drop"]], [row[2:] for row in expected], atol=1e-12)
+
+
+def test_the_word_that_only_the_image_shows_is_found():
+    """The image is what `red dog` means; `the` is in its way."""
+    images = np.repeat(bag([["red", "dog"]]), 3, axis=0)
+    captions = table("the red dog", "dog the zebra red", "dog")
+    drops = word_drops(BAG, captions, images)
+    assert drops["word"].tolist() == ["the", "red", "dog", "dog", "the", "red"]
+    assert drops["image_id"].tolist() == ["im0"] * 6
+    assert drops["position"].tolist() == [0, 1, 2, 0, 1, 3]
+    assert (drops["drop"][drops["word"] == "the"] < 0).all()
+    assert drops["place"].tolist() == [3, 1, 2, 1, 3, 2]
+    words = by_word(drops).set_index("word")
+    assert list(words.index) == ["dog", "red", "the"]
+    assert words["times"].tolist() == [2, 2, 2]
+    own = drops["drop"][drops["word"] == "red"]
+    assert words.loc["red", "drop"] == pytest.approx(own.mean())
+    assert words.loc["red", "spread"] == pytest.approx(own.std(ddof=0), abs=1e-12)
+
+
+def test_top_is_the_share_of_times_among_the_three_largest_drops():
+    drops = pd.DataFrame(
+        {
+            "word": ["a", "a", "b", "b", "c"],
+            "drop": [0.5, 0.1, 0.3, 0.3, -1.0],
+            "place": [1, 4, 2, 3, 5],
+        }
+    )
+    words = by_word(drops)
+    assert words["word"].tolist() == ["a", "b", "c"]
+    assert words["top"].tolist() == [0.5, 1.0, 0.0]
+    assert words["drop"].tolist() == pytest.approx([0.3, 0.3, -1.0])
+
+
+@pytest.mark.parametrize("markers", [False, True])
+def test_a_network_is_asked_as_in_training(markers):
+    reserved = ("<pad>", "<unk>", *(("<start>", "<end>") if markers else ()))
+    tokens = (*reserved, *WORDS)
+    vocabulary = Vocabulary(tokens, (1,) * len(tokens), markers)
+    torch.manual_seed(0)
+    network = VSE(5, len(tokens), 6, 7, 8).eval()
+    embedder = vocabulary_embedder(network.embed_captions, vocabulary, torch.device("cpu"))
+    captions = [["the", "dog"], ["zebra"], ["red", "zebra", "dog", "runs"]]
+    found = embedder.embed(captions)
+    for words, row in zip(captions, found, strict=True):
+        ids = torch.tensor([vocabulary.encode(words)])
+        alone = network.embed_captions(ids, torch.tensor([ids.shape[1]]))[0]
+        np.testing.assert_allclose(row, alone.detach().numpy(), atol=1e-6)
+    assert [embedder.knows(word) for word in ("dog", "zebra", "<pad>")] == [True, False, False]
+    drops = word_drops(embedder, table("the dog", "the red zebra"), found[[0, 2]])
+    assert drops["word"].tolist() == ["the", "dog", "the", "red"]
+    assert drops["score"].iloc[0] == pytest.approx(1, abs=1e-6)
+
+
+def test_only_real_drops_are_marked():
+    images = np.repeat(bag([["red", "dog"]]), 2, axis=0)
+    captions = table("the red dog runs", "the dog the runs zebra")
+    drops = word_drops(BAG, captions, images)
+    lines = [pieces for pieces, _ in example_lines(captions, drops)]
+    marked = [[word for word, is_marked in pieces if is_marked] for pieces in lines]
+    assert marked == [["red", "dog"], ["dog"]]
+    assert [[word for word, _ in pieces] for pieces in lines] == captions["tokens"].tolist()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text("ab", min_size=1, max_size=12), min_size=1, max_size=20))
+def test_lines_keep_every_word_and_their_width(words):
+    pieces = [(word, n % 2 == 0) for n, word in enumerate(words)]
+    lines = list(wrapped(pieces, 10))
+    assert [piece for line in lines for piece in line] == pieces
+    assert all(len(line) == 1 or len(" ".join(w for w, _ in line)) <= 10 for line in lines)

@@ -1,0 +1,107 @@
+"""What a dvc.lock in git says of a run: its values, data and code, and when it says nothing."""
+
+import hashlib
+import json
+import subprocess
+
+import pytest
+from claim_cases import lock
+from ruamel.yaml import YAML
+
+from pipeline.runtime.errors import WorkbenchError
+from vse_workbench.claims.recorded import Experiment, lock_stages, read_experiment, recorded
+
+METRICS = json.dumps({"naive": {"rsum": 300.0}})
+DIGEST = hashlib.md5(METRICS.encode()).hexdigest()
+
+
+def git(*words):
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message", "start")
+    return tmp_path
+
+
+def committed(folder, stages, metrics=METRICS):
+    """An experiment's commit on top of `start`: its lock and its metrics."""
+    with (folder / "dvc.lock").open("w") as file:
+        YAML(typ="safe").dump({"schema": "2.0", "stages": stages}, file)
+    (folder / "metrics").mkdir(exist_ok=True)
+    (folder / "metrics/vse.json").write_text(metrics)
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "experiment")
+    return read_experiment("adult-upas", git("rev-parse", "HEAD"))
+
+
+def test_values_data_and_code_of_a_run(repository):
+    experiment = committed(repository, lock(metrics=DIGEST))
+    assert experiment.commit == git("rev-parse", "--short=12", "HEAD^")
+    assert experiment.models() == ["vse"]
+    run = recorded(experiment, "vse")
+    assert run.params == {"seed": 0, "shapes.seed": 0, "vse.dim": 16}
+    assert run.metrics == {"naive": {"rsum": 300.0}}
+    assert len(run.corpus) == len(run.code) == 12
+
+
+@pytest.mark.parametrize(
+    ("changed", "corpus", "code"),
+    [
+        ({"dim": 8}, True, True),
+        ({"seed": 3}, True, True),
+        ({"corpus": "C", "features": "F"}, False, True),
+        ({"code": "V"}, True, False),
+    ],
+)
+def test_digests_are_of_the_corpus_and_of_the_code(repository, changed, corpus, code):
+    first = recorded(committed(repository, lock(metrics=DIGEST)), "vse")
+    second = recorded(committed(repository, lock(metrics=DIGEST, **changed)), "vse")
+    assert (first.corpus == second.corpus, first.code == second.code) == (corpus, code)
+
+
+def test_experiments_whose_corpus_was_one_folder_have_the_same_digests(repository):
+    stages = lock(metrics=DIGEST)
+    found = recorded(committed(repository, stages), "vse")
+    stages["prepare_corpus"]["outs"] = [{"path": "data/corpus", "md5": "c.dir"}]
+    assert recorded(committed(repository, stages), "vse").corpus == found.corpus
+
+
+def test_a_model_that_was_left_alone_is_not_taken_for_run():
+    stages = lock(metrics=DIGEST)
+    other_seed = lock(metrics=DIGEST, seed=1)
+    stages["prepare_corpus"] = other_seed["prepare_corpus"]
+    with pytest.raises(WorkbenchError, match=r"x: vse was not run anew: .* another parameter seed"):
+        recorded(Experiment("x", "", stages, ""), "vse")
+    stale = lock(metrics=DIGEST, trained_on="old")
+    with pytest.raises(WorkbenchError, match=r"another file data/image.h5"):
+        recorded(Experiment("x", "", stale, ""), "vse")
+
+
+def test_a_model_that_was_scored_on_no_corpus_is_refused(repository):
+    stages = lock(metrics=DIGEST)
+    stages["score@vse"]["deps"] = stages["score@vse"]["deps"][2:]
+    with pytest.raises(WorkbenchError, match="vse was scored on no corpus"):
+        recorded(committed(repository, stages), "vse")
+
+
+def test_metrics_that_the_lock_does_not_name_are_refused(repository):
+    experiment = committed(repository, lock(metrics=DIGEST), METRICS.replace("300", "400"))
+    with pytest.raises(WorkbenchError, match=r"metrics/vse.json is not the one"):
+        recorded(experiment, "vse")
+
+
+@pytest.mark.parametrize("text", [b"", b"[1]", b"stages: 3", b"stages: {a: 1}", b"a: [", b"\xff"])
+def test_a_lock_that_cannot_be_read_is_named(text):
+    with pytest.raises(WorkbenchError, match=r"adult-upas: its dvc.lock cannot be read"):
+        lock_stages(text, "adult-upas")
+
+
+def test_a_revision_that_git_does_not_have_is_named(repository):
+    with pytest.raises(WorkbenchError, match="git rev-parse"):
+        read_experiment("adult-upas", "0" * 40)

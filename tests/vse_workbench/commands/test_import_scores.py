@@ -1,0 +1,199 @@
+"""Scores and embeddings of other programs: as one command, and as items of params.yaml."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_corpus
+
+from pipeline.runtime.files import sha256_file
+from pipeline.scores.file import read_scores, write_scores
+from pipeline.scores.params import ExternalConfig
+from pipeline.storage.groups import GroupFile
+from vse_workbench.commands.import_scores import config_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A folder with params.yaml, dvc.yaml, a corpus where dvc.yaml has it, and a model's scores."""
+    (tmp_path / "data/raw/shapes").mkdir(parents=True)
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    set_external(tmp_path, "{}")
+    put_corpus(tmp_path)
+    (tmp_path / "data/corpus").mkdir()
+    for table in ("images", "captions"):
+        (tmp_path / f"{table}.parquet").rename(tmp_path / f"data/corpus/{table}.parquet")
+    write_scores(tmp_path / "data/scores/scan.h5", {"test": made_scores(0.8)}, {"model": "scan"})
+    return tmp_path
+
+
+def set_external(folder, items):
+    text = re.sub(r"bootstrap: \d+", "bootstrap: 200", (ROOT / "params.yaml").read_text())
+    (folder / "params.yaml").write_text(text.replace("external: {}\n", f"external: {items}\n"))
+
+
+def digest_and_score(project, run_stage, name):
+    digests = project / f"digests/{name}.json"
+    run_stage("digest_external", name, "--output", digests, cwd=project)
+    tables = [
+        word for t in ("images", "captions") for word in (f"--{t}", f"data/corpus/{t}.parquet")
+    ]
+    output = f"data/scores/{name}.h5"
+    run_stage(
+        "score_external", name, *tables, "--digests", digests, "--output", output, cwd=project
+    )
+    return json.loads(digests.read_text()), project / output
+
+
+def evaluate(project, run_stage, name):
+    files = {"scores": f"data/scores/{name}.h5", "metrics": f"metrics/{name}.json"}
+    files["ranks"] = f"data/ranks/{name}.h5"
+    options = [word for option, path in files.items() for word in (f"--{option}", path)]
+    run_stage("evaluate", *options, cwd=project)
+
+
+def test_one_command_prints_a_table_without_our_loss(project, run_stage):
+    np.save(project / "my.npy", made_scores(0.8).scores)
+    names = ("--criterion", "csls", "--criterion", "inverted_softmax")
+    done = run_stage("import_scores", "my.npy", "--name", "mine", *names, cwd=project)
+    assert done.stderr.startswith("data/scores/mine.h5: test 12 x 30 (images x captions)\n")
+    found = read_scores(project / "data/scores/mine.h5", "test")
+    np.testing.assert_array_equal(found.scores, made_scores(0.8).scores)
+    assert found.caption_image_ids == made_scores(0.8).caption_image_ids
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Dataset shapes. Test split: 12 images, 30 captions, protocol full.")
+    assert "Scores of other programs, no ranking loss of ours: mine." in lines
+    assert "margin" not in done.stdout
+    rows = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
+    assert rows[2:] == ["mine", "mine + csls", "mine + inverted_softmax", "chance"]
+    assert sorted(p.name for p in (project / "data").iterdir()) == ["corpus", "raw", "scores"]
+
+
+def test_random_scores_cannot_be_told_from_chance(project, run_stage):
+    random = np.random.default_rng(3)
+    np.save(project / "my.npy", random.standard_normal((IMAGES, CAPTIONS)))
+    done = run_stage("import_scores", "my.npy", "--name", "mine", cwd=project)
+    assert "Cannot be told from chance: mine." in done.stdout
+    np.save(project / "my.npy", made_scores(0.8).scores)
+    done = run_stage("import_scores", "my.npy", "--name", "mine", cwd=project)
+    assert "chance:" not in done.stdout
+
+
+def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, run_stage):
+    random = np.random.default_rng(0)
+    images = random.standard_normal((IMAGES, 8))
+    order = random.permutation(CAPTIONS)
+    captions = (images[OWNERS] + 0.3 * random.standard_normal((CAPTIONS, 8)))[order]
+    np.save(project / "i.npy", images)
+    np.save(project / "c.npy", captions)
+    (project / "c.ids.txt").write_text("".join(f"c{n}\n" for n in order))
+    set_external(project, "{clip: {images: i.npy, captions: c.npy}}")
+    digests, path = digest_and_score(project, run_stage, "clip")
+    files = {"images": "i.npy", "captions": "c.npy", "captions.ids": "c.ids.txt"}
+    assert digests == {key: sha256_file(project / file) for key, file in files.items()}
+    said = GroupFile(path).attributes
+    assert (said["source"], said["similarity"]) == ("external", "cosine")
+    assert said["files_sha256"] == ", ".join(f"{key} {value}" for key, value in digests.items())
+    for name in ("scan", "clip"):
+        evaluate(project, run_stage, name)
+    assert json.loads((project / "metrics/clip.json").read_text())["external"] is True
+    folders = ["--metrics", "metrics", "--ranks", "data/ranks", "--scores", "data/scores"]
+    tables = [
+        "--images",
+        "data/corpus/images.parquet",
+        "--captions",
+        "data/corpus/captions.parquet",
+    ]
+    page = ["--page", "page.html", *tables]
+    run_stage("compare", *folders, *page, "--output", "table.md", cwd=project)
+    table = (project / "table.md").read_text()
+    assert "| clip " in table
+    assert "| scan " in table
+    for text in (table, (project / "page.html").read_text()):
+        assert "Scores of other programs, no ranking loss of ours: clip." in text
+    runs = ("metrics/scan.json", "metrics/clip.json")
+    told = run_stage("compare_runs", *runs, "--resamples", 100, cwd=project).stdout
+    assert "B: metrics/clip.json, naive" in told
+    run_stage("analyse_model", "clip", "--output", "a", "--only", "separation", cwd=project)
+    refused = run_stage("analyse_model", "clip", "--output", "b", cwd=project, check=False)
+    assert refused.stderr.startswith("error: clip is another program's: scores alone\n")
+
+
+def test_an_average_may_have_external_members(project, run_stage):
+    np.save(project / "my.npy", made_scores(0.2, seed=5).scores)
+    run_stage("import_scores", "my.npy", "--name", "mine", cwd=project)
+    params = project / "params.yaml"
+    both = "average_scores:\n  both: {members: [scan, mine], weights: null, normalise: none}\n"
+    params.write_text(params.read_text().replace("average_scores:\n", both))
+    run_stage("average_scores", "both", "--output", "data/scores/both.h5", cwd=project)
+    found = read_scores(project / "data/scores/both.h5", "test").scores
+    wanted = (made_scores(0.8).scores + made_scores(0.2, seed=5).scores) / 2
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+    assert "source" not in GroupFile(project / "data/scores/both.h5").attributes
+
+
+@pytest.mark.parametrize(
+    ("files", "val", "similarity", "keys"),
+    [
+        (["a.npy"], None, None, {"scores": "a.npy"}),
+        (["a.npy"], "v.npy", None, {"scores": "a.npy", "val_scores": "v.npy"}),
+        (["a.npy", "v.npy"], None, None, {"images": "a.npy", "captions": "v.npy"}),
+        (
+            ["a.npy", "v.npy"],
+            None,
+            "dot",
+            {"images": "a.npy", "captions": "v.npy", "similarity": "dot"},
+        ),
+    ],
+)
+def test_arguments_are_the_keys_of_an_item(tmp_path, monkeypatch, files, val, similarity, keys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.npy", "v.npy"):
+        (tmp_path / name).touch()
+    config = config_of(tuple(map(Path, files)), val and Path(val), similarity)
+    assert config == ExternalConfig.model_validate(keys)
+
+
+WRONG = {
+    "a model": (["my.npy", "--name", "scan"], "--name 'scan': a stage of dvc.yaml writes scan.h5"),
+    "a path": (["my.npy", "--name", "../x"], "--name '../x': a name has letters, digits"),
+    "three": (["my.npy"] * 3 + ["--name", "m"], "3 files"),
+    "similarity": (["my.npy", "--name", "m", "--similarity", "dot"], "1 files with --similarity"),
+    "val": (["my.npy", "my.npy", "--name", "m", "--val", "my.npy"], "2 files with --val"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_options_are_named(project, run_stage, case):
+    arguments, words = WRONG[case]
+    np.save(project / "my.npy", made_scores(0.8).scores)
+    done = run_stage("import_scores", *arguments, cwd=project, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {words}")
+    assert [path.name for path in (project / "data/scores").iterdir()] == ["scan.h5"]
+
+
+def test_an_item_that_is_not_there_is_named(project, run_stage):
+    done = run_stage("digest_external", "x", "--output", "d.json", cwd=project, check=False)
+    assert done.stderr == "error: external 'x': params.yaml has none\nsee external there\n"
+
+
+@pytest.mark.parametrize("command", ["search", "draw_attention", "record_attention"])
+def test_what_needs_a_network_refuses_another_program_s_scores(project, run_stage, command):
+    np.save(project / "my.npy", made_scores(0.8).scores)
+    set_external(project, "{mine: {scores: my.npy}}")
+    files = ["images", "captions", "features", "text", "checkpoint", "scores"]
+    there = [word for option in files for word in (f"--{option}", "my.npy")]
+    options = {
+        "search": ["a dog", "--model", "mine"],
+        "draw_attention": ["mine", "--caption", "0", "--output", "a.png"],
+        "record_attention": ["mine", *there, "--output", "a.h5"],
+    }
+    done = run_stage(command, *options[command], cwd=project, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: model 'mine': allowed are ")

@@ -1,0 +1,201 @@
+"""inspect_features on whole and damaged files: the truth, or one plain message and exit code 1."""
+
+import itertools
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from corpora import write_corpus
+from PIL import Image
+
+from pipeline.regions.file import ImageRegions, packed
+from pipeline.scores.file import SplitScores, write_scores
+from pipeline.storage.features import FeatureFile, write_features
+from vse_workbench.commands.inspect import main
+
+
+def inspect(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def feature_file(path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "features": rng.normal(size=(9, 2, 6)).astype(np.float16),
+        "boxes": rng.uniform(size=(9, 2, 4)).astype(np.float32),
+    }
+    attributes = {"model": "resnet18", "params": json.dumps({"size": 128}), "layer": "layer1"}
+    write_features(path, [f"id{number}" for number in range(9)], arrays, attributes)
+    return path
+
+
+def score_file(path: Path) -> Path:
+    split = SplitScores(
+        scores=np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32),
+        image_ids=["a", "b", "c"],
+        caption_ids=list("vwxyz"),
+        caption_image_ids=list("aabcc"),
+        image_groups=["a", "b", "c"],
+    )
+    write_scores(path, {"val": split, "test": split}, {"model": "vse"})
+    return path
+
+
+def test_a_whole_file_is_shown(tmp_path: Path) -> None:
+    path = feature_file(tmp_path / "image.h5")
+    shown = inspect(path)
+    assert shown.exit_code == 0, shown.output
+    assert "size: 128" in shown.stdout
+    assert "row 4 of 9" in inspect(path, "--id", "id4").stdout
+    assert len(inspect(path, "--neighbours", "id4", "--count", 3).stdout.splitlines()) == 3
+    assert "3 datasets match" in inspect(path, "--verify").stdout
+    missing = inspect(path, "--id", "nobody")
+    assert missing.exit_code == 1
+    assert "9 ids" in missing.stderr
+
+
+def test_a_program_reads_the_same(tmp_path: Path) -> None:
+    path = feature_file(tmp_path / "image.h5")
+    shown = inspect(path, "--json", "--verify", "--neighbours", "id4", "--count", 3)
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert (found["ids"], found["verified"], len(found["neighbours"])) == (9, 3, 3)
+    assert found["attributes"]["params"] == {"size": 128}
+    values = FeatureFile(path).load("features").astype(np.float64)
+    assert found["datasets"]["features"]["shape"] == [9, 2, 6]
+    assert found["datasets"]["features"]["mean"] == pytest.approx(values.mean())
+    assert inspect(path, "--json", "--id", "id4").exit_code == 1
+
+
+def content(path: Path) -> dict[str, object]:
+    """Everything in a file that a reader could get, through h5py alone."""
+    found: dict[str, object] = {}
+
+    def visit(name: str, node: h5py.Group | h5py.Dataset) -> None:
+        found[name] = [node[()].tobytes(), node.dtype] if isinstance(node, h5py.Dataset) else None
+        found[f"{name} attributes"] = {key: str(value) for key, value in node.attrs.items()}
+
+    with h5py.File(path) as file:
+        visit("", file)
+        file.visititems(visit)
+    return found
+
+
+@pytest.mark.parametrize("make", [feature_file, score_file])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_damage_is_found_or_harmless(tmp_path: Path, make, seed: int) -> None:
+    path = make(tmp_path / "file.h5")
+    whole, expected = path.read_bytes(), content(path)
+    rng, found = np.random.default_rng(seed), 0
+    for _ in range(110):
+        damaged = bytearray(whole)
+        if rng.random() < 0.1:
+            del damaged[rng.integers(len(whole)) :]
+        elif rng.random() < 0.7:
+            damaged[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+        else:
+            place, length = rng.integers(len(whole) - 8), rng.integers(1, 9)
+            damaged[place : place + length] = rng.bytes(length)
+        path.write_bytes(damaged)
+        result = inspect(path, "--verify")
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        if result.exit_code == 0:
+            assert content(path) == expected
+            continue
+        found += 1
+        assert result.exit_code == 1
+        assert result.stderr.startswith("error: ")
+        assert path.name in result.stderr
+        assert len(result.stderr.splitlines()) <= 2
+        for mode in ([], ["--id", "id3"], ["--neighbours", "id3"]):
+            other = inspect(path, *mode)
+            assert other.exception is None or isinstance(other.exception, SystemExit)
+            assert other.exit_code in (0, 1)
+    assert found > 20
+
+
+def test_every_flip_in_values_and_attributes_is_found(tmp_path: Path) -> None:
+    path = feature_file(tmp_path / "file.h5")
+    whole = path.read_bytes()
+    places = [x.offset + x.nbytes // 2 for x in FeatureFile(path).layouts.values()]
+    places += [whole.index(text) for text in (b"resnet18", b"layer1", b"model", b"boxes\0")]
+    for place, bit in itertools.product(places, (0x01, 0x80)):  # 0x80: names that are not UTF-8
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
+        result = inspect(path, "--verify")
+        assert result.exit_code == 1, place
+        assert isinstance(result.exception, SystemExit), place
+
+
+@pytest.mark.parametrize("kind", ["empty", "text", "other", "absent", "folder"])
+def test_what_is_no_feature_file_is_said_plainly(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "file.h5"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "other":
+        with h5py.File(path, "w") as file:
+            file["x"] = np.ones(3)
+    elif kind != "absent":
+        path.write_bytes(b"" if kind == "empty" else b"hello " * 500)
+    result = inspect(path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: {path}")
+
+
+def region_world(folder: Path, **attributes: object) -> Path:
+    """A corpus of one grey image and a file with one red-labelled region of it, half its size."""
+    row = ["a.png", str(folder / "a.png"), "train", "a.png", 40, 20, "0" * 64]
+    Image.new("RGB", (40, 20), "grey").save(folder / "a.png")
+    write_corpus(folder / "corpus", [row])
+    found = ImageRegions(
+        (80, 40),  # twice the size of the file that is there: boxes are scaled
+        np.array([[20, 10, 60, 30]], np.float32),
+        np.ones((1, 3), np.float32),
+        *(np.array([0]), np.array([-1]), np.array([0.5], np.float32), np.array([0], np.float32)),
+    )
+    described = {"object_names": '["cat"]', "attribute_names": "[]", "has_boxes": 1}
+    write_features(folder / "r.h5", ["a.png"], packed([found], 2, 3), described | attributes)
+    return folder / "r.h5"
+
+
+def test_the_picture_shows_boxes_where_they_are(tmp_path: Path) -> None:
+    path, out = region_world(tmp_path), tmp_path / "out.png"
+    images = ["--images", tmp_path / "corpus/images.parquet"]
+    result = inspect(path, "--id", "a.png", "--picture", out, *images)
+    assert result.exit_code == 0, result.output
+    pixels = np.array(Image.open(out).convert("RGB")).astype(int)
+    area = pixels[:450, :900]
+    assert (area[5, 5] == 128).all()
+    changed = np.argwhere((area != 128).any(2))
+    top, left = changed.min(0)
+    bottom, right = changed.max(0)
+    # a quarter and three quarters of 900 x 450, give or take the width of the line
+    for found, expected in ((left, 225), (right, 675), (top, 112), (bottom, 338)):
+        assert abs(found - expected) <= 4
+    assert (pixels[:, 900:] < 100).any()  # the list is not empty
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["r.h5", "--picture", "out.png"], "--picture needs --id"),
+        (["r.h5", "--id", "a.png", "--picture", "out.jpg"], "written as .png"),
+        (["r.h5", "--id", "b.png", "--picture", "out.png"], "no row for b.png"),
+        (["image.h5", "--id", "id1", "--picture", "out.png"], "no regions to draw"),
+        (["bare/r.h5", "--id", "a.png", "--picture", "out.png"], "no boxes"),
+    ],
+)
+def test_pictures_that_cannot_be_drawn(tmp_path, monkeypatch, arguments, words: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    region_world(tmp_path)
+    (tmp_path / "bare").mkdir()
+    region_world(tmp_path / "bare", has_boxes=0)
+    rng = np.random.default_rng(0)
+    arrays = {"features": rng.normal(size=(1, 4)).astype(np.float16)}
+    write_features("image.h5", ["id1"], arrays, {"model": "resnet18"})
+    result = inspect(*arguments, "--images", "corpus/images.parquet")
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert not Path("out.png").exists()

@@ -1,0 +1,285 @@
+"""`vse search`: what it finds is what the scores say of the corpus's own captions and
+images, and everything that does not fit is a plain error."""
+
+import itertools
+import json
+import shutil
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from corpora import change_params
+from indexed import (
+    NETWORKS,
+    as_options,
+    draw_weights,
+    files_of,
+    make_world,
+    put_detector,
+    put_scores,
+    run,
+    small_params,
+)
+from PIL import Image
+from tiny_inputs import WORDS, write_vocabulary
+
+from pipeline.runtime.graph import stage_paths
+from pipeline.scores.file import read_scores
+from pipeline.storage.features import FeatureFile, write_features
+from stages import build_index, extract_image_features
+from vse_workbench.commands.search import main
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("indexed")
+    make_world(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(indexed, tmp_path, monkeypatch):
+    """A copy to work in, and to break."""
+    shutil.copytree(indexed, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def listed(result):
+    """(id, score) of every line on standard output."""
+    assert result.exit_code == 0, result.output
+    rows = [line.split(None, 3) for line in result.stdout.splitlines()]
+    assert [row[0] for row in rows] == [str(rank) for rank in range(1, len(rows) + 1)]
+    return [(row[2], float(row[1])) for row in rows]
+
+
+def by_hand(ids, scores):
+    """Brute force: every id with its score, sorted."""
+    return sorted(zip(ids, scores.tolist(), strict=True), key=lambda pair: -pair[1])
+
+
+def check_same(found, expected):
+    """The same scores as printed, and the same order wherever scores differ by more than noise."""
+    assert [score for _, score in found] == pytest.approx([s for _, s in expected], abs=2e-3)
+    exact = dict(expected)
+    order = [exact[name] for name, _ in found]
+    assert all(a >= b - 1e-3 for a, b in itertools.pairwise(order))
+    assert len({name for name, _ in found}) == len(expected)
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_a_stored_caption_finds_what_its_column_says(folder, model):
+    captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
+    for split in ("test", "val"):
+        scores = read_scores(f"data/scores/{model}.h5", split)
+        for column in (0, 3):
+            text = captions.loc[scores.caption_ids[column], "text"]
+            result = run(main, text, "--model", model, "--top", 50, "--split", split)
+            expected = by_hand(scores.image_ids, scores.scores[:, column])
+            assert np.ptp(scores.scores[:, column]) > 0.02  # else any order would do
+            check_same(listed(result), expected)
+
+
+@pytest.mark.parametrize("model", ["vse", "two_branch", "scan", "dp_rnn", "dual_path"])
+def test_a_stored_image_finds_what_its_row_says(folder, model):
+    scores = read_scores(f"data/scores/{model}.h5", "test")
+    shutil.copy(scores.image_ids[4], "elsewhere.png")
+    result = run(main, "--image", "elsewhere.png", "--model", model, "--top", 50)
+    check_same(listed(result), by_hand(scores.caption_ids, scores.scores[4]))
+    captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
+    for line in result.stdout.splitlines():
+        _, _, name, text = line.split(None, 3)
+        assert text == f'"{captions.loc[name, "text"]}"'
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_unknown_words_are_named_on_standard_error(folder, model):
+    text = f"{WORDS[3]} zebra {WORDS[5]} yak zebra"
+    result = run(main, text, "--model", model, "--top", 3)
+    assert len(listed(result)) == 3
+    assert "zebra, yak\n" in result.stderr
+    assert "zebra" not in result.stdout
+    lost = run(main, "zebra yak", "--model", model)
+    assert (lost.exit_code, lost.stdout) == (1, "")
+    assert "no word of the query is known" in lost.stderr
+    assert "zebra, yak" in lost.stderr
+    quiet = run(main, WORDS[3], "--model", model)
+    assert "unknown" not in quiet.stderr
+    assert "<unk>" not in quiet.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["", "--model", "vse"], "the query is empty"),
+        (["?!", "--model", "vse"], "'?!' has no words"),
+        (["--model", "vse"], "either a text or --image"),
+        (["w1", "--image", "test0.png", "--model", "vse"], "either a text or --image"),
+        (["w1", "--model", "gpt"], "model 'gpt': allowed are cca, dp_rnn, dual_path, scan"),
+        (["w1", "--model", "vse", "--split", "train"], "split 'train'"),
+        (["--image", "params.yaml", "--model", "vse"], "params.yaml: not an image"),
+        (["--image", "none.png", "--model", "vse"], "none.png: no such file"),
+        *(
+            (["--image", "long.png", "--model", model], "times as long as wide")
+            for model in ("vse", "scan", "dual_path")
+        ),
+    ],
+)
+def test_queries_that_cannot_be_answered(folder, arguments, words):
+    Image.new("RGB", (400, 3)).save("long.png")
+    result = run(main, *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ")
+    assert words in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+
+
+def test_params_of_another_network_do_not_matter(folder):
+    """The network that made the features is kept beside them."""
+    question = ["--image", "test0.png", "--model", "vse", "--top", 3]
+    before = listed(run(main, *question))
+    small_params(folder, size=64, layers=["layer2"], pool="max")
+    assert listed(run(main, *question)) == before
+
+
+def test_another_image_network_is_refused(folder):
+    paths = stage_paths("extract_image_features", ("images", "detector", "output", "network"))
+    small_params(folder, layers=["layer2"])
+    assert run(extract_image_features.main, *as_options(paths | {"output": "o.h5"})).exit_code == 0
+    result = run(main, "--image", "test0.png", "--model", "vse")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "image.h5: not made by the network of" in result.stderr
+    assert run(main, "w1", "--model", "vse").exit_code == 0  # a text does not need it
+
+
+@pytest.mark.parametrize("model", ["scan", "dp_rnn"])
+def test_the_model_orders_what_the_vectors_chose(folder, model):
+    scores = read_scores(f"data/scores/{model}.h5", "test")
+    captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
+    near = scores.image_embeddings @ scores.caption_embeddings.T
+    column = int(
+        np.argmin([np.corrcoef(*pair)[0, 1] for pair in zip(near.T, scores.scores.T, strict=True)])
+    )
+    chosen = np.argsort(-near[:, column])[:4]
+    expected = by_hand([scores.image_ids[row] for row in chosen], scores.scores[chosen, column])
+    text = captions.loc[scores.caption_ids[column], "text"]
+    result = run(main, text, "--model", model, "--shortlist", 4, "--top", 3)
+    check_same(listed(result), expected[:3])
+    assert expected != by_hand(scores.image_ids, scores.scores[:, column])[:4]
+    wide = run(main, text, "--model", model, "--shortlist", 1, "--top", 9)  # at least --top
+    check_same(listed(wide), by_hand(scores.image_ids, scores.scores[:, column]))
+
+
+def test_a_query_image_needs_the_detector_of_the_regions(folder):
+    question = ["--image", "test0.png", "--model", "scan"]
+    put_detector(1)
+    result = run(main, *question)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "regions.h5: not found by the detector of" in result.stderr
+    assert run(main, "w1", "--model", "scan").exit_code == 0  # a text does not need it
+    stage_paths("extract_region_features", ("detector",))["detector"].unlink()
+    assert "detector.safetensors: no such detector" in run(main, *question).stderr
+
+
+def test_regions_of_another_tool_answer_texts_alone(folder):
+    path = files_of("scan")["features"]
+    stored = FeatureFile(path)
+    settings = json.dumps(json.loads(stored.attributes["params"]) | {"source": "tsv"})
+    arrays = {name: stored.load(name) for name in stored.layouts if name != "ids"}
+    del stored.attributes["schema_version"]
+    said = {"params": settings, "model": "imported from tsv"}
+    write_features(path, stored.ids, arrays, stored.attributes | said)
+    change_params(folder, regions={"source": "tsv", "path": "params.yaml"})
+    draw_weights("scan")
+    put_scores("scan")
+    assert len(listed(run(main, "w1", "--model", "scan", "--top", 2))) == 2
+    result = run(main, "--image", "test0.png", "--model", "scan")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "regions come from another tool (tsv)" in result.stderr
+
+
+def test_parts_that_do_not_fit_each_other(folder):
+    write_vocabulary(folder / "data", WORDS[::-1])
+    result = run(main, "w1", "--model", "vse")
+    assert result.exit_code == 1
+    assert "does not fit its inputs: vocabulary sha256" in result.stderr
+    shutil.copy("data/scores/two_branch.h5", "data/features/sentence_encoder.h5")
+    result = run(main, "w1", "--model", "two_branch")
+    assert result.exit_code == 1
+    assert "not the encoder of" in result.stderr
+    (folder / "data/features/sentence_encoder.h5").unlink()
+    result = run(main, "w1", "--model", "two_branch")
+    assert result.exit_code == 1
+    assert "sentence_encoder.h5: no such file" in result.stderr
+    shutil.copy("data/scores/two_branch.h5", "data/scores/cca.h5")
+    result = run(main, "w1", "--model", "cca")
+    assert result.exit_code == 1
+    assert "not made with the weights of the checkpoint" in result.stderr
+
+
+def test_an_index_is_built_and_searched_where_params_ask_for_one(folder, monkeypatch):
+    """It brings all nine images, so that what is found is what exact search finds."""
+    questions = [["w1 w2", "--model", "vse"], ["w1 w2", "--model", "scan", "--shortlist", 9]]
+    exact = [listed(run(main, *question)) for question in questions]
+    change_params(folder, search={"index": "hnsw", "models": ["vse", "scan"]})
+    for question, expected in zip(questions, exact, strict=True):
+        result, model = run(main, *question), question[2]
+        assert listed(result) == expected
+        line = "no index yet, all vectors are compared; build it with: dvc repro build_index@"
+        assert f"{model}: {line}{model}\n" in result.stderr
+        paths = stage_paths("build_index", ("scores", "output"), model)
+        built = run(build_index.main, model, *as_options(paths))
+        assert f"{model}: hnsw of 9 test images, of 18 queries recall@1 1.000" in built.stderr
+        result = run(main, *question)
+        assert "index" not in result.stderr
+        check_same(listed(result), expected)
+    few = run(main, "w1", "--model", "vse", "--shortlist", 2, "--top", 2)
+    assert len(listed(few)) == 2
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    refused(questions[0], "faiss is not installed", "pip install '.[search]'")
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    put_scores("vse")
+    assert run(main, *questions[0]).exit_code == 0  # the same scores again
+    draw_weights("vse", 1)
+    put_scores("vse")
+    refused(questions[0], "the digest of its model's weights is", "dvc repro build_index@vse")
+    change_params(folder, search={"index": "flat", "models": []})
+    assert run(main, *questions[0]).exit_code == 0
+    result = run(build_index.main, "vse", *as_options(paths))
+    assert "exact search needs no index" in result.stderr
+
+
+def refused(question, *words):
+    """One line says why, another what to do."""
+    result = run(main, *question)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 2
+    assert all(word in result.stderr for word in words), result.stderr
+
+
+def test_a_program_reads_the_same(folder):
+    question = ["w1 w2", "--model", "vse", "--top", 3]
+    found = json.loads(run(main, *question, "--json").stdout)
+    assert [hit["name"] for hit in found] == [name for name, _ in listed(run(main, *question))]
+    assert [hit["rank"] for hit in found] == [1, 2, 3]
+    assert set(found[0]) == {"rank", "score", "name", "text", "path"}
+
+
+def test_the_page(folder):
+    text = f"{WORDS[1]} <i>{WORDS[2]}</i>"
+    result = run(main, text, "--model", "vse", "--top", 3, "--html", "out.html")
+    found = [name for name, _ in listed(result)]
+    written = (folder / "out.html").read_text()
+    assert "&lt;i&gt;" in written
+    assert "<i>" not in written
+    assert written.count('src="data:image/jpeg;base64,') == 3
+    assert [written.index(name) for name in found] == sorted(written.index(name) for name in found)
+    assert str(folder) not in written
+    path = folder / "test2.png"
+    arguments = ["--image", path, "--model", "vse", "--top", 2, "--html", "out.html"]
+    assert len(listed(run(main, *arguments))) == 2
+    written = (folder / "out.html").read_text()
+    assert written.count('src="data:image/jpeg;base64,') == 3  # the query's own, too
+    assert str(folder) not in written

@@ -1,0 +1,1 @@
+"""VSE Workbench for people: the command `vse`, and `Embedder` for programs."""

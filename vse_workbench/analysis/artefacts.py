@@ -1,0 +1,129 @@
+"""The files of the analyses: every picture beside the table that it was drawn from.
+
+Each function takes the folder to write to and returns one line that says what was found.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.evaluation.separation import separation
+from pipeline.report.curve_files import ERROR
+from pipeline.runtime.files import write_json, write_text
+from pipeline.runtime.text import printable
+from pipeline.scores.file import SplitScores
+from vse_workbench.analysis.correlation import Correlation
+from vse_workbench.analysis.discriminative import by_word
+from vse_workbench.analysis.examples import draw_examples
+from vse_workbench.analysis.figures import (
+    draw_correlations,
+    draw_curve,
+    draw_separation,
+    draw_words,
+)
+from vse_workbench.analysis.training_curve import read_phases
+
+EXAMPLES = 8  # captions shown with their words
+SELDOM = 0.01  # share of the captions that a word must be left out of to be drawn
+
+
+def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
+    """separation.json, .tsv, .png: S and the distributions P and Q of the models, by label."""
+    found = {
+        label: separation(split.scores, split.image_groups, split.caption_groups)
+        for label, split in scores.items()
+    }
+    overlaps = {}
+    tables = []
+    for label, one in found.items():
+        true, others = int(one.true.sum()), int(one.others.sum())
+        overlaps[label] = {"overlap": one.overlap, "true_pairs": true, "other_pairs": others}
+        edges, (p, q) = np.linspace(one.low, one.high, len(one.true) + 1), one.densities
+        columns = {"low": edges[:-1], "high": edges[1:], "true": p, "others": q}
+        tables.append(pd.DataFrame({"label": label} | columns))
+    write_json(folder / "separation.json", overlaps)
+    write_table(folder / "separation.tsv", pd.concat(tables))
+    draw_separation(folder / "separation.png", found)
+    return "S: " + ", ".join(f"{label} {one.overlap:.3f}" for label, one in found.items())
+
+
+def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids: list[str]) -> str:
+    """Write correlations.json, .tsv and .png.
+
+    The table has a row per pair of different images and a column per label.
+
+    Args:
+        folder: that gets the files.
+        found: matrices of the same N images, by label.
+        image_ids: N.
+
+    Returns:
+        A line for the screen.
+    """
+    write_json(folder / "correlations.json", {k: one.summary() for k, one in found.items()})
+    first, second = np.triu_indices(len(image_ids), 1)
+    names = np.asarray(image_ids, object)
+    pairs = {"image": names[first], "other": names[second]}
+    values = {label: one.between for label, one in found.items()}
+    write_table(folder / "correlations.tsv", pd.DataFrame(pairs | values))
+    draw_correlations(folder / "correlations.png", found)
+    means = (f"{k} {one.summary()['mean_absolute']:.3f}" for k, one in found.items())
+    return f"mean |r| of {len(image_ids)} images: " + ", ".join(means)
+
+
+def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> str:
+    """Write words.tsv and .png by word, word_drops.tsv and examples.png by caption.
+
+    Args:
+        folder: that gets the files.
+        drops: of discriminative.word_drops.
+        captions: those it was given, of which examples are shown from all over the table.
+
+    Returns:
+        A line for the screen.
+    """
+    words = by_word(drops)
+    write_table(folder / "words.tsv", words)
+    write_table(folder / "word_drops.tsv", drops)
+    least = max(1, round(SELDOM * drops["caption_id"].nunique()))
+    draw_words(folder / "words.png", words, least)
+    usable = captions[captions["caption_id"].isin(drops["caption_id"])]
+    places = np.unique(np.linspace(0, len(usable) - 1, EXAMPLES).round().astype(int))
+    draw_examples(folder / "examples.png", usable.iloc[places], drops)
+    often = words["word"][words["times"] >= least]
+    return f"most discriminative words: {', '.join(map(printable, often.head(5)))}"
+
+
+def write_curve(folder: Path, path: Path, name: str) -> str:
+    """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases.
+
+    Args:
+        folder: that gets the files.
+        path: of the curve that its training wrote.
+        name: of the model.
+
+    Returns:
+        A line for the screen.
+    """
+    curve, stretches = read_phases(path)
+    phases = [s.name for e in curve.epochs for s in stretches if s.first <= e <= s.last]
+    columns = {"epoch": curve.epochs, "phase": phases, "loss": curve.loss, "val_rsum": curve.rsum}
+    columns |= {f"{name}{ERROR}": shares for name, shares in curve.errors.items()}
+    epoch, rsum = curve.best
+    table = pd.DataFrame(columns)
+    write_table(folder / "curve.tsv", table.assign(kept=(table["epoch"] == epoch).astype(int)))
+    draw_curve(folder / "curve.png", name, curve, stretches)
+    return f"largest validation rsum {rsum:.1f} in epoch {epoch:g} of {len(curve.epochs)}"
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Tab-separated text with a header, six digits, control characters of texts made visible."""
+    texts = {
+        str(name): [printable(str(value)) for value in column]
+        for name, column in table.items()
+        if not pd.api.types.is_numeric_dtype(column)
+    }
+    shown = table.assign(**texts).rename(columns=lambda name: printable(str(name)))
+    write_text(path, shown.to_csv(sep="\t", index=False, float_format="%.6g", lineterminator="\n"))

@@ -1,0 +1,104 @@
+"""Which words a model relies on: leave one word out of a caption and see what its image scores.
+
+The image is fixed; where the score of the caption with its own image drops most, the word is
+discriminative (Zheng et al. 2017, section "Does Text CNN learn discriminative words?", figure 11).
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from models.base.texts import CaptionEmbedder
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import Progress
+
+BLOCK = 32  # captions looked at in one go, with as many shorter ones as they have words
+TOP = 3  # words of a caption that count as its discriminative ones, as in figure 11
+
+
+def word_drops(
+    embedder: CaptionEmbedder, captions: pd.DataFrame, images: np.ndarray, block: int = BLOCK
+) -> pd.DataFrame:
+    """Leave every known word out of every caption, one at a time.
+
+    Captions with fewer than two known words are left out: nothing would be left of them.
+
+    Args:
+        embedder: of the model.
+        captions: M rows of the captions table.
+        images: (M, K) unit vectors of the images they describe.
+        block: captions looked at in one go.
+
+    Returns:
+        A row per word: caption_id, image_id, position (from 0, among all words), word, score
+        (cosine of the whole caption with its image), drop (score minus that without the word),
+        place (1 for the largest drop of its caption; equal drops in the order of the words).
+
+    Raises:
+        WorkbenchError: no caption is left.
+    """
+    parts = []
+    with Progress("leaving words out", len(captions), "captions") as progress:
+        for start in range(0, len(captions), block):
+            rows = captions.iloc[start : start + block]
+            parts += list(_drops_of(embedder, rows, images[start : start + len(rows)]))
+            progress.update(len(rows))
+    if not parts:
+        raise WorkbenchError(
+            "no caption has two words that the model knows: there is nothing to leave out",
+            "is the vocabulary that of the corpus? bring both up to date with: dvc repro",
+        )
+    drops = pd.concat(parts, ignore_index=True)
+    order = (-drops["drop"]).groupby(drops["caption_id"], sort=False)
+    return drops.assign(place=order.rank(method="first").astype(np.int64))
+
+
+def by_word(drops: pd.DataFrame) -> pd.DataFrame:
+    """Drops by word, largest mean first.
+
+    drops: of `word_drops`. Columns: word, times (how often it was left out), drop (mean), spread
+    (standard deviation), top (share of times among the three largest drops of its caption).
+    """
+    grouped = drops.assign(top=drops["place"] <= TOP).groupby("word")
+    table = pd.DataFrame(
+        {
+            "times": grouped.size(),
+            "drop": grouped["drop"].mean(),
+            "spread": grouped["drop"].std(ddof=0),
+            "top": grouped["top"].mean(),
+        }
+    ).reset_index()
+    table["word"] = table["word"].astype(object)
+    return table.sort_values(["drop", "word"], ascending=[False, True], ignore_index=True)
+
+
+def _drops_of(
+    embedder: CaptionEmbedder, captions: pd.DataFrame, images: np.ndarray
+) -> Iterator[pd.DataFrame]:
+    """The rows of some captions, each caption whole and shortened embedded in one call."""
+    texts, places, owners = [], [], []
+    for owner, words in enumerate(captions["tokens"]):
+        known = [place for place, word in enumerate(words) if embedder.knows(word)]
+        if len(known) > 1:
+            texts += [list(words), *([*words[:p], *words[p + 1 :]] for p in known)]
+            places.append(known)
+            owners.append(owner)
+    if not texts:
+        return
+    sizes = [1 + len(known) for known in places]
+    scores = np.einsum("ck,ck->c", embedder.embed(texts), images[np.repeat(owners, sizes)])
+    for owner, known, found in zip(
+        owners, places, np.split(scores, np.cumsum(sizes)[:-1]), strict=True
+    ):
+        caption = captions.iloc[owner]
+        yield pd.DataFrame(
+            {
+                "caption_id": caption["caption_id"],
+                "image_id": caption["image_id"],
+                "position": known,
+                "word": [caption["tokens"][place] for place in known],
+                "score": found[0],
+                "drop": found[0] - found[1:],
+            }
+        )

@@ -1,0 +1,150 @@
+"""The pictures of the analyses, each from the numbers that lie beside it as a table."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from pipeline.evaluation.separation import Separation
+from pipeline.report.curve_files import Curve
+from vse_workbench.analysis.correlation import Correlation
+from vse_workbench.analysis.drawing import FAINT, OTHER, SERIES, TRUE, panels, picture, rows_of
+from vse_workbench.analysis.training_curve import Stretch
+
+WIDTH = 3.6  # inches of a panel
+
+
+def draw_separation(path: Path, found: Mapping[str, Separation]) -> None:
+    """P and Q of every model, one panel each, their overlap S in the title."""
+    columns = min(len(found), 3)
+    with picture(path, WIDTH * columns, 0.5 + 2.6 * rows_of(len(found))) as drawn:
+        for axes, (label, separated) in zip(panels(drawn, len(found)), found.items(), strict=True):
+            edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
+            true, others = separated.densities
+            for density, shade, name in (
+                (others, OTHER, "other pairs, Q"),
+                (true, TRUE, "true pairs, P"),
+            ):
+                axes.stairs(density, edges, fill=True, color=shade, alpha=0.25, linewidth=0)
+                axes.stairs(density, edges, color=shade, linewidth=1.5, baseline=None, label=name)
+            axes.set_title(f"{label}: S = {separated.overlap:.3f}")
+            axes.set(xlabel="score", ylabel="density", xlim=(separated.low, separated.high))
+            axes.set_ylim(bottom=0)
+        first, *_ = drawn.axes
+        handles, names = first.get_legend_handles_labels()
+        drawn.legend(handles[::-1], names[::-1], loc="outside lower center", ncols=2, frameon=False)
+
+
+def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
+    """The matrix of every label, one panel each on one scale from -1 to 1."""
+    columns = 2 if len(found) in (2, 4) else min(len(found), 3)
+    with picture(path, 0.8 + WIDTH * columns, 3.7 * rows_of(len(found), columns)) as drawn:
+        axes_of = panels(drawn, len(found), columns)
+        for axes, (label, correlation) in zip(axes_of, found.items(), strict=True):
+            image = axes.imshow(correlation.matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+            mean = correlation.summary()["mean_absolute"]
+            axes.set_title(f"{label}\nmean |r| of different images {mean:.3f}")
+            axes.set(xlabel="image", ylabel="image")
+            axes.grid(False)
+        bar = drawn.colorbar(image, ax=list(axes_of), shrink=0.8)
+        bar.set_label("Pearson correlation r")
+
+
+def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> None:
+    """Mean drops of the words that were left out often: largest and smallest.
+
+    Bars are means, thin lines one standard deviation.
+
+    Args:
+        path: of the file, .png.
+        words: of discriminative.by_word.
+        least: times a word must have been left out to be shown.
+        most: words of a side.
+    """
+    often = words[words["times"] >= least]
+    upper, lower = often.head(most), often.iloc[most:].tail(most)
+    sides = [("largest drops", upper, TRUE), ("smallest drops", lower, FAINT)]
+    sides = [side for side in sides if len(side[1])]
+    height = 1.2 + 0.26 * max(len(upper), 2)
+    with picture(path, 4.2 * len(sides), height) as drawn:
+        drawn.suptitle(
+            f"What the true image's score loses without a word (left out {least}+ times)"
+        )
+        for axes, (title, rows, shade) in zip(
+            panels(drawn, len(sides), sharex=True), sides, strict=True
+        ):
+            _bars(axes, rows, shade)
+            axes.set_title(title)
+            axes.set_xlabel("mean drop ± standard deviation")
+
+
+def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]) -> None:
+    """Training loss, validation rsum and, where there are any, errors of classification by epoch,
+    one above the other, phases told apart.
+
+    Args:
+        path: of the file, .png.
+        name: of the model.
+        curve: loss, rsum and errors by epoch.
+        stretches: the phases, in their order.
+    """
+    rows = 3 if curve.errors else 2
+    with picture(path, 7.0, 2.5 * rows) as drawn:
+        every = drawn.subplots(rows, 1, sharex=True)
+        upper, middle, *others = every
+        _losses(upper, curve, stretches)
+        middle.plot(curve.epochs, curve.rsum, "o-", markersize=3, color=FAINT)
+        epoch, rsum = curve.best
+        middle.plot(epoch, rsum, "o", color=TRUE, label=f"kept: epoch {epoch:g}, rsum {rsum:.1f}")
+        middle.legend(loc="lower right", frameon=False)
+        middle.set(ylabel="validation rsum")
+        for axes in others:
+            _errors(axes, curve)
+        every[-1].set(xlabel="epoch")
+        every[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
+        for axes in every:
+            for stretch in stretches[1:]:
+                axes.axvline(stretch.first - 0.5, color=FAINT, linestyle="--", linewidth=1)
+        drawn.suptitle(f"Training of {name}")
+
+
+def _errors(axes: Axes, curve: Curve) -> None:
+    """A line for each thing that is classified (Zheng et al. 2020, figure 8)."""
+    for number, (name, shares) in enumerate(curve.errors.items()):
+        shade, style = SERIES[number % len(SERIES)], ("o-", "s--")[number % 2]
+        axes.plot(curve.epochs, shares, style, markersize=3, color=shade, label=name)
+    axes.legend(frameon=False)
+    axes.set(ylabel="classification error", ylim=(-0.03, 1.03))
+
+
+def _losses(axes: Axes, curve: Curve, stretches: Sequence[Stretch]) -> None:
+    """A line for each stretch: losses of different phases are different sums, never joined."""
+    names = list(dict.fromkeys(stretch.name for stretch in stretches))
+    for stretch in stretches:
+        inside = [n for n, e in enumerate(curve.epochs) if stretch.first <= e <= stretch.last]
+        epochs, losses = [curve.epochs[n] for n in inside], [curve.loss[n] for n in inside]
+        shade = SERIES[names.index(stretch.name) % len(SERIES)]
+        axes.plot(epochs, losses, "o-", markersize=3, color=shade)
+    for number, name in enumerate(names):
+        axes.plot([], [], color=SERIES[number % len(SERIES)], label=name or "all epochs")
+    axes.legend(title="phase", frameon=False)
+    axes.set(ylabel="training loss")
+    if min(curve.loss) > 0:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _bars(axes: Axes, rows: pd.DataFrame, shade: str) -> None:
+    places = np.arange(len(rows))
+    error = {"linewidth": 0.8, "ecolor": "#333333"}
+    axes.barh(places, rows["drop"], xerr=rows["spread"], color=shade, error_kw=error)
+    names = [f"{w} ({n})" for w, n in zip(rows["word"], rows["times"], strict=True)]
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    axes.axvline(0, color="#333333", linewidth=0.8)
+    axes.grid(axis="y", visible=False)

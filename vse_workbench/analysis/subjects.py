@@ -1,0 +1,95 @@
+"""What the analyses look at: which images and captions of a score file, and with what vectors."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.scores.file import SplitScores
+from pipeline.storage.features import FeatureFile
+from pipeline.storage.groups import GroupFile
+from vse_workbench.analysis.correlation import Correlation, correlate, sample_rows
+
+FEATURES = "image features"  # the label of what a model was given, before any training
+REMEDY = "bring both up to date with: dvc repro"
+
+
+def correlations(
+    scores: Mapping[str, SplitScores], features: Path, count: int, seed: int
+) -> tuple[dict[str, Correlation], list[str]]:
+    """Correlations of images by label: first their features, then every model's embeddings.
+
+    Args:
+        scores: by label, of the same split.
+        features: file of the images' features.
+        count: images, drawn from the seed.
+        seed: of the draw.
+
+    Returns:
+        The matrices by label, and the ids of the images, in their order.
+
+    Raises:
+        WorkbenchError: a model without embeddings or without one of the images.
+    """
+    first = next(iter(scores.values()))
+    rows = sample_rows(len(first.image_ids), count, seed)
+    ids = [first.image_ids[row] for row in rows]
+    file = FeatureFile(features)
+    found = {FEATURES: correlate(file.read(file.rows(ids)), ids)}
+    for label, split in scores.items():
+        vectors = _embeddings(split, label)
+        found[label] = correlate(vectors[_rows_of(split.image_ids, ids, label)], ids)
+    return found, ids
+
+
+def described(
+    scores: SplitScores, captions: pd.DataFrame, count: int, seed: int
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Captions of a split, drawn from the seed, with the embeddings of their images.
+
+    Args:
+        scores: of the split.
+        captions: the corpus's table.
+        count: captions wanted.
+        seed: of the draw.
+
+    Returns:
+        Rows of the captions table, and (count, K) embeddings of the images they describe.
+
+    Raises:
+        WorkbenchError: scores without embeddings, captions that the table does not have.
+    """
+    rows = sample_rows(len(scores.caption_ids), count, seed)
+    table = captions.iloc[
+        _rows_of(captions["caption_id"], [scores.caption_ids[r] for r in rows], "the corpus")
+    ]
+    images = _rows_of(scores.image_ids, table["image_id"], "the scores")
+    return table.reset_index(drop=True), _embeddings(scores, "the model")[images]
+
+
+def check_weights(path: Path, checkpoint_sha256: str) -> None:
+    """Raise WorkbenchError unless a score file was made with these weights."""
+    if GroupFile(path).attributes.get("checkpoint_sha256") != checkpoint_sha256:
+        raise WorkbenchError(f"{path}: not made with the weights of the checkpoint", REMEDY)
+
+
+def _embeddings(scores: SplitScores, label: str) -> np.ndarray:
+    if scores.image_embeddings is None:
+        raise WorkbenchError(
+            f"{label}: its scores have no vectors of single images",
+            "choose other analyses with --only",
+        )
+    return scores.image_embeddings
+
+
+def _rows_of(names: Iterable[str], wanted: Iterable[str], where: str) -> np.ndarray:
+    index, chosen = pd.Index(list(names)), pd.Index(list(wanted))
+    rows = index.get_indexer(chosen)
+    if (rows < 0).any():
+        raise WorkbenchError(
+            f"{where} lacks {listing(chosen[rows < 0], 5)}: the files are of different corpora",
+            REMEDY,
+        )
+    return rows

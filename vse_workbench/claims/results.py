@@ -1,0 +1,168 @@
+"""The table of kept runs, from which verdicts are computed again without running anything."""
+
+import io
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import write_text
+from vse_workbench.claims.ledger import FIGURES, Ledger, leaves, resolved, setting_digest
+from vse_workbench.claims.recorded import Recorded
+
+KEYS = ("setting", "dataset", "seed", "digest", "corpus", "code", "commit")
+# What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
+# which other criteria its scores were ranked.
+FREE = (
+    "seed",
+    "runtime",
+    "evaluation.bootstrap",
+    "evaluation.confidence",
+    "inference.criteria",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of a setting.
+
+    Attributes:
+        setting: its name in claims.yaml.
+        dataset: its name there.
+        seed: of training.
+        digest: of what claims.yaml said of the setting then (ledger.setting_digest).
+        corpus: digest of the tables that the model was scored on.
+        code: digest of the code that the run depended on.
+        commit: that the experiment started from.
+        figures: by name, such as "i2t.r1"; those the metrics file has.
+    """
+
+    setting: str
+    dataset: str
+    seed: int
+    digest: str
+    corpus: str
+    code: str
+    commit: str
+    figures: Mapping[str, float]
+
+    @property
+    def place(self) -> tuple[str, str, int, str, str, str]:
+        """What tells it from other rows; the commit does not where the code is the same."""
+        return self.setting, self.dataset, self.seed, self.digest, self.corpus, self.code
+
+
+def matching_rows(
+    ledger: Ledger,
+    wanted: Mapping[tuple[str, str], Mapping[str, Any]],
+    model: str,
+    run: Recorded,
+    commit: str,
+) -> list[Row]:
+    """The rows that a run of a model gives: one for every setting and dataset it was made with.
+
+    Args:
+        ledger: the claims.
+        wanted: (setting, dataset) -> its whole params.yaml, all leaves by dotted key.
+        model: whose run it is.
+        run: what it was made of.
+        commit: that it started from.
+    """
+    rows = []
+    for (name, dataset), params in wanted.items():
+        setting = resolved(ledger, name)
+        criterion = setting.criterion or "naive"
+        if setting.model != model or criterion not in run.metrics:
+            continue
+        free = FREE if criterion != "naive" else (*FREE, "inference")
+        read = {key: value for key, value in run.params.items() if not _under(key, free)}
+        if any(key not in params or params[key] != value for key, value in read.items()):
+            continue
+        figures = {
+            key: float(value)
+            for key, value in leaves(run.metrics[criterion])
+            if key in FIGURES and math.isfinite(value)
+        }
+        digest = setting_digest(ledger, name, dataset)
+        rows.append(
+            Row(name, dataset, run.params["seed"], digest, run.corpus, run.code, commit, figures)
+        )
+    return rows
+
+
+def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
+    """Kept and new rows, sorted, each run once.
+
+    Raises WorkbenchError when two runs of the same setting, seed, corpus and code have different
+    figures: one of them is not what it says.
+    """
+    rows = dict[tuple[str, str, int, str, str, str], Row]()
+    for row in (*kept, *new):
+        there = rows.setdefault(row.place, row)
+        shared = there.figures.keys() & row.figures.keys()
+        if any(there.figures[key] != row.figures[key] for key in shared):
+            raise WorkbenchError(
+                f"two runs of {row.setting} on {row.dataset}, seed {row.seed}, code {row.code}, "
+                f"corpus {row.corpus} have different figures",
+                "remove the wrong one's line from the table; machines and thread counts differ in "
+                "the last bits, so measure a claim on one machine",
+            )
+    return sorted(rows.values(), key=lambda row: row.place)
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write the table, tabs between columns, figures in percent or ranks as metrics files have."""
+    lines = ["\t".join((*KEYS, *FIGURES))]
+    for row in rows:
+        cells = [str(getattr(row, key)) for key in KEYS]
+        figures = [str(row.figures.get(key, "")) for key in FIGURES]
+        lines.append("\t".join((*cells, *figures)))
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The table's rows, none when there is no such file.
+
+    Raises WorkbenchError for another file, a number that is none, and two lines of one run.
+    """
+    if not path.exists():
+        return []
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = pd.read_csv(io.StringIO(text), sep="\t", dtype=str, keep_default_na=False)
+    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
+        table = pd.DataFrame()
+    lacking = [key for key in KEYS if key not in table.columns]
+    if lacking:
+        raise WorkbenchError(f"{path}: not a table of kept runs: no columns {listing(lacking)}")
+    figures = [name for name in table.columns if name not in KEYS]
+    records = enumerate(table.to_dict("records"), 2)  # lines of the file, the head is its first
+    rows = [_row(path, line, record, figures) for line, record in records]
+    places = [row.place for row in rows]
+    twice = next((row for row in rows if places.count(row.place) > 1), None)
+    if twice is not None:
+        raise WorkbenchError(
+            f"{path}: two lines of {twice.setting} on {twice.dataset}, seed {twice.seed}, with the "
+            "same code and corpus",
+            "keep one of them",
+        )
+    return rows
+
+
+def _row(path: Path, line: int, record: Mapping[Any, Any], figures: list[str]) -> Row:
+    try:
+        numbers = {name: float(record[name]) for name in figures if record[name]}
+        if not all(map(math.isfinite, numbers.values())):
+            raise ValueError
+        named = {key: record[key] for key in KEYS}
+        return Row(**(named | {"seed": int(record["seed"])}), figures=numbers)
+    except ValueError:
+        raise WorkbenchError(f"{path}, line {line}: a number cannot be read") from None
+
+
+def _under(key: str, places: Iterable[str]) -> bool:
+    return any(key == place or key.startswith(f"{place}.") for place in places)

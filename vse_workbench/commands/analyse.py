@@ -1,0 +1,86 @@
+"""Look into a trained model: the analyses of the dual-path papers, as tables and pictures."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.comparison.revisions import load_scores
+from pipeline.corpus.tables import load_captions
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.graph import SCORING, stage_of, stage_paths
+from pipeline.runtime.process import pick_device, say, set_threads
+from stages.common import command
+from stages.params import load_params
+from vse_workbench.analysis import artefacts, subjects
+from vse_workbench.analysis.discriminative import word_drops
+
+ANALYSES = ("separation", "correlations", "words", "curve")
+folder = click.Path(file_okay=False, path_type=Path)
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--output", type=folder, required=True, help="Folder to write to.")
+@click.option(
+    "--with",
+    "others",
+    multiple=True,
+    metavar="LABEL=RUN",
+    help="More runs: score files, or REVISION:MODEL.",
+)
+@click.option("--label", help="Label of MODEL in the pictures, its name if not given.")
+@click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
+@click.option("--split", default="test", show_default=True, help="Split to look at.")
+@click.option("--images", default=100, show_default=True, type=click.IntRange(2, 1000),
+              help="Images whose features are correlated.")  # fmt: skip
+@click.option("--captions", default=1000, show_default=True, type=click.IntRange(min=1),
+              help="Captions that words are left out of.")  # fmt: skip
+def main(
+    name: str, output: Path, others: tuple[str, ...], label: str | None, only: tuple[str, ...],
+    split: str, images: int, captions: int,
+) -> None:  # fmt: skip
+    """Analyse MODEL: what its scores separate, how alike it sees images, which words matter."""
+    wanted, params = only or ANALYSES, load_params()
+    set_threads(params.runtime.threads)
+    own, stage = label or name, stage_of(name, SCORING)
+    if stage != "score" and set(wanted) != {"separation"}:
+        kind = {"average_scores": "an average"}.get(stage, "another program's")
+        raise WorkbenchError(f"{name} is {kind}: scores alone", "choose: --only separation")
+    path = stage_paths(stage, ("output",), name)["output"]
+    runs = {own: str(path)} | labelled(others, own)
+    scores = {key: load_scores(run, split) for key, run in runs.items()}
+    if "separation" in wanted:
+        say(artefacts.write_separation(output, scores))
+    if "correlations" in wanted:
+        features = stage_paths("score", ("features",), name)["features"]
+        found, ids = subjects.correlations(scores, features, images, params.seed)
+        say(artefacts.write_correlations(output, found, ids))
+    if "words" in wanted:
+        from models.base.queries import caption_embedder  # loads networks
+
+        embedder, digest = caption_embedder(name, pick_device(params.runtime.device))
+        table = load_captions(stage_paths("score", ("captions",), name)["captions"])
+        subjects.check_weights(path, digest)
+        texts, vectors = subjects.described(scores[own], table, captions, params.seed)
+        say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
+    if "curve" in wanted:
+        say(artefacts.write_curve(output, stage_paths("train", ("curve",), name)["curve"], own))
+    say(f"{name}: {', '.join(wanted)} in {output}")
+
+
+def labelled(options: tuple[str, ...], own: str) -> dict[str, str]:
+    """LABEL=RUN options as a mapping; WorkbenchError for another form or a label used twice."""
+    pairs = [option.partition("=")[::2] for option in options]
+    faulty = [f"{key}={run}" for key, run in pairs if not key.strip() or not run]
+    labels = [own, subjects.FEATURES, *(key for key, _ in pairs)]
+    twice = sorted({key for key in labels if labels.count(key) > 1})
+    if faulty or twice:
+        raise WorkbenchError(
+            f"--with {(faulty or twice)[0]}: expected LABEL=RUN, every label once",
+            "for example: --with before=scores/before.h5, or --with before=HEAD:vse",
+        )
+    return dict(pairs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Keep the figures of experiments: `dvc exp show --csv | vse claims keep`."""
+
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from pipeline.comparison.ablation import read_experiments
+from pipeline.runtime.errors import WorkbenchError
+from stages.common import command
+from vse_workbench.claims.commands import wanted
+from vse_workbench.claims.ledger import leaves, read_ledger, setting_params
+from vse_workbench.claims.recorded import read_experiment, recorded
+from vse_workbench.claims.results import Row, matching_rows, merged, read_rows, write_rows
+
+
+@command
+@click.option("--claims", type=click.Path(path_type=Path), default=Path("claims.yaml"))
+@click.option("--kept", type=click.Path(path_type=Path), default=Path("docs/claims.tsv"))
+@click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
+@click.argument("experiments", type=click.File(), default="-")
+def main(claims: Path, kept: Path, recipes: Path, experiments: TextIO) -> None:
+    """Add the runs of claims' settings among the EXPERIMENTS that `dvc exp show --csv` lists.
+
+    What is no run of any setting, or not of one piece, is named and left out.
+    """
+    ledger = read_ledger(claims)
+    settings = {
+        (name, dataset): dict(leaves(setting_params(ledger, name, dataset, recipes)))
+        for name, dataset in wanted(ledger, ledger.claims)
+    }
+    rows: list[Row] = []
+    table = read_experiments(experiments.read())
+    for name, revision in zip(table["Experiment"], table["rev"], strict=True):
+        experiment = read_experiment(name, revision)
+        found: list[Row] = []
+        reasons = []
+        for model in experiment.models():
+            try:
+                run = recorded(experiment, model)
+            except WorkbenchError as error:
+                reasons.append(error.message)
+                continue
+            found += matching_rows(ledger, settings, model, run, experiment.commit)
+        rows += found
+        told = ", ".join(f"{row.setting} on {row.dataset} seed {row.seed}" for row in found)
+        click.echo(f"{name}: {told or 'no setting of claims.yaml'}")
+        if not found:
+            click.echo("\n".join(f"  {reason}" for reason in reasons))
+    old = read_rows(kept)
+    new = merged(old, rows)
+    write_rows(kept, new)
+    click.echo(f"{kept}: {len(new)} runs, {len(new) - len(old)} of them new")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""A trained model as a folder that travels: weights, what queries go through, a card, ONNX."""
+
+from pathlib import Path
+
+import click
+
+from models.base.queries import query_files, query_model
+from models.base.registry import models_with, offered
+from pipeline.comparison.results import read_results
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import write_text
+from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.search.index import read_index
+from pipeline.storage.checkpoint import read_checkpoint
+from stages.common import command
+from stages.params import load_params
+from vse_workbench.export.card import card
+from vse_workbench.export.folder import read_folder, write_folder
+from vse_workbench.export.onnx import write_tower
+
+folder = click.Path(file_okay=False, path_type=Path)
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--output", type=folder, required=True, help="Folder to write.")
+@click.option("--onnx", is_flag=True, help="Both towers as ONNX files, too.")
+@click.option(
+    "--licence", default="Apache-2.0", show_default=True, help="Of the weights, for the card."
+)
+def main(name: str, output: Path, onnx: bool, licence: str) -> None:
+    """Write MODEL with all that its queries need, for `Embedder` and for search --from."""
+    params = load_params()
+    set_threads(params.runtime.threads)
+    files = query_files(name)
+    checkpoint = read_checkpoint(files["checkpoint"], name)
+    read_index(files["output"], "test", "image", checkpoint.sha256)  # of these weights, or refused
+    towers = offered(name, "towers", "towers") if onnx else None
+    if onnx and towers is None:
+        able = ", ".join(models_with("towers", "towers"))
+        raise WorkbenchError(f"--onnx: {name} has no vector of each side alone; {able} have")
+    results = read_results(
+        *([path] for path in stage_paths("evaluate", ("metrics", "ranks"), name).values())
+    )
+    images, captions = load_images(files["images"]), load_captions(files["captions"])
+    sizes = {
+        split: (int((images["split"] == split).sum()), int((captions["split"] == split).sum()))
+        for split in ("train", "val", "test")
+    }
+    config = write_folder(output, files, checkpoint)
+    write_text(output / "README.md", card(config, results, params.dataset, sizes, licence))
+    again = read_folder(output)
+    query_model(*again, pick_device("cpu"))  # what was written answers, or is refused here
+    for side, tower in (towers(checkpoint) if towers else {}).items():
+        difference = write_tower(output / f"{side}_tower.onnx", tower)
+        say(f"{output / f'{side}_tower.onnx'}: differs from the model by {difference:.1g} at most")
+    say(f"{name}: exported to {output}, {len(config['files'])} files and a card")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Scores as runs and qrels in TREC format, for trec_eval, ir_measures, ranx and their kin."""
+
+from pathlib import Path
+
+import click
+
+from pipeline.corpus.tables import load_relevance
+from pipeline.evaluation.criteria import NAMES, make_criteria
+from pipeline.evaluation.subset import first_images
+from pipeline.runtime.graph import EVALUATING, stage_of, stage_paths
+from pipeline.runtime.process import say, set_threads
+from pipeline.scores.file import read_scores
+from pipeline.scores.positives import relevance_of
+from pipeline.scores.ranking import DIRECTIONS
+from stages.common import command
+from stages.params import load_params
+from vse_workbench.trec.write import write_pairs, write_positives, write_run
+
+folder = click.Path(file_okay=False, path_type=Path)
+
+
+@command
+@click.argument("name", metavar="MODEL")
+@click.option("--output", type=folder, required=True, help="Folder to write to.")
+@click.option("--criterion", default="naive", show_default=True, type=click.Choice(NAMES))
+@click.option("--split", default="test", show_default=True, help="Split to export.")
+@click.option(
+    "--depth",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Items a query at most, 0 for all.",
+)
+def main(name: str, output: Path, criterion: str, split: str, depth: int) -> None:
+    """Write MODEL.i2t.run, MODEL.t2i.run and the qrels they are judged by.
+
+    MODEL is whatever dvc.yaml evaluates: a model, an average or scores of another program.
+    """
+    params = load_params()
+    set_threads(params.runtime.threads)
+    stage = stage_of(name, EVALUATING)
+    files = stage_paths(stage, ("scores", "relevance"), name)
+    scores = read_scores(files["scores"], split, needed_by="a run")
+    scores = first_images(scores, params.evaluation.subset)
+    settings = params.inference.model_dump() | {"criteria": [criterion]}
+    chosen = {found.name: found for found in make_criteria(settings.pop("criteria"), **settings)}
+    pairs = None
+    if params.corpus.positives != "none" and split == "test":
+        ids = scores.image_ids, scores.caption_ids
+        pairs = relevance_of(params.corpus.positives, load_relevance(files["relevance"]), *ids)
+    tag = name if criterion == "naive" else f"{name}+{criterion}"
+    for way in DIRECTIONS:
+        run = output / f"{tag}.{way}.run"
+        rescored = chosen[criterion].rescored(scores.matrix, way)
+        tied = write_run(run, scores, rescored, way, depth, tag)
+        write_pairs(output / f"{split}.{way}.qrels", scores, way)
+        if pairs is not None:
+            listed = output / f"{params.corpus.positives}.{way}.qrels"
+            write_positives(listed, scores, pairs.positives(way), way)
+        say(f"{run}: {tied:,} queries had equal scores; true items were put behind")
+    if params.evaluation.folds > 1 and split == "test":
+        say(f"evaluation.folds = {params.evaluation.folds}: the runs are of the whole split")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Search the indexed corpus by a text or an image: what a model finds, in its own order."""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from pipeline.corpus.images import open_rgb
+from pipeline.evaluation.criteria import make_criterion
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import write_text
+from pipeline.runtime.process import pick_device, print_json, say, set_threads
+from pipeline.search.index import SHORTLIST, lines, words_of
+from stages.common import command, json_option, target
+from stages.params import load_params
+from vse_workbench.export.folder import read_folder
+from vse_workbench.search.page import page
+from vse_workbench.search.searcher import CRITERIA, Question, Searcher
+
+page_path = click.Path(dir_okay=False, path_type=Path)
+exported = click.Path(file_okay=False, path_type=Path)
+
+
+@command
+@click.argument("query", required=False, metavar="[TEXT]")
+@click.option("--image", type=target, help="Image file to search with instead of TEXT.")
+@click.option("--model", "name", help="Model whose scores are in dvc.yaml.")
+@click.option("--from", "folder", type=exported, help="Folder of export_model, instead of --model.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
+@click.option("--split", default="test", show_default=True, help="Split to search.")
+@click.option("--shortlist", default=SHORTLIST, show_default=True, type=click.IntRange(min=1),
+              help="How many the vectors or an index choose, at least --top; the best are ordered.",
+)  # fmt: skip
+@click.option("--criterion", default="naive", show_default=True, type=click.Choice(CRITERIA),
+              help="What ranks the results; params of inference.")  # fmt: skip
+@click.option("--html", type=page_path, help="Page with thumbnails to write.")
+@json_option
+def main(
+    query: str | None,
+    image: Path | None,
+    name: str | None,
+    folder: Path | None,
+    top: int,
+    split: str,
+    shortlist: int,
+    criterion: str,
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the images nearest to TEXT, or the captions nearest to an image."""
+    if (query is None) == (image is None):
+        raise WorkbenchError("give either a text or --image FILE")
+    if (name is None) == (folder is None):
+        raise WorkbenchError("give either --model MODEL or --from FOLDER")
+    began, params = time.perf_counter(), load_params()
+    set_threads(params.runtime.threads)
+    if query is not None:
+        words_of(query)  # whatever is wrong with it is said before anything is loaded
+    picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
+    brought = None
+    if folder is not None:
+        name, brought, _ = read_folder(folder)
+    assert name is not None
+    wordnet = params.sentences.tfidf.wordnet_folder
+    searcher = Searcher(name, pick_device(params.runtime.device), wordnet, brought, params.search)
+    own = params.inference
+    chosen = make_criterion(criterion, beta=own.beta, k=own.k, iterations=own.iterations)
+    question = Question(split, top, shortlist, chosen)
+    if picture is not None:
+        answer = searcher.of_image(picture, question)
+    else:
+        answer = searcher.of_text(str(query), question)
+    for note in answer.notes:
+        say(note)
+    if as_json:
+        print_json([asdict(hit) for hit in answer.hits])
+    else:
+        click.echo("\n".join(lines(answer.hits)))
+    if html:
+        title = image.name if image else str(query)
+        write_text(html, page(title, picture, answer.hits, name, split))
+        say(f"{html}: {len(answer.hits)} results with their images")
+    seconds = time.perf_counter() - began
+    say(f"{name}: {answer.searched:,} {answer.kind}s of {split} searched in {seconds:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

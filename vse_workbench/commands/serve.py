@@ -1,0 +1,88 @@
+"""Search the indexed corpus in a browser, and by JSON from other programs."""
+
+import socket
+from contextlib import suppress
+
+import click
+
+from models.base.registry import offered
+from pipeline.evaluation.criteria import make_criterion
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import pick_device, say, set_threads
+from stages.common import command
+from stages.params import load_params
+from vse_workbench.search.searcher import CRITERIA, Searcher, scored_models
+
+LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
+
+
+@command
+@click.argument("names", nargs=-1, metavar="[MODEL]...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535),
+              help="Port to listen at; 0 for any that is free.")  # fmt: skip
+@click.option("--name", "called", multiple=True, help="More names by which others call this host.")
+@click.option("--max-upload", default=10.0, show_default=True, type=click.FloatRange(0.001, 1000),
+              help="MB of an image to search with.")  # fmt: skip
+@click.option("--timeout", default=30.0, show_default=True, type=click.FloatRange(0.1, 3600),
+              help="Seconds of a request.")  # fmt: skip
+def main(
+    names: tuple[str, ...],
+    host: str,
+    port: int,
+    called: tuple[str, ...],
+    max_upload: float,
+    timeout: float,
+) -> None:
+    """Serve searches with each MODEL, by default with all that are trained, until Ctrl-C."""
+    try:
+        import uvicorn
+
+        from vse_workbench.server.app import Limits, SearchServer
+        from vse_workbench.server.attention import AttentionPictures
+    except ImportError as error:
+        raise WorkbenchError(f"{error.name} is not installed", "pip install '.[serve]'") from None
+    params = load_params()
+    set_threads(params.runtime.threads)
+    device, wordnet = pick_device(params.runtime.device), params.sentences.tfidf.wordnet_folder
+    searchers = {
+        name: Searcher(name, device, wordnet, settings=params.search)
+        for name in names or scored_models()
+    }
+    pictures = {
+        name: AttentionPictures(each, device)
+        for name, each in searchers.items()
+        if offered(name, "attention", "attention")
+    }
+    own = params.inference
+    made = {
+        name: make_criterion(name, beta=own.beta, k=own.k, iterations=own.iterations)
+        for name in CRITERIA
+    }
+    limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)
+    with listening_at(host, port) as socket_:
+        shown, port = f"[{host}]" if ":" in host else host, socket_.getsockname()[1]
+        hosts = ["*"] if host in ANY and not called else [*LOCAL, host, *called]
+        app = SearchServer(searchers, pictures, made, limits).app(hosts)
+        say(f"http://{shown}:{port}/ searches with {', '.join(searchers)}; Ctrl-C ends it")
+        if host not in LOCAL:
+            say("who reaches this address sees all images of the corpus: there is no password")
+        with suppress(KeyboardInterrupt):  # after the server has ended itself
+            config = uvicorn.Config(app, log_level="warning", server_header=False)
+            uvicorn.Server(config).run(sockets=[socket_])
+        say("ended")
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that others can connect to."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise WorkbenchError(
+            f"cannot listen at {host}, port {port}: {error.strerror}", "choose another --port"
+        ) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""A trained model as a folder that needs neither DVC nor the corpus to answer queries.
+
+It holds copies of the files that queries go through, and the first row of the features that the
+model was trained on: their attributes say how an image is to be read, and what the weights need.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from models.base.queries import MADE_BY, Files
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import sha256_file, write_json
+from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
+from pipeline.storage.features import FeatureFile, write_features
+
+FORMAT = 1
+CONFIG = "config.json"
+MAX_CONFIG_BYTES = 1 << 20
+# By the name of a file of queries, its name in the folder.
+NAMES = {
+    "checkpoint": "model.safetensors",
+    "features": "features.h5",
+    "text": "vocabulary",
+    "sentences": "sentences.h5",
+    "image_network": "image_network.safetensors",
+    "encoder": "sentence_encoder.h5",
+    "detector": "detector.safetensors",
+}
+VOCABULARY = "vocabulary.json"
+AGAIN = "export it again: vse export model MODEL --output FOLDER"
+
+
+def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Copy what the queries of a model need.
+
+    Args:
+        folder: to write to; files of an earlier export are replaced.
+        files: of the model, as models.base.queries.query_files names them.
+        checkpoint: its weights.
+
+    Returns:
+        What `config.json` says.
+
+    Raises:
+        WorkbenchError: files that are missing or damaged.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    # a tuned image CNN lies in the weights: images do not go through the one that it was before
+    spare = {"image_network"} if "image_model" in checkpoint.description.architecture else set()
+    made = {
+        name: _copied(files[name], folder / NAMES[name])
+        for name in ("checkpoint", *MADE_BY)
+        if name in files and name not in spare
+    }
+    made["features"] = _first_row(files["features"], folder / NAMES["features"])
+    if files["text"].is_dir():
+        target = folder / NAMES["text"] / VOCABULARY
+        target.parent.mkdir(exist_ok=True)
+        made["text"] = _copied(files["text"] / VOCABULARY, target)
+    else:
+        made["text"] = _first_row(files["text"], folder / NAMES["sentences"])
+    said = checkpoint.description
+    config = {
+        "format": FORMAT,
+        "model": said.model,
+        "checkpoint_sha256": checkpoint.sha256,
+        "files": {
+            name: {"path": path.relative_to(folder).as_posix(), "sha256": sha256_file(path)}
+            for name, path in made.items()
+        },
+        "architecture": dict(said.architecture),
+        "params": said.params,
+        "inputs": said.inputs,
+        "epoch": said.epoch,
+        "val_rsum": said.val_rsum,
+    }
+    write_json(folder / CONFIG, config)
+    return config
+
+
+def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
+    """The name of an exported model, its files by the names that queries use, and its weights.
+
+    Raises:
+        WorkbenchError: no export, files that are missing or not those that were exported, weights
+            of another model; each is named.
+    """
+    config = _config(folder / CONFIG)
+    files: Files = {}
+    for name, entry in config["files"].items():
+        path = folder / entry["path"]
+        if not path.is_file():
+            raise WorkbenchError(f"{path}: no such file; {CONFIG} names it as {name}", AGAIN)
+        if sha256_file(path) != entry["sha256"]:
+            raise WorkbenchError(f"{path}: not the {name} that was exported: another digest", AGAIN)
+        files[name] = path.parent if path.name == VOCABULARY else path
+    return config["model"], files, read_checkpoint(files["checkpoint"], config["model"])
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """The content of config.json, its parts checked; paths are the names that an export gives."""
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such file: no exported model", AGAIN)
+    if path.stat().st_size > MAX_CONFIG_BYTES:
+        raise WorkbenchError(f"{path}: too large for a config", AGAIN)
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        files = {name: (entry["path"], entry["sha256"]) for name, entry in config["files"].items()}
+        version, model = config["format"], config["model"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise WorkbenchError(f"{path}: not the config of an export ({error!r})", AGAIN) from None
+    if version != FORMAT or not isinstance(model, str):
+        raise WorkbenchError(f"{path}: format {version!r}; this version reads {FORMAT}", AGAIN)
+    allowed = {*NAMES.values(), f"{NAMES['text']}/{VOCABULARY}"}
+    strangers = [name for name, (place, _) in files.items() if place not in allowed]
+    lost = [name for name in ("checkpoint", "features", "text") if name not in files]
+    if strangers or lost:
+        raise WorkbenchError(
+            f"{path}: files that no export has: {listing(strangers) or 'none'}; missing: "
+            f"{listing(lost) or 'none'}",
+            AGAIN,
+        )
+    return dict(config)
+
+
+def _copied(source: Path, target: Path) -> Path:
+    if not source.is_file():
+        raise WorkbenchError(f"{source}: no such file", "make it with: dvc repro")
+    shutil.copyfile(source, target)
+    return target
+
+
+def _first_row(source: Path, target: Path) -> Path:
+    """A feature file with the first row alone, and all attributes."""
+    stored = FeatureFile(source)
+    names = [name for name in stored.layouts if name != "ids"]
+    arrays = {name: stored.read([0], name) for name in names}
+    attributes = {key: value for key, value in stored.attributes.items() if key != "schema_version"}
+    write_features(target, stored.ids[:1], arrays, attributes)
+    return target

@@ -1,0 +1,188 @@
+"""Questions about the indexed corpus: a text or an image in, the nearest images or captions out.
+
+What the command `search` asks once and the server many times.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from PIL import Image
+
+from models.base.queries import Files, Query, open_queries, query_files, rescored
+from models.base.registry import models_with
+from pipeline.corpus.tables import load_captions, load_images
+from pipeline.evaluation.criteria import Criterion
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.graph import stage_paths
+from pipeline.runtime.process import say
+from pipeline.scores.file import SplitScores, read_scores
+from pipeline.search.index import SHORTLIST, Catalogue, Hit, Index, find_hits, read_index, words_of
+from pipeline.search.params import SearchConfig
+from pipeline.storage.groups import GroupFile
+
+if TYPE_CHECKING:
+    from pipeline.search.built import BuiltIndexes
+
+# The others assign a whole set of queries to a whole set of items; a question is one query.
+CRITERIA = ("naive", "inverted_softmax", "csls", "dual_softmax", "querybank")
+NAIVE = Criterion("naive")
+
+
+@dataclass(frozen=True)
+class Question:
+    """How to search, whatever for.
+
+    Attributes:
+        split: what is searched.
+        top: number of results at most.
+        shortlist: how many the vectors choose for a model that scores pairs, and an approximate
+            index for any, at least `top`.
+        criterion: what ranks them; its name is one of CRITERIA.
+    """
+
+    split: str = "test"
+    top: int = 5
+    shortlist: int = SHORTLIST
+    criterion: Criterion = NAIVE
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found.
+
+    Attributes:
+        kind: of what was searched, image or caption.
+        searched: how many there are.
+        hits: best first.
+        notes: what is to be said of the query, such as words that are not known.
+    """
+
+    kind: str
+    searched: int
+    hits: list[Hit]
+    notes: list[str] = field(default_factory=list)
+
+
+def scored_models() -> list[str]:
+    """The models that can be searched with and have scored the corpus.
+
+    Raises WorkbenchError when there are none.
+    """
+    able = models_with("queries", "queries")
+    found = [name for name in able if query_files(name)["output"].is_file()]
+    if not found:
+        raise WorkbenchError(f"no scores of {listing(able)}", "train one: dvc repro score@vse")
+    return found
+
+
+class Searcher:
+    """A trained model with what it has scored.
+
+    Args:
+        name: of the model.
+        device: where it runs.
+        wordnet: as in pipeline.sentences.encoder.read_encoder.
+        exported: files to use instead of those of dvc.yaml, as vse_workbench.export.folder gives them.
+        settings: whether an index of its embeddings is used; None: they are searched exactly.
+
+    Raises:
+        WorkbenchError: an unknown name, files that are missing, damaged or do not fit each other.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        device: torch.device,
+        wordnet: Path | None = None,
+        exported: Files | None = None,
+        settings: SearchConfig | None = None,
+    ) -> None:
+        self.name, self.wordnet = name, wordnet
+        self.model, self.files, checkpoint = open_queries(name, device, exported)
+        self.sha256 = checkpoint.sha256
+        self.catalogue = Catalogue(
+            load_images(self.files["images"]), load_captions(self.files["captions"])
+        )
+        self.splits = sorted(GroupFile(self.files["output"]).layouts)
+        self._built = None if settings is None else self._built_indexes(settings)
+        self._indices: dict[tuple[str, str], Index] = {}
+        self._scores: dict[str, SplitScores] = {}
+
+    def of_text(self, text: str, question: Question) -> Answer:
+        """The images nearest to a text; WorkbenchError for one without any word that is known."""
+        notes: list[str] = []
+        index = self.index(question.split, "image")
+        query = self.model.of_words(words_of(text), self.wordnet, notes.append)
+        return self._answer(query, index, "image", question, notes)
+
+    def of_image(self, image: Image.Image, question: Question) -> Answer:
+        """The captions nearest to an RGB image; WorkbenchError for one that cannot be read."""
+        index = self.index(question.split, "caption")
+        return self._answer(self.model.of_image(image), index, "caption", question, [])
+
+    def index(self, split: str, kind: str) -> Index:
+        """What of a split is searched, read once. WorkbenchError for a split there is not."""
+        if (split, kind) not in self._indices:
+            made = read_index(self.files["output"], split, kind, self.sha256)
+            if self._built is not None:
+                made = self._built.attached(made, split, kind)
+            self._indices[split, kind] = made
+        return self._indices[split, kind]
+
+    def _built_indexes(self, settings: SearchConfig) -> "BuiltIndexes | None":
+        """The indexes that params.yaml asks for; None, and a line, where none are built yet."""
+        if self.name not in settings.models:
+            return None
+        from pipeline.search.built import NAME, BuiltIndexes
+
+        folder = stage_paths("build_index", ("output",), self.name)["output"]
+        if not (folder / NAME).is_file():
+            say(f"{self.name}: no index yet, all vectors are compared; build it with: "
+                f"dvc repro build_index@{self.name}")  # fmt: skip
+            return None
+        return BuiltIndexes(folder, self.files["output"], self.name, settings)
+
+    def _answer(
+        self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
+    ) -> Answer:
+        near, scores = rescored(index, query, max(question.top, question.shortlist))
+        wanted = min(question.top, len(index.ids))
+        if len(near.ids) < wanted:
+            few = f"the index found {len(near.ids)} of {wanted}; more with search.ivf_pq.probes"
+            notes.append(f"{few} or search.hnsw.ef_search raised")
+        if question.criterion.transductive:
+            scores = self._among_others(near, scores, kind, question)
+        hits = find_hits(near, scores, question.top, self.catalogue, kind)
+        return Answer(kind, len(index.ids), hits, notes)
+
+    def _among_others(
+        self, near: Index, scores: np.ndarray, kind: str, question: Question
+    ) -> np.ndarray:
+        """Scores by a criterion, as if the query were one more of the split's queries.
+
+        Only the items of `near` are seen: for a model that rescores, the shortlist.
+        """
+        if question.criterion.name not in CRITERIA:
+            raise WorkbenchError(
+                f"criterion {question.criterion.name!r}: a single query is ranked by "
+                f"{listing(CRITERIA)}"
+            )
+        stored = self._stored(question.split)
+        ids = stored.image_ids if kind == "image" else stored.caption_ids
+        places = {name: row for row, name in enumerate(ids)}
+        rows = [places[name] for name in near.ids]
+        if kind == "image":
+            matrix = np.column_stack([stored.matrix[rows], scores])
+            return question.criterion.rescored(matrix.astype(np.float32), "t2i")[:, -1]
+        matrix = np.vstack([stored.matrix[:, rows], scores])
+        return question.criterion.rescored(matrix.astype(np.float32), "i2t")[-1]
+
+    def _stored(self, split: str) -> SplitScores:
+        if split not in self._scores:
+            say(f"{self.name}: reading the scores of {split}, which other criteria look at")
+            needed_by = "a criterion other than naive"
+            self._scores[split] = read_scores(self.files["output"], split, needed_by=needed_by)
+        return self._scores[split]

@@ -1,0 +1,116 @@
+"""Scores of a model as runs, and the pairs of the corpus as qrels.
+
+trec_eval orders a run by its scores alone, in single precision, and breaks ties by the ids of the
+documents. Here ties stand against the model: so of equal scores the true items come last, and their
+scores are lowered by the least that single precision can tell, which leaves no tie to be broken.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.runtime.files import atomic_path
+from pipeline.scores.file import SplitScores
+from pipeline.scores.positives import Positives
+from pipeline.scores.ranking import Direction
+from vse_workbench.trec.ids import escaped
+
+THOUSANDTHS = 1000  # qrels hold whole numbers; nDCG is the same for grades of any common scale
+
+
+def write_run(
+    path: Path, split: SplitScores, scores: np.ndarray, way: Direction, depth: int, tag: str
+) -> int:
+    """Write `query Q0 item rank score tag` lines, the best items of every query first.
+
+    Args:
+        path: of the file.
+        split: N images and M captions.
+        scores: (N, M) float32 that the queries of this direction are ranked by.
+        way: whether images or captions are the queries.
+        depth: how many items a query has at most, 0 for all.
+        tag: last column, the name of the run.
+
+    Returns:
+        How many queries have a tie that an evaluator would have broken by ids.
+    """
+    queries, items = ids_of(split, way)
+    names, tied = [escaped(name) for name in items], 0
+    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        for query, line, true in _lines(split, scores, way):
+            order = np.lexsort((true, -line))[: depth or None]
+            lowered = strictly_falling(line[order])
+            tied += bool((lowered != line[order]).any())
+            file.writelines(
+                f"{escaped(queries[query])} Q0 {names[item]} {rank} {score!r} {tag}\n"
+                for rank, (item, score) in enumerate(
+                    zip(order.tolist(), lowered.astype(float).tolist(), strict=True), start=1
+                )
+            )
+    return tied
+
+
+def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
+    """Write `query 0 item 1` lines: the corpus's own pairs of images and captions.
+
+    Args:
+        path: of the file.
+        split: N images and M captions.
+        way: whether images or captions are the queries.
+    """
+    queries, items = ids_of(split, way)
+    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        for query, _, true in _lines(split, split.matrix, way):
+            for item in np.flatnonzero(true).tolist():
+                file.write(f"{escaped(queries[query])} 0 {escaped(items[item])} 1\n")
+
+
+def write_positives(path: Path, split: SplitScores, positives: Positives, way: Direction) -> None:
+    """Write `query 0 item grade` lines of extended positives.
+
+    Grades that are not whole numbers are written in thousandths.
+
+    Args:
+        path: of the file.
+        split: N images and M captions.
+        positives: true items of the queries of this direction.
+        way: whether images or captions are the queries.
+    """
+    queries, items = ids_of(split, way)
+    whole = bool((positives.grades == np.round(positives.grades)).all())
+    query, item, grades = positives.of(slice(0, len(queries)))
+    levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
+    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        for q, i, level in zip(query.tolist(), item.tolist(), levels.tolist(), strict=True):
+            file.write(f"{escaped(queries[q])} 0 {escaped(items[i])} {level}\n")
+
+
+def strictly_falling(scores: np.ndarray) -> np.ndarray:
+    """Scores that do not rise, lowered as little as float32 can until every one is below the last.
+
+    scores: (J,) float32, falling or equal. Returns (J,) float32.
+    """
+    lowered = scores.astype(np.float32)
+    for at in np.flatnonzero(scores[1:] == scores[:-1]) + 1:
+        below = np.nextafter(lowered[at - 1], np.float32(-np.inf))
+        while at < len(lowered) and lowered[at] >= lowered[at - 1]:
+            lowered[at] = below
+            at, below = at + 1, np.nextafter(below, np.float32(-np.inf))
+    return lowered
+
+
+def ids_of(split: SplitScores, way: Direction) -> tuple[Sequence[str], Sequence[str]]:
+    """The ids of the queries and of the items of a direction."""
+    both = split.image_ids, split.caption_ids
+    return both if way == "i2t" else both[::-1]
+
+
+def _lines(
+    split: SplitScores, scores: np.ndarray, way: Direction
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Of every query its number, its scores of all items, and which of these are true."""
+    images, captions = np.asarray(split.image_groups), split.caption_groups
+    own, others = (images, captions) if way == "i2t" else (captions, images)
+    for number, group in enumerate(own):
+        yield number, scores[number] if way == "i2t" else scores[:, number], others == group
