@@ -5,7 +5,7 @@ import signal
 import sys
 from types import FrameType
 
-from pipeline.runtime.kernels import fix_kernels
+from pipeline.runtime.kernels import configured, fix_kernels
 
 
 def end_at_once(number: int, frame: FrameType | None) -> None:
@@ -14,7 +14,8 @@ def end_at_once(number: int, frame: FrameType | None) -> None:
     os._exit(130)
 
 
-fix_kernels(os.environ)  # before a stage loads numpy
+KERNELS = configured()
+NOT_USED = fix_kernels(os.environ, KERNELS)  # before a stage loads numpy or torch
 # Loading libraries takes seconds and has nothing to tidy up: Ctrl-C ends it at once, without the
 # traceback of an import. Only for `python -m stages.<name>`, as the name says while it is sought.
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
