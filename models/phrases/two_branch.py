@@ -10,10 +10,16 @@ from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
 from models.losses.ranking import RankingLoss
 from models.phrases.batches import PhraseBatch, PhraseBatches
-from models.phrases.data import Opened, PhraseInputs, PhrasePairs, open_phrases, training_pairs
+from models.phrases.data import (
+    OpenedPhrases,
+    PhraseInputs,
+    PhrasePairs,
+    open_phrases,
+    training_pairs,
+)
 from models.phrases.loss import PhraseLoss
 from models.phrases.mining import mine
-from models.phrases.validation import Validation
+from models.phrases.validation import PhraseValidation
 from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
 from pipeline.runtime.process import say
@@ -57,7 +63,7 @@ def train(
     settings: Settings,
     both: Trained,
     data: PhrasePairs,
-    opened: Opened,
+    opened: OpenedPhrases,
     device: torch.device,
     resume: ResumeFile,
 ) -> Fitted:
@@ -78,7 +84,7 @@ def train(
     wrap = partial(wrapped, settings)
     extra = int(config.weights.sentence_sentence > 0), int(config.weights.image_image > 0)
     batches = PhraseBatches(data, config.training.batch_size, settings.seed, *extra)
-    validation = Validation(both.network, opened, device)
+    validation = PhraseValidation(both.network, opened, device)
     phases = ranking_phases(settings, wrap({}), arguments)
     first = fitted(settings, both, phases, batches, validation, config.training.lr, resume)
     if not config.mining.epochs:
@@ -124,7 +130,7 @@ def fitted(
     both: Trained,
     phases: list[Phase],
     batches: PhraseBatches,
-    validation: Validation,
+    validation: PhraseValidation,
     lr: float,
     resume: ResumeFile,
 ) -> Fitted:
