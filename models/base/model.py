@@ -27,6 +27,15 @@ class Settings:
     ranking: RankingConfig
     seed: int
 
+    def used(self, name: str, unread: Any = None) -> dict[str, Any]:
+        """What decides the weights of a model that learns by the ranking loss, for its checkpoint.
+
+        name: of the model; unread: keys of its section that decide no result.
+        """
+        used: dict[str, Any] = {"loss": self.loss, "seed": self.seed}
+        used["ranking"] = self.ranking.model_dump()
+        return used | {name: self.config.model_dump(mode="json", exclude=unread)}
+
 
 @dataclass(frozen=True)
 class TrainingJob:

@@ -50,7 +50,7 @@ from pipeline.readers.shapes.world import load_world
 from pipeline.readers.source import Options
 from pipeline.readers.tar import DamagedTar, read_members
 from pipeline.regions.imports.butd_h5 import ButdRegions
-from pipeline.regions.imports.source import Corpus
+from pipeline.regions.imports.source import ImportCorpus
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import parse_settings
@@ -409,7 +409,7 @@ def _datasets() -> dict[str, Parser]:
            "<scene>1</scene><nobndbox>1</nobndbox></object></annotation>")  # fmt: skip
     marked = b"[/EN#11/people A red block] is left of [/EN#12/other a blue block] .\n"
     images = pd.DataFrame({"image_id": NAMES, "width": 32, "height": 32})
-    corpus = Corpus(images)
+    corpus = ImportCorpus(images)
     features = np.random.default_rng(0).normal(size=(3, 2, 4)).astype(np.float32)
     boxes = np.tile(np.array([1, 2, 8, 9], np.float32), (3, 2, 1))
     shard = pd.DataFrame({"image": [{"bytes": b"abc", "path": name} for name in NAMES],
