@@ -21,6 +21,7 @@ from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
 from models.losses import LOSSES
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
+from models.ranking.params import RankingConfig
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.readers import READERS
@@ -48,7 +49,6 @@ from pipeline.scores.params import (
 )
 from pipeline.search.params import SearchConfig
 from pipeline.sentences.params import SentencesConfig
-from pipeline.training.params import RankingConfig
 from pipeline.words.params import VocabularyConfig
 
 if TYPE_CHECKING:  # for annotations alone: check_params does without its libraries

@@ -22,7 +22,7 @@ from models.dual_path.loss import DualPathLoss
 from models.dual_path.network import DualPath
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
 from models.dual_path.slots import SlotRows, encode_slots
-from models.losses.pairs import PairLoss
+from models.ranking.pairs import PairLoss
 from pipeline.corpus.tables import load_images
 from pipeline.corpus.vocabulary import Vocabulary, load_word_vectors
 from pipeline.inputs.batches import Split, read_split

@@ -8,12 +8,12 @@ import torch
 
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
-from models.losses.ranking import RankingLoss
 from models.phrases.batches import PhraseBatch, PhraseBatches
 from models.phrases.data import Opened, PhraseInputs, PhrasePairs, open_phrases, training_pairs
 from models.phrases.loss import PhraseLoss
 from models.phrases.mining import mine
 from models.phrases.validation import Validation
+from models.ranking.loss import RankingLoss
 from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
 from pipeline.inputs.sources import feature_moments

@@ -10,7 +10,7 @@ from models.attention.inputs import open_inputs, prepare_weights, sizes, splits
 from models.attention.scoring import score_pairs
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, chosen_loss, ranking_phases
-from models.losses.pairs import PairLoss
+from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs

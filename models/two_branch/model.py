@@ -13,7 +13,7 @@ import torch
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
 from models.base.scoring import score_vectors
-from models.losses.ranking import RankingLoss
+from models.ranking.loss import RankingLoss
 from models.two_branch.batches import NeighbourBatches, Neighbourhood
 from models.two_branch.build import build, sees_pixels
 from models.two_branch.loss import StructureLoss

@@ -9,7 +9,7 @@ import torch
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, chosen_loss, ranking_phases
 from models.base.scoring import score_vectors
-from models.losses.pairs import PairLoss
+from models.ranking.pairs import PairLoss
 from models.vse.network import VSE
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.inputs.batches import Batch, PairBatches
