@@ -19,13 +19,13 @@ from models.base.model import Settings
 from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
-from models.losses import LOSSES
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
+from models.ranking import LOSSES
 from models.ranking.params import RankingConfig
+from pipeline.dataset import READERS, brings_boxes
+from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.phrases.params import PhrasesConfig
-from pipeline.readers import READERS
-from pipeline.readers.params import CorpusConfig, ShapesConfig
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import COMPLETE, UNDO, read_yaml
@@ -118,7 +118,7 @@ class CommonParams(Section):
                 )
 
     def _detector_and_what_it_serves(self) -> Iterator[InitErrorDetails]:
-        if self.detector.weights == "train" and not READERS[self.dataset].boxes:
+        if self.detector.weights == "train" and not brings_boxes(self.dataset):
             yield wrong_value(
                 "detector.weights",
                 "train",

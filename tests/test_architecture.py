@@ -17,9 +17,9 @@ from models.backbone.params import ImageFeaturesConfig
 from models.base.registry import config_of, model_names, models_with
 from models.dual_path.params import PseudoClassesConfig
 from models.phrases.registry import MODELS as PHRASE_MODELS
+from pipeline.dataset import READERS
 from pipeline.evaluation.criteria import NAMES
 from pipeline.evaluation.params import InferenceConfig
-from pipeline.readers import READERS
 from pipeline.runtime.files import read_yaml
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.sentences import ENCODINGS

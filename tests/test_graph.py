@@ -25,7 +25,7 @@ from rankings import beyond_chance, rsum_of
 from ruamel.yaml import YAML
 from warm_python import warm_python
 
-from models.losses import LOSSES
+from models.ranking import LOSSES
 from pipeline.runtime.files import read_yaml
 from pipeline.runtime.graph import stage_options
 from pipeline.runtime.recipes import overlay, parse_settings

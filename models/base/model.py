@@ -17,7 +17,7 @@ class Settings:
 
     Attributes:
         config: its own section.
-        loss: the ranking loss of all models, a name of models.losses.LOSSES.
+        loss: the ranking loss of all models, a name of models.ranking.LOSSES.
         ranking: the settings of the ranking losses, a models.ranking.params.RankingConfig.
         seed: of the run.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, create_model
 
-from models.losses import LOSSES
+from models.ranking import LOSSES
 from pipeline.runtime import section
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.registry import relative

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -87,7 +88,12 @@ class Registry:
     def load(self, name: str) -> Any:
         """What an entry offers, its file imported; WorkbenchError as for `file` and `entries`."""
         offer = self.offered(name)
-        return getattr(importlib.import_module(self.module(name)), offer)
+        return getattr(self.imported(name), offer)
+
+    def imported(self, name: str) -> ModuleType:
+        """The module of an entry, imported; WorkbenchError as for `load`."""
+        self.offered(name)
+        return importlib.import_module(self.module(name))
 
     def constant(self, name: str, key: str, default: Any = None) -> Any:
         """A constant of an entry's file, read and not imported.

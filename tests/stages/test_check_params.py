@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from models.losses import LOSSES
+from models.ranking import LOSSES
 
 ROOT = Path(__file__).resolve().parents[2]
 

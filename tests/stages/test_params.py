@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.losses import LOSSES
+from models.ranking import LOSSES
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import read_yaml
 from stages.params import NAMED, find_problems, load_params

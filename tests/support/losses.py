@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from models.losses import LOSSES, loss_class, make_loss
+from models.ranking import LOSSES, loss_class, make_loss
 from models.ranking.pairs import PairLoss
 from models.ranking.params import settings_of
 from models.two_branch.loss import StructureLoss

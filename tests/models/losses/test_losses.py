@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from losses import TEMPERATURE, pair_loss, slow_direction, slow_pairs, takes_margin
 
-from models.losses import LOSSES, loss_class, make_loss
 from models.losses.infonce import LARGEST_SCALE
+from models.ranking import LOSSES, loss_class, make_loss
 from models.ranking.params import RankingConfig, settings_of
 from pipeline.runtime.errors import WorkbenchError
 

@@ -65,5 +65,5 @@ def test_a_default_out_of_range_is_named(losses):
     made = params.create_model(
         "Made", __base__=params.RankingConfig, gamma=(setting.kind, setting.default)
     )
-    with pytest.raises(ValueError, match="gamma\n.*greater than 0"):
+    with pytest.raises(ValueError, match=r"gamma\n.*greater than 0"):
         made()

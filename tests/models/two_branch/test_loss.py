@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from losses import pair_loss, slow_direction, structure_loss
 
-from models.losses import LOSSES
-from models.ranking import hinges
+from models.ranking import LOSSES, hinges
 
 WEIGHTS = ("image_to_sentence", "sentence_to_image", "image_image", "sentence_sentence")
 ALL = dict(zip(WEIGHTS, (1.0, 2.0, 0.3, 0.2), strict=True))
