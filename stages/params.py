@@ -24,6 +24,7 @@ from models.ranking import LOSSES
 from models.ranking.params import RankingConfig
 from pipeline.dataset import READERS, brings_boxes
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
+from pipeline.evaluation.criteria import needs_matrix
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.regions.params import RegionsConfig
@@ -166,13 +167,12 @@ class CommonParams(Section):
                 yield wrong_value("search.models", self.search.models, text)
 
     def _what_needs_scores(self) -> Iterator[InitErrorDetails]:
-        if self.scoring.keep == "embeddings" and "hungarian" in self.inference.criteria:
-            yield wrong_value(
-                "scoring.keep",
-                "embeddings",
-                "inference.criteria names hungarian, which needs the whole matrix; "
-                "keep scores, or take it out",
-            )
+        for name in filter(needs_matrix, self.inference.criteria):
+            if self.scoring.keep == "embeddings":
+                text = f"inference.criteria names {name}, which needs the whole matrix; "
+                yield wrong_value(
+                    "scoring.keep", "embeddings", text + "keep scores, or take it out"
+                )
 
     @property
     def corpus_name(self) -> str:
