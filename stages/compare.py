@@ -9,7 +9,7 @@ from pipeline.comparison.files import metrics_files, of_models
 from pipeline.comparison.phrases import phrase_report, read_rows
 from pipeline.comparison.results import read_results
 from pipeline.comparison.table import brief, report
-from pipeline.evaluation.criteria import make_criteria
+from pipeline.evaluation.criterion import make_criteria
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError

@@ -20,7 +20,7 @@ from models.dual_path.loss import DualPathLoss
 from models.dual_path.network import DualPath
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
 from models.dual_path.slots import SlotInputs, SlotRows
-from models.losses.pairs import PairLoss
+from models.ranking.pairs import PairLoss
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.process import say

@@ -8,7 +8,6 @@ import torch
 
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
-from models.losses.ranking import RankingLoss
 from models.phrases.batches import PhraseBatch, PhraseBatches
 from models.phrases.data import (
     OpenedPhrases,
@@ -20,6 +19,7 @@ from models.phrases.data import (
 from models.phrases.loss import PhraseLoss
 from models.phrases.mining import mine
 from models.phrases.validation import PhraseValidation
+from models.ranking.loss import RankingLoss
 from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
 from pipeline.runtime.process import say

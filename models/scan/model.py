@@ -10,7 +10,7 @@ from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, chosen_loss, ranking_phases
 from models.base.preparing import set_first_weights, training_job
 from models.base.scoring import split_scorer
-from models.losses.pairs import PairLoss
+from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs

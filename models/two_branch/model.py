@@ -14,7 +14,7 @@ from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, by_own_loss, chosen_loss, ranking_phases
 from models.base.preparing import training_job
 from models.base.scoring import score_vectors, split_scorer
-from models.losses.ranking import RankingLoss
+from models.ranking.loss import RankingLoss
 from models.two_branch.batches import NeighbourBatches, Neighbourhood
 from models.two_branch.build import build, sees_pixels
 from models.two_branch.loss import StructureLoss

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import QueryRanks
 from pipeline.evaluation.separation import separation
 from pipeline.report.hubs import CLASSES, hubs_of

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.readers.extracted import ExtractedImages
-from pipeline.readers.params import CorpusConfig
-from pipeline.readers.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
-from pipeline.readers.source import Options, Source
+from pipeline.dataset.extracted import ExtractedImages
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
+from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
+
+SIGNS = ("**/*.parquet",)
 
 
 class Columns(NamedTuple):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.hubness import Hubness, hubness, pairs_table
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.scores.tiles import Tiles, as_tiles

@@ -16,7 +16,7 @@ from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import check_scores
 from pipeline.evaluation.metrics import METRICS, values_of
 from pipeline.evaluation.separation import separation

@@ -34,6 +34,9 @@ from models.backbone.weights import read_state_dict
 from pipeline.comparison.ablation import read_experiments
 from pipeline.comparison.results import read_metrics
 from pipeline.corpus.vocabulary import Vocabulary, content_digest
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.source import Options
+from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.embeddings.arrays import read_npy, read_npz
 from pipeline.embeddings.hdf5 import read_hdf5
 from pipeline.embeddings.ids import text_ids
@@ -44,11 +47,8 @@ from pipeline.phrases.entities import listed_splits, read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
 from pipeline.readers import captions_csv, coco_captions, cuhk_pedes, karpathy_json
-from pipeline.readers.params import CorpusConfig
 from pipeline.readers.parquet_shards import read_rows as read_shard_rows
 from pipeline.readers.shapes.world import load_world
-from pipeline.readers.source import Options
-from pipeline.readers.tar import DamagedTar, read_members
 from pipeline.regions.imports.butd_h5 import ButdRegions
 from pipeline.regions.imports.source import ImportCorpus
 from pipeline.regions.imports.tsv import TsvRegions

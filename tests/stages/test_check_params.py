@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from models.ranking import LOSSES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -29,7 +31,7 @@ def test_wrong_params_are_plain_lines_and_exit_code_1(workspace, run_process):
     assert process.returncode == 1
     assert process.stderr == (
         "error: params.yaml: 2 problems\n"
-        "  loss = 'bogus': allowed are sum_margin, max_margin, knn_margin, infonce\n"
+        f"  loss = 'bogus': allowed are {', '.join(LOSSES)}\n"
         "  los = 1: unknown key; did you mean loss?\n"
         "undo with: touch params.yaml && git checkout params.yaml\n"
     )

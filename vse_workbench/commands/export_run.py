@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.tables import load_relevance
-from pipeline.evaluation.criteria import NAMES, make_criteria
+from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.criterion import make_criteria
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.graph import EVALUATING, stage_of, stage_paths
 from pipeline.runtime.process import say
@@ -23,7 +24,7 @@ folder = click.Path(file_okay=False, path_type=Path)
 @command
 @click.argument("name", metavar="MODEL")
 @click.option("--output", type=folder, required=True, help="Folder to write to.")
-@click.option("--criterion", default="naive", show_default=True, type=click.Choice(NAMES))
+@click.option("--criterion", default="naive", show_default=True, type=click.Choice(list(CRITERIA)))
 @click.option("--split", default="test", show_default=True, help="Split to export.")
 @click.option(
     "--depth",

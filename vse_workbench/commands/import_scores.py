@@ -8,7 +8,7 @@ import click
 from pipeline.comparison.results import read_results
 from pipeline.comparison.table import described
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.evaluation.criteria import NAMES
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
@@ -26,7 +26,7 @@ from stages.params import load_params
 @click.option("--name", required=True, help="Of the score file, beside those of the models.")
 @click.option("--val", type=existing, help="Matrix of scores of the validation split.")
 @click.option("--similarity", type=click.Choice(["cosine", "dot"]), help="Of embeddings: cosine.")
-@click.option("--criterion", "criteria", multiple=True, type=click.Choice(NAMES),
+@click.option("--criterion", "criteria", multiple=True, type=click.Choice(list(CRITERIA)),
               help="To rank by, beside the scores themselves; again for more.")  # fmt: skip
 def main(
     files: tuple[Path, ...],

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.images import open_rgb
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criteria import single_query_criteria
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import print_json, say
@@ -17,7 +18,7 @@ from stages.common import command, json_option, target
 from stages.params import load_params
 from vse_workbench.export.folder import read_folder
 from vse_workbench.search.page import page
-from vse_workbench.search.searcher import CRITERIA, Question, Searcher
+from vse_workbench.search.searcher import Question, Searcher
 
 page_path = click.Path(dir_okay=False, path_type=Path)
 exported = click.Path(file_okay=False, path_type=Path)
@@ -33,7 +34,8 @@ exported = click.Path(file_okay=False, path_type=Path)
 @click.option("--shortlist", default=SHORTLIST, show_default=True, type=click.IntRange(min=1),
               help="How many the vectors or an index choose, at least --top; the best are ordered.",
 )  # fmt: skip
-@click.option("--criterion", default="naive", show_default=True, type=click.Choice(CRITERIA),
+@click.option("--criterion", default="naive", show_default=True,
+              type=click.Choice(single_query_criteria()),
               help="What ranks the results; params of inference.")  # fmt: skip
 @click.option("--html", type=page_path, help="Page with thumbnails to write.")
 @json_option

@@ -6,13 +6,14 @@ from contextlib import suppress
 import click
 
 from models.base.registry import offered
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criteria import single_query_criteria
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, set_threads
 from stages.common import command
 from stages.params import load_params
-from vse_workbench.search.searcher import CRITERIA, Searcher, scored_models
+from vse_workbench.search.searcher import Searcher, scored_models
 
 LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 
@@ -58,7 +59,7 @@ def main(
     own = params.inference
     made = {
         name: make_criterion(name, beta=own.beta, k=own.k, iterations=own.iterations)
-        for name in CRITERIA
+        for name in single_query_criteria()
     }
     limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)
     with listening_at(host, port) as socket_:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reader_cases import options
 
-from pipeline.readers.splits import seeded_splits, settled_splits, split_in_path
+from pipeline.dataset.splits import seeded_splits, settled_splits, split_in_path
 from pipeline.runtime.errors import WorkbenchError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.readers.params import CorpusConfig, ShapesConfig
+from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import is_inside
 

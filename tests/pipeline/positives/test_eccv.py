@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from pipeline.corpus.tables import Corpus
+from pipeline.dataset.positives import positives_of
 from pipeline.evaluation.measure import measure_judged
-from pipeline.readers.positives import eccv, positives_of
+from pipeline.positives import eccv
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.positives import relevance_of
 

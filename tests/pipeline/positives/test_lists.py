@@ -10,8 +10,10 @@ import pytest
 from reader_cases import CORPUS, read_all, save_images
 
 from pipeline.corpus.tables import RELEVANCE
-from pipeline.readers.params import CorpusConfig
-from pipeline.readers.positives import cxc, eccv, own_list, read_list
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.positives import read_list
+from pipeline.positives import cxc, eccv
+from pipeline.positives import file as own_list
 from pipeline.runtime.errors import WorkbenchError
 
 HEADER = "caption,image,agg_score,sampling_method\n"

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from models.layers.linear import at_least_float32
-from models.losses.ranking import RankingLoss
+from models.ranking.loss import RankingLoss
 
 REDUCTIONS = ("sum", "mean")
 

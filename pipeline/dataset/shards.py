@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from pipeline.readers.extracted import ExtractedImages
-from pipeline.readers.params import CorpusConfig
-from pipeline.readers.source import Options, Source, find_in_raw
-from pipeline.readers.splits import settled_splits, split_in_path
+from pipeline.dataset.extracted import ExtractedImages
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.source import Options, Source, find_in_raw
+from pipeline.dataset.splits import settled_splits, split_in_path
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
 from pipeline.runtime.text import Problems

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.readers.positives.csv_table import read_csv
+from pipeline.dataset.csv_table import read_csv
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems
 
+NEEDS_PATH = True
 EXPECTED = (
     "expected is CxC's sits_test.csv or sits_val.csv: caption,image,agg_score,sampling_method"
 )

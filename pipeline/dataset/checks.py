@@ -9,8 +9,8 @@ import pandas as pd
 from pipeline.corpus.images import CheckedImage, check_image
 from pipeline.corpus.tables import BOXES, SPLITS, Corpus
 from pipeline.corpus.tokens import tokenise
-from pipeline.readers.processes import ordered_map
-from pipeline.readers.source import Options, Source
+from pipeline.dataset.processes import ordered_map
+from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
 

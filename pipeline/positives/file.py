@@ -8,19 +8,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.readers.positives.csv_table import read_csv
+from pipeline.dataset.csv_table import read_csv
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
 
+NEEDS_PATH = True
+OWN_IDS = True
 IDS = ["image_id", "caption_id"]
 EXPECTED = "expected are the columns image_id, caption_id and, where pairs differ in it, grade"
 
 
-def read(path: Path) -> pd.DataFrame:
+def read(path: Path, threshold: float = 0.0) -> pd.DataFrame:
     """Pairs of image_id and caption_id with their grade, 1 without one; both directions count.
 
-    Raises WorkbenchError for another ending, other columns, holes, pairs twice, and grades that are
-    not numbers above 0.
+    threshold: unused, every pair of the list counts. Raises WorkbenchError for another ending,
+    other columns, holes, pairs twice, and grades that are not numbers above 0.
     """
     if not path.is_file() or path.suffix not in (".csv", ".parquet"):
         raise WorkbenchError(f"corpus.positives_path: {path}: no .csv or .parquet file", EXPECTED)

@@ -10,27 +10,16 @@ tile by tile from the model's and some numbers per image and caption, but for hu
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from pipeline.evaluation.assignment import assigned_scores, potentials
-from pipeline.evaluation.querybank import querybank
-from pipeline.evaluation.reductions import (
-    CAPTIONS,
-    FLOAT32_LIMIT,
-    IMAGES,
-    QUERIES,
-    WithTerms,
-    largest_score,
-    log_sum_exp,
-    nearest_means,
-)
+from pipeline.evaluation.criteria import CRITERIA, is_transductive
+from pipeline.evaluation.reductions import FLOAT32_LIMIT, QUERIES, largest_score
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranking import Direction
-from pipeline.scores.tiles import Matrix, Rescored, Tiles, as_tiles
+from pipeline.scores.tiles import Tiles, as_tiles
 
 
 @dataclass(frozen=True)
@@ -38,7 +27,7 @@ class Criterion:
     """An inference criterion with its parameters; those it has no use for are ignored.
 
     Attributes:
-        name: one of NAMES.
+        name: of a file of pipeline/evaluation/criteria.
         beta: inverse temperature of the softmaxes and of Sinkhorn, > 0.
         k: neighbours of CSLS.
         iterations: sweeps of Sinkhorn.
@@ -52,7 +41,7 @@ class Criterion:
     @property
     def transductive(self) -> bool:
         """Whether the score of a pair depends on the other queries of the set."""
-        return self.name != "naive"
+        return is_transductive(self.name)
 
     def rescored(self, scores: np.ndarray, direction: Direction) -> np.ndarray:
         """The scores to rank.
@@ -86,9 +75,10 @@ class Criterion:
                 than the set, more pairs than hungarian can assign, or no matrix for it.
         """
         self._check_range(scores)
-        if not self.transductive:
-            return [scores for _ in directions]
-        return RESCORE[self.name](scores, [QUERIES[way] for way in directions], self)
+        views: list[Tiles] = CRITERIA.load(self.name)(
+            scores, [QUERIES[way] for way in directions], self
+        )
+        return views
 
     def _check_range(self, scores: Tiles) -> None:
         largest = largest_score(scores)
@@ -107,7 +97,7 @@ def make_criterion(
     """The criterion of a name and of the section `inference` of params.yaml.
 
     Args:
-        name: one of NAMES.
+        name: of a file of pipeline/evaluation/criteria.
         beta: inverse temperature, > 0.
         k: neighbours of CSLS, at least 1.
         iterations: sweeps of Sinkhorn, at least 1.
@@ -116,7 +106,7 @@ def make_criterion(
         WorkbenchError: naming every value that is not allowed.
     """
     allowed = {
-        f"criteria = {name}": (name in NAMES, f"one of {', '.join(NAMES)}"),
+        f"criteria = {name}": (name in CRITERIA, f"one of {', '.join(CRITERIA)}"),
         f"beta = {beta:g}": (0 < beta < math.inf, "a number above 0"),
         f"k = {k}": (k >= 1, "a whole number from 1"),
         f"iterations = {iterations}": (iterations >= 1, "a whole number from 1"),
@@ -147,86 +137,3 @@ def make_criteria(
         make_criterion(name, beta=beta, k=k, iterations=iterations)
         for name in dict.fromkeys(["naive", *names])
     ]
-
-
-# Each of the functions below takes the axes of the queries, one for each result.
-
-
-def _inverted_softmax(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
-    """log of exp(beta s) / sum over queries of exp(beta s), kNN-margin paper eq. 5.
-
-    The sum holds the query itself (Smith et al. 2017); eq. 5 leaves it out. With p the softmax
-    over all queries that form is p / (1 - p), which grows with p: the ranks are the same.
-    """
-    sums = log_sum_exp(scores, queries, criterion.beta)
-    return [
-        Rescored(scores, WithTerms(criterion.beta, *_item_terms(-own, axis)))
-        for own, axis in zip(sums, queries, strict=True)
-    ]
-
-
-def _csls(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
-    """2 s less the mean of the item's k nearest queries and of the query's k nearest items.
-
-    kNN-margin paper eq. 6, Conneau et al. 2018. The same for both directions.
-    """
-    k, sizes = criterion.k, scores.shape
-    if not 1 <= k <= min(sizes):
-        raise WorkbenchError(
-            f"inference.k = {k}: csls takes the k nearest of {sizes[0]} images and {sizes[1]} "
-            f"captions; allowed are 1 to {min(sizes)}",
-            "set inference.k in params.yaml",
-        )
-    of_images, of_captions = nearest_means(scores, k)
-    return [Rescored(scores, WithTerms(2, -of_images, -of_captions))] * len(queries)
-
-
-def _dual_softmax(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
-    """log of the product of the softmaxes of beta s over images and over captions.
-
-    The form of Rocco et al. 2018 (soft mutual nearest neighbours). Cheng et al. 2021 multiply the
-    score itself with the softmax over queries; that depends on the zero of the scores and turns
-    the order of negative ones around, so it is not used. The same for both directions.
-    """
-    beta = criterion.beta
-    over_captions, over_images = log_sum_exp(scores, [CAPTIONS, IMAGES], beta)
-    change = WithTerms(2 * beta, -over_captions, -over_images)
-    return [Rescored(scores, change)] * len(queries)
-
-
-def _querybank(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
-    return querybank(scores, queries, criterion.beta)
-
-
-def _sinkhorn(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
-    u, v = potentials(scores, criterion.beta, criterion.iterations)
-    return [Rescored(scores, WithTerms(criterion.beta, u, v))] * len(queries)
-
-
-def _hungarian(scores: Tiles, queries: Sequence[int], criterion: Criterion) -> list[Tiles]:
-    if not isinstance(scores, Matrix):
-        raise WorkbenchError(
-            "inference.criteria: hungarian assigns all pairs at once and needs the whole matrix of "
-            "scores, which embeddings were kept instead of",
-            "set scoring.keep: scores in params.yaml, or use sinkhorn",
-        )
-    matrix = scores.matrix()
-    return [Matrix(assigned_scores(matrix, axis), scores.block) for axis in queries]
-
-
-def _item_terms(
-    term: torch.Tensor, queries: int
-) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """One term per item as (terms of images, terms of captions)."""
-    return (None, term) if queries == IMAGES else (term, None)
-
-
-RESCORE: dict[str, Callable[[Tiles, Sequence[int], Criterion], list[Tiles]]] = {
-    "inverted_softmax": _inverted_softmax,
-    "csls": _csls,
-    "dual_softmax": _dual_softmax,
-    "querybank": _querybank,
-    "sinkhorn": _sinkhorn,
-    "hungarian": _hungarian,
-}
-NAMES = ("naive", *RESCORE)

@@ -3,9 +3,9 @@ import pytest
 from PIL import Image
 from reader_cases import options, save_images
 
-from pipeline.readers import processes
-from pipeline.readers.checks import checked_corpus
-from pipeline.readers.source import Source
+from pipeline.dataset import processes
+from pipeline.dataset.checks import checked_corpus
+from pipeline.dataset.source import Source
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import is_inside
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from pipeline.dataset import POSITIVES
 from pipeline.runtime.section import (
     Count,
     CountOrShare,
@@ -14,6 +15,7 @@ from pipeline.runtime.section import (
     Section,
     Share,
     contradictions,
+    one_of,
     wrong_value,
 )
 
@@ -36,14 +38,15 @@ class CorpusConfig(Section):
     skip_bad_images: bool
     max_megapixels: Positive
     max_words: Count
-    positives: Literal["none", "eccv", "cxc", "file"]
+    positives: Annotated[str, one_of(("none", *POSITIVES))]
     positives_path: Name | None
     positives_threshold: Positive
     mask_positives: bool
 
     @contradictions
     def _a_list_to_read(self) -> Iterator[InitErrorDetails]:
-        if self.positives in ("cxc", "file") and self.positives_path is None:
+        named = self.positives == "none" or self.positives_path is not None
+        if not named and POSITIVES.constant(self.positives, "NEEDS_PATH", False):
             yield wrong_value(
                 "positives_path",
                 None,

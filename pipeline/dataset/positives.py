@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.corpus.tables import RELEVANCE, Corpus
-from pipeline.readers.params import CorpusConfig
-from pipeline.readers.positives import cxc, eccv, own_list
-from pipeline.readers.positives.coco import with_ids
-from pipeline.readers.source import find_in_raw
+from pipeline.dataset import POSITIVES
+from pipeline.dataset.coco_numbers import with_ids
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.source import find_in_raw
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.runtime.text import Problems
@@ -38,10 +38,10 @@ def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
     name, path = config.positives, config.positives_path
     if name == "none":
         return None
-    place = eccv.installed() if path is None else find_in_raw(raw, path, KEY)
-    if name == "eccv":
-        return eccv.read(place)
-    return own_list.read(place) if name == "file" else cxc.read(place, config.positives_threshold)
+    chosen = POSITIVES.imported(name)
+    place = chosen.installed() if path is None else find_in_raw(raw, path, KEY)
+    found: pd.DataFrame = chosen.read(place, config.positives_threshold)
+    return found
 
 
 def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -58,7 +58,8 @@ def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFram
     Raises:
         WorkbenchError: a list of other images or captions.
     """
-    if name == "file":
+    own_ids = POSITIVES.constant(name, "OWN_IDS", False)
+    if own_ids:
         pairs = listed
         _check_known(pairs, corpus)
     else:
@@ -66,7 +67,7 @@ def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFram
         if len(pairs) < len(listed):
             say(f"positives {name}: left out {len(listed) - len(pairs):,} pairs not in the corpus")
     absent = _absent(pairs, corpus)
-    if name != "file":
+    if not own_ids:
         _check_coco(name, pairs, absent)
     _tell(name, pairs, absent)
     return _ordered(pairs, corpus)

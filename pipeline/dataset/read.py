@@ -1,17 +1,16 @@
 """From the files of a dataset to a corpus that is checked, whichever reader reads them."""
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from pipeline.corpus.tables import Corpus
-from pipeline.readers import READERS
-from pipeline.readers.checks import checked_corpus
-from pipeline.readers.extracted import removed_on_error
-from pipeline.readers.positives import positives_of, read_list
-from pipeline.readers.source import Options, Source
+from pipeline.dataset import READERS
+from pipeline.dataset.checks import checked_corpus
+from pipeline.dataset.extracted import removed_on_error
+from pipeline.dataset.positives import positives_of, read_list
+from pipeline.dataset.source import Options, Source
 from pipeline.runtime.process import say
 
 
@@ -19,7 +18,7 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
     """Read a dataset and check all of it.
 
     Args:
-        dataset: name of its reader, a key of READERS.
+        dataset: name of its reader.
         raw: folder to read.
         out: folder that rendered files and those out of shards go to.
         options: all that a reader may depend on.
@@ -29,7 +28,7 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
     """
     listed = read_list(raw, options.corpus)  # a bad list is named before images are decoded
     with removed_on_error(out):
-        source: Source = importlib.import_module(READERS[dataset].module).read(raw, out, options)
+        source: Source = READERS.load(dataset)(raw, out, options)
         for remark in source.remarks:
             say(remark)
         corpus = checked_corpus(first_captions(source, options.corpus.max_captions), options)

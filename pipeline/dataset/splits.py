@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.corpus.tables import SPLITS
-from pipeline.readers.source import Options
+from pipeline.dataset.source import Options
 from pipeline.runtime.errors import WorkbenchError
 
 _WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}

@@ -8,7 +8,10 @@ from torch import nn
 
 
 class RankingLoss(nn.Module, ABC):
-    """A ranking loss; its constructor's arguments are the settings that it reads.
+    """A ranking loss; its constructor's arguments are what it is set by.
+
+    Every argument but `margin` is a setting of the section `ranking` of params.yaml and has a type
+    and a default: `k: Count = 3` (models.ranking.params).
 
     warms_up: whether training by it from the beginning may collapse, so that models train by
     sum_margin first.

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import torch
 
-from pipeline.evaluation.reductions import IMAGES, best_scores, log_sum_exp
+from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.reductions import IMAGES, best_scores, log_sum_exp, slow_log_softmax
 from pipeline.scores.tiles import Rescored, Tiles
+
+SINGLE_QUERY = True
 
 Found = dict[int, torch.Tensor]  # numbers of images or captions, by the axis of the queries
 
 
-def querybank(scores: Tiles, queries: Sequence[int], beta: float) -> list[Tiles]:
+def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
     """The scores to rank by, for each axis of queries.
 
     A query is normalised (log of exp(beta s) / sum over the bank of exp(beta s)) when its nearest
@@ -26,7 +29,7 @@ def querybank(scores: Tiles, queries: Sequence[int], beta: float) -> list[Tiles]
     Args:
         scores: (N, M).
         queries: IMAGES or CAPTIONS, each once.
-        beta: inverse temperature.
+        settings: beta.
     """
     best = best_scores(scores)
     counts: Found = {}
@@ -48,11 +51,25 @@ def querybank(scores: Tiles, queries: Sequence[int], beta: float) -> list[Tiles]
                 active[axis] = torch.cat([active[axis], found])
             else:
                 active[axis] = torch.maximum(active[axis], found)
-    sums = log_sum_exp(scores, queries, beta)
+    sums = log_sum_exp(scores, queries, settings.beta)
     return [
-        Rescored(scores, _Normalised(beta, axis, active[axis], -own))
+        Rescored(scores, _Normalised(settings.beta, axis, active[axis], -own))
         for own, axis in zip(sums, queries, strict=True)
     ]
+
+
+def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
+    """The same from loops, queries in rows, each with all others as its bank."""
+
+    def nearest(row: list[float]) -> set[int]:
+        return {item for item, score in enumerate(row) if score == max(row)}
+
+    rows = slow_log_softmax(s, settings.beta)
+    for query, row in enumerate(s):
+        bank = s[:query] + s[query + 1 :]
+        if not nearest(row) & set().union(*map(nearest, bank)):
+            rows[query] = [settings.beta * score for score in row]
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

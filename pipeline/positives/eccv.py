@@ -29,10 +29,11 @@ def installed() -> Path:
     return Path(found.origin).parent / "data"
 
 
-def read(folder: Path) -> pd.DataFrame:
+def read(folder: Path, threshold: float = 0.0) -> pd.DataFrame:
     """Pairs of image and caption numbers, grade 1, and by direction whether they count.
 
-    folder: with both lists. Raises WorkbenchError for one that is missing or of another format.
+    folder: with both lists; threshold: unused, all pairs have grade 1. Raises WorkbenchError for a
+    list that is missing or of another format.
     """
     lists = {way: _read_list(folder / name) for way, name in FILES.items()}
     columns = {"i2t": ["image", "caption"], "t2i": ["caption", "image"]}

@@ -1,6 +1,5 @@
-"""The list of readers: what it names is there, and is loaded only when it is read with."""
+"""The folder of readers: what lies in it is a reader, loaded only when it is read with."""
 
-import importlib
 import inspect
 import subprocess
 import sys
@@ -9,14 +8,16 @@ from pathlib import Path
 import pytest
 from reader_cases import options, read_all, save_images
 
-from pipeline.readers import READERS, DatasetReader
-from pipeline.readers.source import Options, Source
+from pipeline.dataset import READERS, brings_boxes
+from pipeline.dataset import read as read_module
+from pipeline.dataset.source import Options, Source
+from pipeline.runtime.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[3]
 TINY = '''
 """Every image of a folder in a split of its own, with its name for a caption."""
 import pandas as pd
-from pipeline.readers.source import Source
+from pipeline.dataset.source import Source
 
 def read(raw, out, options):
     names = sorted(path.name for path in raw.glob("*.png"))
@@ -28,7 +29,7 @@ def read(raw, out, options):
 
 @pytest.mark.parametrize("name", READERS)
 def test_every_reader_reads(name):
-    read = importlib.import_module(READERS[name].module).read
+    read = READERS.load(name)
     signature = inspect.signature(read)
     assert list(signature.parameters) == ["raw", "out", "options"]
     assert signature.parameters["options"].annotation is Options
@@ -37,17 +38,18 @@ def test_every_reader_reads(name):
 
 def test_shapes_alone_bring_boxes(tmp_path):
     """What the list says is what the reader does; check_params judges by it."""
-    assert [name for name, reader in READERS.items() if reader.boxes] == ["shapes"]
-    shapes = importlib.import_module(READERS["shapes"].module)
-    source = shapes.read(ROOT / "data/raw/shapes", tmp_path, options())
+    assert [name for name in READERS if brings_boxes(name)] == ["shapes"]
+    source = READERS.load("shapes")(ROOT / "data/raw/shapes", tmp_path, options())
     assert source.boxes is not None
     assert len(source.boxes)
 
 
-def test_a_new_reader_is_a_file_and_a_line(tmp_path, monkeypatch, capsys):
-    (tmp_path / "tiny_reader.py").write_text(TINY)
+def test_a_new_reader_is_a_file(tmp_path, monkeypatch, capsys):
+    (tmp_path / "tiny_readers").mkdir()
+    (tmp_path / "tiny_readers/tiny.py").write_text(TINY)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(READERS, "tiny", DatasetReader("tiny_reader"))
+    own = Registry("tiny_readers", "reader", "read", "read", root=tmp_path)
+    monkeypatch.setattr(read_module, "READERS", own)
     save_images(tmp_path / "raw", "a.png", "b.png", "c.png")
     corpus = read_all("tiny", tmp_path / "raw")
     assert corpus.images["image_id"].tolist() == ["a.png", "b.png", "c.png"]
@@ -56,7 +58,7 @@ def test_a_new_reader_is_a_file_and_a_line(tmp_path, monkeypatch, capsys):
 
 def test_the_lists_load_nothing_heavy():
     code = (
-        "import sys, pipeline.readers.params, pipeline.sentences.params\n"
+        "import sys, pipeline.dataset.params, pipeline.sentences.params\n"
         "print([name for name in ('torch', 'pandas', 'numpy', 'sklearn', 'PIL')"
         " if name in sys.modules])"
     )
