@@ -21,7 +21,7 @@ from models.losses.pairs import PairLoss
 from models.losses.sum_margin import SumMargin
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 
 
 class Sizes(NamedTuple):

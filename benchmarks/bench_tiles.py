@@ -24,7 +24,7 @@ from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.criteria import make_criterion
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measured_of
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.blocks import cuts
 from pipeline.scores.file import SplitScores, read_scores, write_scores
 from pipeline.scores.groups import group_codes

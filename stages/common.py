@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from pipeline.runtime.code import check_loaded, loaded_sources
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.lock import alone
@@ -16,6 +17,8 @@ from pipeline.runtime.text import safe_lines
 from stages import catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
+SOURCES = WORK / "sources.json"  # digests of sources, which check_params need not parse again
+CODE = Path("data/.checks/code")  # the files of code that each stage may load
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
@@ -27,15 +30,23 @@ def command(function: Callable[..., None]) -> click.Command:
 
     So is what the operating system refuses. What writes results runs alone, before it reads.
     """
-    stage = Path(function.__code__.co_filename).stem
+    file = Path(function.__code__.co_filename)
+    stage = file.stem
 
     @functools.wraps(function)
     def guarded(**options: Any) -> None:
         try:
             catch_interrupts()
             keep_freed_memory()
+            before = loaded_sources()
             with alone(WORK, stage, options):
                 function(**options)
+            if file.parent == Path(__file__).parent:
+                check_loaded(
+                    "@".join([stage, options["name"]] if "name" in options else [stage]),
+                    before,
+                    CODE,
+                )
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:

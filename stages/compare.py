@@ -12,9 +12,10 @@ from pipeline.comparison.table import brief, report
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml, write_text
+from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import EVALUATING, LOCALISING, stage_items
 from pipeline.runtime.process import say
+from pipeline.runtime.yaml_text import read_yaml
 from stages.common import command, existing, target
 from stages.params import load_params
 

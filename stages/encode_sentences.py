@@ -9,10 +9,12 @@ from pandas import DataFrame
 
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.embeddings.job import import_job
+from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
-from pipeline.runtime.files import fingerprint, sha256_file, source_digest
+from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import seed_everything, set_threads
 from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.sentences.encoder import BLOCK, chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
@@ -47,7 +49,7 @@ def main(
     else:
         described = {"params": chosen, "corpus_sha256": captions_digest(table)}
         words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
-        key = fingerprint(described=described, words=words, source=source_digest(), machine=machine)
+        key = fingerprint(described=described, words=words, source=code_digest(), machine=machine)
         fitted = WORK / "sentences" / f"encoder-{key}.h5"
         if not fitted.is_file():
             fit_encoder(settings, vocabulary, table, seed).write(fitted)

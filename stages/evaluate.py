@@ -12,7 +12,8 @@ from pipeline.evaluation.look import look
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.file import SplitScores, check_name, read_scores
 from pipeline.scores.positives import Relevance, relevance_of
 from pipeline.scores.workers import spread_over

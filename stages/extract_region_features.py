@@ -11,7 +11,8 @@ from pipeline.corpus.tables import images_digest, load_images
 from pipeline.regions.file import region_datasets
 from pipeline.regions.imports import import_job
 from pipeline.runtime.engines import Engine
-from pipeline.runtime.process import say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import seed_everything, set_threads
 from pipeline.storage.shards import Extraction, Plan
 from stages.common import WORK, command, existing, target
 from stages.params import load_params

@@ -27,7 +27,6 @@ from pipeline.readers import READERS
 from pipeline.readers.params import CorpusConfig, ShapesConfig
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import COMPLETE, UNDO, read_yaml
 from pipeline.runtime.section import (
     WRONG_VALUE,
     WRONG_WHOLE,
@@ -39,6 +38,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
+from pipeline.runtime.yaml_text import COMPLETE, UNDO, read_yaml
 from pipeline.scores.params import (
     ALLOWED_NAME,
     FILE_NAME,

@@ -20,8 +20,8 @@ from models.phrases.registry import MODELS as PHRASE_MODELS
 from pipeline.evaluation.criteria import NAMES
 from pipeline.evaluation.params import InferenceConfig
 from pipeline.readers import READERS
-from pipeline.runtime.files import read_yaml
 from pipeline.runtime.graph import resolved_stage, stage_items
+from pipeline.runtime.yaml_text import read_yaml
 from pipeline.sentences import ENCODINGS
 from pipeline.statistics.first_centres import INITIALISATIONS
 from stages.params import Params

@@ -16,7 +16,7 @@ from models.backbone.params import ImageFeaturesConfig
 from pipeline.corpus.tables import images_digest
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import pick_device
+from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.jobs import VectorJob
 

@@ -21,7 +21,7 @@ from pipeline.corpus.loading import Rows
 from pipeline.regions.file import RegionJob, described, packed_alike
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import pick_device
+from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.layout import Array
 

@@ -27,7 +27,8 @@ from pipeline.regions.file import ImageRegions, RegionJob, described, packed
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import Progress, pick_device
+from pipeline.runtime.process import Progress
+from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.features import FeatureWriter
 

@@ -18,8 +18,8 @@ from ruamel.yaml.error import YAMLError
 
 from pipeline.runtime.blocks import Block, blocks_of
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml
 from pipeline.runtime.recipes import replaced, shown
+from pipeline.runtime.yaml_text import read_yaml
 
 Moved = Mapping[str, tuple[str, ...]]
 Keys = tuple[str, ...]

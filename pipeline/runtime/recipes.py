@@ -15,8 +15,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import COMPLETE, read_yaml
-from pipeline.runtime.yaml_text import plain_yaml
+from pipeline.runtime.yaml_text import COMPLETE, plain_yaml, read_yaml
 
 FindProblems = Callable[[dict[str, Any]], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe that is the whole of params.yaml as committed

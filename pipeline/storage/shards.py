@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import fingerprint, source_digest
+from pipeline.runtime.files import fingerprint
 from pipeline.runtime.process import Progress, end_with_input, say
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import Attributes, Datasets, stored_attributes
@@ -97,7 +98,7 @@ class Extraction:
     def _write_in_shards(
         self, output: Path, ranges: list[range], plan: "Plan", engine: Engine
     ) -> None:
-        source = source_digest()
+        source = code_digest()
         shards = [self._shard(rows, plan, source) for rows in ranges]
         # A flush saves the mask of all rows: one per shard, whose file stays until then, is enough.
         with self._writer(self.work, self._key(source), math.inf) as writer:
@@ -123,7 +124,7 @@ class Extraction:
     def _key(self, source: str | None = None, attributes: Attributes | None = None) -> str:
         return fingerprint(
             attributes=attributes or self.attributes,
-            source=source or source_digest(),
+            source=source or code_digest(),
             machine=list(self.machine),
         )
 

@@ -53,9 +53,9 @@ from pipeline.regions.imports.butd_h5 import ButdRegions
 from pipeline.regions.imports.source import Corpus
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml
 from pipeline.runtime.recipes import parse_settings
 from pipeline.runtime.text import read_json
+from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.matrix_file import open_matrix
 from pipeline.storage.npy import read_header
 from pipeline.words.vectors import read_vectors

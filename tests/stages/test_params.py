@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from stages.params import NAMED, find_problems, load_params
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,8 @@ from pipeline.comparison.revisions import load_scores
 from pipeline.corpus.tables import load_captions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_of, stage_paths
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from stages.common import command
 from stages.params import load_params
 from vse_workbench.analysis import artefacts, subjects

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from stages.common import command
 from vse_workbench.claims.commands import commands
 from vse_workbench.claims.ledger import chosen, read_ledger

@@ -6,7 +6,8 @@ import click
 
 from pipeline.runtime.completion import completed
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import UNDO, read_yaml, write_text
+from pipeline.runtime.files import write_text
+from pipeline.runtime.yaml_text import UNDO, read_yaml
 from stages.common import command
 from stages.params import MOVED, NAMED, find_problems
 

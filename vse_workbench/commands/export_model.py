@@ -11,7 +11,8 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import read_index
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command

@@ -8,7 +8,8 @@ from pipeline.corpus.tables import load_relevance
 from pipeline.evaluation.criteria import NAMES, make_criteria
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.graph import EVALUATING, stage_of, stage_paths
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.file import read_scores
 from pipeline.scores.positives import relevance_of
 from pipeline.scores.ranking import DIRECTIONS

@@ -11,7 +11,8 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import NAMES
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.external import Pairs, write_external
 from pipeline.scores.external_files import digests_of
 from pipeline.scores.params import ALLOWED_NAME, FILE_NAME, ExternalConfig

@@ -11,7 +11,8 @@ from pipeline.report.phrases import COLOURS, with_boxes
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 from pipeline.runtime.graph import stage_paths
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import words_of
 from stages.common import command, target
 from stages.params import load_params

@@ -10,7 +10,8 @@ from pipeline.corpus.images import open_rgb
 from pipeline.evaluation.criteria import make_criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
-from pipeline.runtime.process import pick_device, print_json, say, set_threads
+from pipeline.runtime.process import print_json, say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import SHORTLIST, lines, words_of
 from stages.common import command, json_option, target
 from stages.params import load_params

@@ -8,7 +8,8 @@ import click
 from models.base.registry import offered
 from pipeline.evaluation.criteria import make_criterion
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from stages.common import command
 from stages.params import load_params
 from vse_workbench.search.searcher import CRITERIA, Searcher, scored_models

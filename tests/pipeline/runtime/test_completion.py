@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from pipeline.runtime.completion import completed
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 DEFAULT = (ROOT / "recipes/default.yaml").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from stages import params as stage_params
 from stages.params import MOVED, Params, find_problems, load_params
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from report_world import CSLS, IMAGES, made_scores, put_model
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from vse_workbench.trec.read import read_run
 
 ROOT = Path(__file__).resolve().parents[2]
