@@ -44,9 +44,10 @@ def main(
         text = f"a stage of dvc.yaml writes {name}.h5" if name in taken else ALLOWED_NAME
         raise WorkbenchError(f"--name {name!r}: {text}", "choose another name")
     config = config_of(files, val, similarity)
-    paths = stage_paths("compare", ("images", "captions", "scores"))
+    paths = stage_paths("compare", ("images", "captions"))
     corpus = Pairs(load_images(paths["images"]), load_captions(paths["captions"]))
-    output = paths["scores"] / f"{name}.h5"
+    model = next(iter(stage_items("score")), None)
+    output = stage_paths("score", ("output",), model)["output"].with_name(f"{name}.h5")
     sizes = write_external(output, config, corpus, digests_of(config))
     said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
     say(f"{output}: {', '.join(said)} (images x captions)")
@@ -54,7 +55,8 @@ def main(
     chosen = params.model_copy(update={"inference": ranked})
     with TemporaryDirectory() as folder:
         made = [Path(folder) / f"{name}{ending}" for ending in (".json", ".h5")]
-        evaluated(output, paths["images"].parent / "relevance.parquet", made[0], made[1], chosen)
+        relevance = paths["images"].parent / "relevance.parquet"
+        evaluated(output, relevance, made[0], made[1], chosen, has_page=False)
         click.echo("\n".join(described(read_results(made[:1], made[1:]), params.corpus_name)))
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from pipeline.comparison.figures import PROTOCOL
+
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.folds import evaluate
