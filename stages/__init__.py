@@ -1,4 +1,4 @@
-"""One thin module per DVC stage: read params, call pipeline and models, write."""
+"""One module per DVC stage: read params, call pipeline and models, write."""
 
 import os
 import signal
@@ -14,14 +14,21 @@ def end_at_once(number: int, frame: FrameType | None) -> None:
     os._exit(130)
 
 
-fix_kernels(os.environ)  # before a stage loads numpy
-# Loading libraries takes seconds and has nothing to tidy up: Ctrl-C ends it at once, without the
-# traceback of an import. Only for `python -m stages.<name>`, as the name says while it is sought.
-if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, end_at_once)
+def leave_on_interrupt() -> None:
+    """Let Ctrl-C end this process at once, without the traceback of an import.
+
+    Loading libraries takes seconds and has nothing to tidy up.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end_at_once)
 
 
 def catch_interrupts() -> None:
-    """Make Ctrl-C a KeyboardInterrupt again, as a stage expects it that has begun."""
+    """Make Ctrl-C a KeyboardInterrupt again, as a command expects it that has begun."""
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+fix_kernels(os.environ)  # before a stage loads numpy
+if sys.argv[:1] == ["-m"]:  # `python -m stages.<name>`, while the name is sought
+    leave_on_interrupt()

@@ -1,6 +1,7 @@
-"""What all stages share: a command decorator that turns errors into plain lines."""
+"""What all commands share: a decorator that turns errors into plain lines."""
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from pipeline.runtime.text import safe_lines
 from stages import catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
+HELP_OPTIONS = {"help_option_names": ["--help", "-h"]}
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
@@ -26,15 +28,19 @@ def command(function: Callable[..., None]) -> click.Command:
     """A click command that prints a WorkbenchError as plain lines and exits with 1.
 
     So is what the operating system refuses. What writes results runs alone, before it reads.
+    The help is the docstring; its last paragraph, where that is `Example: ...`, ends the help.
     """
-    stage = Path(function.__code__.co_filename).stem
+    program = Path(function.__code__.co_filename).stem
+    text, _, example = (inspect.getdoc(function) or "").partition("\n\nExample: ")
 
     @functools.wraps(function)
     def guarded(**options: Any) -> None:
+        context = click.get_current_context()
+        name = context.command_path if context.parent else program  # `vse export model`, or `train`
         try:
             catch_interrupts()
             keep_freed_memory()
-            with alone(WORK, stage, options):
+            with alone(WORK, name, options):
                 function(**options)
         except WorkbenchError as error:
             fail(str(error))
@@ -44,7 +50,8 @@ def command(function: Callable[..., None]) -> click.Command:
             fail("interrupted; run the same command to continue")
 
     versioned = click.version_option(package_name="vse-workbench")(guarded)
-    return click.command(help=function.__doc__)(versioned)
+    epilog = f"\b\nExample: {example}" if example else None  # \b: click does not wrap it
+    return click.command(help=text, epilog=epilog, context_settings=HELP_OPTIONS)(versioned)
 
 
 def model_inputs(function: Callable[..., None]) -> Callable[..., None]:
