@@ -7,6 +7,8 @@ from types import FrameType
 
 from pipeline.runtime.kernels import fix_kernels
 
+HELP_OPTIONS = {"help_option_names": ["--help", "-h"]}
+
 
 def end_at_once(number: int, frame: FrameType | None) -> None:
     """Leave with the exit code of an interrupted program."""

@@ -14,10 +14,9 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.lock import alone
 from pipeline.runtime.process import keep_freed_memory, where
 from pipeline.runtime.text import safe_lines
-from stages import catch_interrupts
+from stages import HELP_OPTIONS, catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
-HELP_OPTIONS = {"help_option_names": ["--help", "-h"]}
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")

@@ -30,9 +30,9 @@ from pipeline.runtime.graph import stage_options
 from pipeline.runtime.recipes import overlay, parse_settings
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
-from vse_workbench.__main__ import main as all_stages
 from stages.params import find_problems
 from stages.score import main as score_stage
+from vse_workbench.__main__ import main as all_stages
 from vse_workbench.commands.search import main as search_stage
 
 # the file's own phases, the first with a higher rate, a few steps an epoch and the ranking, too

@@ -78,7 +78,7 @@ def open_queries(
     Args:
         name: of the model.
         device: where it runs.
-        exported: files to use instead of those of dvc.yaml, as vse_workbench.export.folder gives them.
+        exported: files to use instead of those of dvc.yaml, of an exported folder.
 
     Returns:
         The model, its artefacts and its weights.

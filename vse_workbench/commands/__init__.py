@@ -14,7 +14,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from stages.common import HELP_OPTIONS  # stages fixes the kernels before a command loads numpy
+from stages import HELP_OPTIONS  # stages fixes the kernels, before a command loads numpy
 
 FOLDER = Path(__file__).parent
 GROUPS = ("look", "compare", "bring in", "take out", "settings")  # in the order of `vse --help`
