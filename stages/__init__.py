@@ -1,4 +1,4 @@
-"""One thin module per DVC stage: read params, call pipeline and models, write."""
+"""One module per DVC stage: read params, call pipeline and models, write."""
 
 import os
 import signal
@@ -26,22 +26,32 @@ def one_line(kind: type[BaseException], error: BaseException, trace: TracebackTy
         sys.__excepthook__(kind, error, trace)
 
 
+HELP_OPTIONS = {"help_option_names": ["--help", "-h"]}
+
+
 def end_at_once(number: int, frame: FrameType | None) -> None:
     """Leave with the exit code of an interrupted program."""
     os.write(2, b"error: interrupted; run the same command to continue\n")
     os._exit(130)
 
 
-KERNELS = configured()
-NOT_USED = fix_kernels(os.environ, KERNELS)  # before a stage loads numpy or torch
-sys.excepthook = one_line
-# Loading libraries takes seconds and has nothing to tidy up: Ctrl-C ends it at once, without the
-# traceback of an import. Only for `python -m stages.<name>`, as the name says while it is sought.
-if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, end_at_once)
+def leave_on_interrupt() -> None:
+    """Let Ctrl-C end this process at once, without the traceback of an import.
+
+    Loading libraries takes seconds and has nothing to tidy up.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end_at_once)
 
 
 def catch_interrupts() -> None:
-    """Make Ctrl-C a KeyboardInterrupt again, as a stage expects it that has begun."""
+    """Make Ctrl-C a KeyboardInterrupt again, as a command expects it that has begun."""
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+KERNELS = configured()
+NOT_USED = fix_kernels(os.environ, KERNELS)  # before a stage loads numpy or torch
+sys.excepthook = one_line
+if sys.argv[:1] == ["-m"]:  # `python -m stages.<name>`, while the name is sought
+    leave_on_interrupt()

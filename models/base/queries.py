@@ -87,8 +87,7 @@ def open_queries(
     Args:
         name: of the model.
         device: where it runs.
-        exported: files to use in the place of those of dvc.yaml, of an export
-            (vse_workbench.export.folder).
+        exported: files to use instead of those of dvc.yaml, of an exported folder.
 
     Returns:
         The model, its artefacts and its weights.

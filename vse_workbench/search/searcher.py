@@ -84,8 +84,7 @@ class Searcher:
         name: of the model.
         device: where it runs.
         wordnet: as in pipeline.sentences.encoder.read_encoder.
-        exported: files to use in the place of those of dvc.yaml, of an export
-            (vse_workbench.export.folder).
+        exported: files to use instead of those of dvc.yaml, of an exported folder.
         settings: whether an index of its embeddings is used; None: they are searched exactly.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A run of any program judged by qrels, with the metrics and the ties of this project."""
+"""Print the metrics of any run in TREC format."""
 
 from pathlib import Path
 
@@ -9,13 +9,18 @@ from stages.common import command, existing, json_option
 from vse_workbench.trec.judge import TITLES, judged
 from vse_workbench.trec.read import read_qrels, read_run
 
+GROUP = "compare"
+
 
 @command
 @click.argument("run", type=existing)
 @click.argument("qrels", type=existing)
 @json_option
 def main(run: Path, qrels: Path, as_json: bool) -> None:
-    """Print R@K, mAP@R, R-precision, mAP and nDCG of RUN by QRELS, both in TREC format."""
+    """Print R@K, mAP@R, R-precision, mAP and nDCG of RUN by QRELS, both in TREC format.
+
+    Example: vse judge runs/vse.t2i.run runs/test.t2i.qrels
+    """
     figures = judged(read_run(run), read_qrels(qrels))
     if as_json:
         print_json(figures)
@@ -23,7 +28,3 @@ def main(run: Path, qrels: Path, as_json: bool) -> None:
     for name, title in TITLES.items():
         click.echo(f"{title:6} {figures[name]:8.4f}")
     click.echo(f"{figures['queries']:,} queries, {figures['unanswered']:,} not answered")
-
-
-if __name__ == "__main__":
-    main()
