@@ -18,6 +18,7 @@ from pipeline.evaluation.criteria import CRITERIA
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
 from pipeline.runtime.yaml_text import read_yaml
+from pipeline.sentences.encodings import ENCODINGS
 from stages.params import CommonParams
 
 # What a program loads by the name of its item, beside what it imports.
@@ -34,6 +35,7 @@ REGISTRIES = {
     "dataset": READERS,
     "corpus.positives": POSITIVES,
     "inference.criteria": CRITERIA,
+    "sentences.encoding": ENCODINGS,
 }
 ALWAYS = ("pipeline.runtime.kernels",)
 

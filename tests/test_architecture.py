@@ -12,15 +12,13 @@ from typing import get_args
 import pytest
 from first_party import PACKAGES, closure, folders, imported, libraries, reachable
 
-from models.backbone.network import POOLS
-from models.backbone.params import ImageFeaturesConfig
 from models.base.registry import config_of, model_names, models_with
 from models.dual_path.params import PseudoClassesConfig
 from models.phrases.registry import MODELS as PHRASE_MODELS
 from pipeline.dataset import READERS
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.sentences import ENCODINGS
+from pipeline.sentences.encodings import ENCODINGS
 from pipeline.statistics.first_centres import INITIALISATIONS
 from stages.params import Params
 
@@ -103,8 +101,8 @@ def loaded_by(name, item):
     if name in ("train_phrases", "evaluate_phrases"):
         return [f"stages.{program(name, item)}", PHRASE_MODELS[item]]
     chosen = {
-        "prepare_corpus": [reader.module for reader in READERS.values()],
-        "encode_sentences": [place.partition(":")[0] for place in ENCODINGS.values()],
+        "prepare_corpus": list(READERS.entries().values()),
+        "encode_sentences": list(ENCODINGS.entries().values()),
     }.get(name, [])
     return [f"stages.{program(name, item)}", *([f"models.{item}.{part}"] if part else []), *chosen]
 
@@ -247,8 +245,6 @@ def test_names_in_params_are_those_of_the_code():
     """Where the types of params.yaml spell names out, to load no library, they are the code's."""
     initialisation = PseudoClassesConfig.model_fields["initialisation"].annotation
     assert get_args(initialisation) == tuple(INITIALISATIONS)
-    pool = ImageFeaturesConfig.model_fields["pool"].annotation
-    assert get_args(pool) == POOLS
 
 
 def test_data_paths_live_in_the_graph_only():

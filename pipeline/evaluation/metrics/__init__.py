@@ -1,32 +1,43 @@
-"""Retrieval metrics: the rows there are, and the figures of both directions that they give."""
+"""Retrieval metrics: the rows there are, and the figures of both directions that they give.
+
+A metric is a row in a file of this folder, in its `ROWS` (pipeline.evaluation.row); all are
+measured.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
 
 from pipeline.evaluation.row import Better, Metric
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.registry import Registry
 from pipeline.scores.groups import Groups, group_codes
 from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
 
-# Modules beside this one with the rows of metrics, in the order of their columns.
-MODULES = (
-    "recall",
-    "best_rank",
-    "average_precision",
-)
-METRICS: tuple[Metric, ...] = tuple(
-    row for name in MODULES for row in import_module(f"pipeline.evaluation.{name}").ROWS
-)
-# What extended positives are measured with, beside these: metrics of many true items and of grades.
-EXTENDED: tuple[Metric, ...] = (
-    *METRICS,
-    *import_module("pipeline.evaluation.precision_at_r").ROWS,
-    *import_module("pipeline.evaluation.discounted_gain").ROWS,
-)
+FILES = Registry("pipeline.evaluation.metrics", "metric", "ROWS", "ROWS = (Metric(...),)")
+
+
+def _rows() -> list[Metric]:
+    """The rows of all files by their places; WorkbenchError where two have one name."""
+    owners: dict[str, str] = {}
+    rows: list[Metric] = []
+    for file in FILES:
+        for row in FILES.load(file):
+            if (other := owners.setdefault(row.name, file)) != file:
+                raise WorkbenchError(
+                    f"metric {row.name!r}: {FILES.module(other)} and {FILES.module(file)} both "
+                    "claim the name: rename one"
+                )
+            rows.append(row)
+    return sorted(rows, key=lambda row: row.place)
+
+
+METRICS: tuple[Metric, ...] = tuple(row for row in _rows() if not row.extended)
+# What extended positives are measured with: metrics of many true items and of grades, too.
+EXTENDED: tuple[Metric, ...] = (*METRICS, *(row for row in _rows() if row.extended))
 RECALLS = ("r1", "r5", "r10")  # rsum is their sum, whatever other metrics there are
 
 DECIMALS = 4
