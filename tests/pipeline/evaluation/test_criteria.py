@@ -9,8 +9,8 @@ from ranking_cases import no_better
 
 from pipeline.evaluation.criteria import CRITERIA, is_transductive, needs_matrix
 from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.figures import chance_level, summarise
 from pipeline.evaluation.measure import measure, measure_direction
-from pipeline.evaluation.metrics import chance_level, summarise
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores import tiles
 from pipeline.scores.groups import group_codes

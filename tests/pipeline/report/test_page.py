@@ -22,7 +22,7 @@ from report_world import (
     taken_apart,
 )
 
-from pipeline.evaluation.metrics import METRICS
+from pipeline.evaluation.columns import METRICS
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores, write_scores
 
