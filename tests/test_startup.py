@@ -2,7 +2,7 @@
 
 Measured on one core: torch 1.4 s, torchvision 1.5 s more, timm 2.0 more, sklearn 1.0, gensim 0.9,
 matplotlib 0.4.
-Rankings and criteria count in torch, so that stages of evaluation need it.
+Rankings and criteria count in torch: evaluate needs it, and what reads its files does not.
 """
 
 import json
@@ -24,13 +24,13 @@ TORCH, IMAGES = "torch", "torch,torchvision"
 STAGES = {
     "analyse_model": "torch,matplotlib",
     "apply_recipe": "",
-    "average_scores": TORCH,
+    "average_scores": "",
     "build_index": "",
     "build_vocabulary": "",
     "check_params": "",
     "cluster_pseudo_classes": "",
-    "compare": "torch,matplotlib",
-    "compare_runs": TORCH,
+    "compare": "matplotlib",
+    "compare_runs": "",
     "complete_params": "",
     "digest_external": "",
     "draw_attention": TORCH,
@@ -48,19 +48,19 @@ STAGES = {
     "extract_region_features": IMAGES,
     "import_scores": TORCH,
     "inspect_features": "",
-    "judge_claims": TORCH,
+    "judge_claims": "",
     "judge_run": "",
-    "keep_results": TORCH,
+    "keep_results": "",
     "localise": IMAGES,
     "prepare_corpus": "",
     "prepare_phrases": "",
-    "queue_claims": TORCH,
+    "queue_claims": "",
     "record_attention": TORCH,
     "score": TORCH,
-    "score_external": TORCH,
+    "score_external": "",
     "search": IMAGES,
     "serve": IMAGES,
-    "tabulate_plots": TORCH,
+    "tabulate_plots": "",
     "tabulate_runs": "",
     "train": TORCH,
     "train_detector": IMAGES,
