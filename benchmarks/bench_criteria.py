@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.bench_retrieval import _peak
 from benchmarks.common import Row, paired_ratio
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.nearest import occurrences
 
 CAPTIONS_PER_IMAGE = 5

@@ -24,7 +24,7 @@ from torch.nn import functional
 from benchmarks.common import Row, one_thread, where_time_goes
 from models.attention.scoring import score_pairs
 from models.losses.max_margin import MaxMargin
-from models.losses.pairs import PairLoss
+from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions

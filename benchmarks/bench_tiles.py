@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.common import Row
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measured_of
 from pipeline.runtime.repeatable import set_threads

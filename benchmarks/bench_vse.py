@@ -19,8 +19,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.common import Row, one_thread, where_time_goes
-from models.losses.pairs import PairLoss
 from models.losses.sum_margin import SumMargin
+from models.ranking.pairs import PairLoss
 from models.vse.network import VSE
 from pipeline.runtime.repeatable import set_threads
 

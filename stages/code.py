@@ -8,15 +8,16 @@ result.
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from models.losses import LOSSES
-from pipeline.readers import READERS
+from models.ranking import LOSSES
+from pipeline.dataset import POSITIVES, READERS
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.sentences import ENCODINGS
 from stages.params import CommonParams
 
 # What a program loads by the name of its item, beside what it imports.
@@ -26,6 +27,13 @@ BY_ITEM = {
     "record_attention": "models.{}.attention",
     "train_phrases": "models.phrases.{}",
     "evaluate_phrases": "models.phrases.{}",
+}
+# Which registry a key of params.yaml chooses from; of the others a stage may load every entry.
+REGISTRIES = {
+    "loss": LOSSES,
+    "dataset": READERS,
+    "corpus.positives": POSITIVES,
+    "inference.criteria": CRITERIA,
 }
 ALWAYS = ("pipeline.runtime.kernels",)
 
@@ -84,14 +92,15 @@ def _modules(name: str, keys: Iterable[str], params: CommonParams) -> Iterator[s
 
 
 def _chosen(keys: set[str], params: CommonParams) -> Iterator[str]:
-    """The entries of registries that the values of some keys name."""
-    if "loss" in keys:
-        yield LOSSES[params.loss].partition(":")[0]
-    if "dataset" in keys:
-        chosen = READERS if params.dataset == "auto" else [params.dataset]
-        yield from (READERS[name].module for name in chosen)
-    if "sentences" in keys and params.sentences.encoding in ENCODINGS:
-        yield ENCODINGS[params.sentences.encoding].partition(":")[0]
+    """The entries of registries that the values of some sections name."""
+    for key, registry in REGISTRIES.items():
+        section, *rest = key.split(".")
+        if section in keys:
+            value = reduce(getattr, rest, getattr(params, section))
+            names = value if isinstance(value, list | tuple) else [value]
+            yield from (registry.module(name) for name in names if name in registry)
+    if "dataset" in keys and params.dataset == "auto":  # any of them may fit
+        yield from READERS.entries().values()
 
 
 def _listing(sources: Sources, modules: Iterable[str]) -> str:

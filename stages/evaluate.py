@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.tables import load_relevance
-from pipeline.evaluation.criteria import make_criteria
+from pipeline.evaluation.criterion import make_criteria
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.look import look

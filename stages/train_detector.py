@@ -7,7 +7,7 @@ import click
 import torch
 
 from models.detector.file import describe, write_detector
-from models.detector.load import detector_of_file, random_detector
+from models.detector.initial import detector_of_file, random_detector
 from models.detector.setup import corpus_labels, decisive, judged, training_data
 from models.detector.training import fit_detector
 from pipeline.runtime.code import code_digest

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.extended import Extended, JudgedFold, extended_of, judged_fold
 from pipeline.evaluation.measure import measured_of
 from pipeline.evaluation.metrics import (

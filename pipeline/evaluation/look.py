@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.findings import BestHits, Findings
 from pipeline.evaluation.folds import Evaluation
 from pipeline.evaluation.nearest import occurrences

@@ -132,31 +132,26 @@ def loaded_sources(root: Path = ROOT) -> set[str]:
     return {path.as_posix() for path in inside if path.parts[0] in PACKAGES}
 
 
-def check_loaded(name: str, before: set[str], folder: Path) -> None:
+def check_loaded(listing: Path, before: set[str]) -> None:
     """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks.
 
-    Args:
-        name: of the list; nothing is checked where there is none, outside a folder of DVC.
-        before: files that were loaded before the stage began: what it imports, which is listed.
-        folder: of the lists.
-
     A hole in a list is thus an error, and never a stale result.
+
+    Args:
+        listing: the list; nothing is checked where there is none, as in a folder without DVC.
+        before: files that were loaded before the stage began: what it imports, which is listed.
     """
-    path = folder / name
-    if not path.is_file():
+    if not listing.is_file():
         return
-    listed = {line.partition(" ")[0] for line in path.read_text(encoding="utf-8").splitlines()}
-    lost = sorted(
-        file
-        for file in loaded_sources() - before - listed - LEFT_OUT
-        if not file.endswith("/params.py")  # types of other sections
-    )
+    listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
+    loaded = loaded_sources() - before - listed - LEFT_OUT
+    lost = sorted(file for file in loaded if not file.endswith("/params.py"))  # of other sections
     if lost:
         raise WorkbenchError(
-            f"{name} has loaded {', '.join(lost)}, which {path} does not list: DVC would not see "
-            "an edit of it",
-            "bring the list up to date with: dvc repro check_params; if it stays, stages/code.py "
-            "must learn how this file is chosen",
+            f"{listing.name} has loaded {', '.join(lost)}, which {listing} does not list: "
+            "DVC would not see an edit of it",
+            "bring the list up to date with: dvc repro check_params; if the error stays, "
+            "stages/code.py must learn how this file is chosen",
         )
 
 

@@ -62,10 +62,7 @@ def is_launched() -> bool:
 def check_processes(stage: str) -> None:
     """Raise WorkbenchError where torchrun has started what is the work of one process."""
     if is_launched() and stage not in DIVIDED:
-        raise WorkbenchError(
-            f"{stage} is the work of one process",
-            f"start it without torchrun: python -m stages.{stage}",
-        )
+        raise WorkbenchError(f"{stage} is the work of one process", "start it without torchrun")
 
 
 def process_number() -> int:

@@ -1,4 +1,4 @@
-"""Bring a params.yaml of an earlier version up to date: new keys in, renamed ones moved."""
+"""Bring a params.yaml of an earlier version up to date."""
 
 from pathlib import Path
 
@@ -11,14 +11,23 @@ from pipeline.runtime.yaml_text import UNDO, read_yaml
 from stages.common import command
 from stages.params import MOVED, NAMED, find_problems
 
+GROUP = "settings"
+
 
 @command
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
-@click.option("--reference", type=click.Path(path_type=Path), default=Path("recipes/default.yaml"),
-              help="File with every key, its default and its comments.")  # fmt: skip
+@click.option(
+    "--reference",
+    type=click.Path(path_type=Path),
+    default=Path("recipes/default.yaml"),
+    help="File with every key, its default and its comments.",
+)
 def main(params: Path, reference: Path) -> None:
     """Insert the keys that params.yaml lacks, with their comments, and print each; all else keeps
-    its bytes. What only you can mend is named."""
+    its bytes. What only you can mend is named.
+
+    Example: vse complete
+    """
     text, lines = completed(params, reference, MOVED, NAMED)
     if lines:
         write_text(params, text)
@@ -26,7 +35,3 @@ def main(params: Path, reference: Path) -> None:
     problems = list(find_problems(read_yaml(params)))
     if problems:
         raise WorkbenchError(f"{params} is not valid yet:\n  " + "\n  ".join(problems), UNDO)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Another program's scores as a score file, and the table of what they reach."""
+"""Evaluate scores or embeddings of another program."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,7 +8,7 @@ import click
 from pipeline.comparison.results import read_results
 from pipeline.comparison.table import described
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.evaluation.criteria import NAMES
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
@@ -20,14 +20,21 @@ from stages.common import command, existing
 from stages.evaluate import evaluated
 from stages.params import load_params
 
+GROUP = "bring in"
+
 
 @command
 @click.argument("files", nargs=-1, required=True, type=existing, metavar="FILE [FILE]")
 @click.option("--name", required=True, help="Of the score file, beside those of the models.")
 @click.option("--val", type=existing, help="Matrix of scores of the validation split.")
 @click.option("--similarity", type=click.Choice(["cosine", "dot"]), help="Of embeddings: cosine.")
-@click.option("--criterion", "criteria", multiple=True, type=click.Choice(NAMES),
-              help="To rank by, beside the scores themselves; again for more.")  # fmt: skip
+@click.option(
+    "--criterion",
+    "criteria",
+    multiple=True,
+    type=click.Choice(list(CRITERIA)),
+    help="To rank by, beside the scores themselves; again for more.",
+)
 def main(
     files: tuple[Path, ...],
     name: str,
@@ -36,7 +43,10 @@ def main(
     criteria: tuple[str, ...],
 ) -> None:
     """Bring in a matrix of scores (one FILE, images by captions), or embeddings of images and of
-    captions (two). Formats and ids: docs/running.md."""
+    captions (two). Formats and ids: docs/running.md.
+
+    Example: vse import scores IMAGES.npy CAPTIONS.npy --name my_clip
+    """
     params = load_params()
     set_threads(params.runtime.threads)
     taken = {item for stage in SCORING for item in stage_items(stage)}
@@ -81,7 +91,3 @@ def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None)
     keys = ("scores", "val_scores") if len(files) == 1 else ("images", "captions")
     given = dict(zip(keys, map(str, (*files, val) if val else files), strict=False))
     return ExternalConfig.model_validate(given | ({"similarity": similarity} if similarity else {}))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Lay a paper's settings over the defaults in params.yaml, and say what changed and what to run."""
+"""Replace params.yaml by a paper's settings, and say what to run."""
 
 from pathlib import Path
 
@@ -9,17 +9,27 @@ from pipeline.runtime.recipes import applied, merge, parse_settings, read_recipe
 from stages.common import command
 from stages.params import find_problems
 
+GROUP = "settings"
+
 
 @command
 @click.argument("name")
-@click.option("-S", "--set-param", "settings", multiple=True, metavar="KEY=VALUE",
-              help="A value laid over the recipe, such as raw=/data/flickr30k.")  # fmt: skip
+@click.option(
+    "-S",
+    "--set-param",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A value laid over the recipe, such as raw=/data/flickr30k.",
+)
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 @click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
 def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> None:
     """Make params.yaml recipes/NAME.yaml over recipes/default.yaml and print each change.
 
     Of what stood there only `runtime` is kept; paths such as `raw` are given with -S.
+
+    Example: vse recipe vse_2019_flickr30k -S raw=/path/to/flickr30k
     """
     recipe = read_recipe(recipes, name)
     changes = merge(recipe.settings, parse_settings(settings))
@@ -28,7 +38,3 @@ def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> N
     click.echo("\n".join(lines) or f"{params} already has these settings")
     click.echo(f"run: {' '.join(['dvc repro', *recipe.targets])}")
     click.echo("undo with: touch params.yaml && git checkout params.yaml")
-
-
-if __name__ == "__main__":
-    main()

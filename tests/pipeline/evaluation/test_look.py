@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report_world import CSLS, made_scores
 
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.findings import read_findings
 from pipeline.evaluation.folds import evaluate

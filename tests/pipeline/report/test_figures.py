@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from report_world import made_scores, taken_apart
 
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.nearest import occurrences
 from pipeline.evaluation.separation import separation
 from pipeline.report.curve_files import Curve

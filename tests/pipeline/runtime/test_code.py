@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from pipeline.runtime.code import LEFT_OUT, PACKAGES, ROOT, Sources, check_loaded, loaded_sources
+from pipeline.runtime.code import LEFT_OUT, ROOT, Sources, check_loaded, loaded_sources
 from pipeline.runtime.errors import WorkbenchError
 
 WRITTEN = '''\
@@ -136,15 +135,12 @@ def test_what_was_read_is_remembered_until_the_file_changes(root):
 
 
 def test_a_stage_that_loads_a_file_beyond_its_list_fails_by_its_name(tmp_path):
-    loaded = loaded_sources()
-    assert "pipeline/runtime/code.py" in loaded
-    check_loaded("run", loaded, tmp_path)  # no list: not run by DVC
-    (tmp_path / "run").write_text("".join(f"{file} 0\n" for file in loaded))
-    check_loaded("run", set(), tmp_path)
-    own = Path(__file__).resolve().relative_to(ROOT)
+    listing, loaded = tmp_path / "run", loaded_sources()
+    check_loaded(listing, set())  # no list: not run by DVC
+    listing.write_text("".join(f"{file} 0\n" for file in loaded))
+    check_loaded(listing, set())
     lost = "pipeline/runtime/files.py"
-    (tmp_path / "run").write_text("".join(f"{file} 0\n" for file in loaded - {lost}))
+    listing.write_text("".join(f"{file} 0\n" for file in loaded - {lost}))
     with pytest.raises(WorkbenchError, match=f"run has loaded {lost}, which .* does not list"):
-        check_loaded("run", set(), tmp_path)
-    check_loaded("run", {lost}, tmp_path)
-    assert own.parts[0] not in PACKAGES
+        check_loaded(listing, set())
+    check_loaded(listing, {lost})  # loaded before the stage began

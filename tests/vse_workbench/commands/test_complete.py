@@ -9,7 +9,7 @@ from pipeline.runtime.yaml_text import read_yaml
 from stages import params as stage_params
 from stages.params import MOVED, Params, find_problems, load_params
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WHOLE = (ROOT / "params.yaml").read_text()
 OLD = WHOLE.replace("  k: 10\n", "").replace(WHOLE[WHOLE.index("# VSE:") :].split("\n\n")[0], "")
 RUN = "vse complete"
@@ -43,7 +43,7 @@ def test_moved_keys_are_gone_and_their_places_are_there():
         assert all(has(reference, place) for place in places)
 
 
-def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_stage):
+def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_stage, run_vse):
     process = run_stage("check_params", "--output", "a.ok", cwd=workspace, check=False)
     assert process.returncode == 1
     assert "  inference.k: missing; every key must be given\n" in process.stderr
@@ -53,22 +53,22 @@ def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_st
     assert process.stderr.splitlines()[-2].endswith(RUN)
     assert process.stderr.splitlines()[-1].startswith("undo with: ")  # the loss is no old key
     (workspace / "params.yaml").write_text(OLD)
-    done = run_stage("complete_params", cwd=workspace)
+    done = run_vse("complete", cwd=workspace)
     assert "inference.k = 10: inserted\n" in done.stdout
     assert "vse.training.precision = fp32: inserted\n" in done.stdout
     text = (workspace / "params.yaml").read_text()
     assert set(WHOLE.splitlines()) == set(text.splitlines())
     assert read_yaml(workspace / "params.yaml") == read_yaml(ROOT / "params.yaml")
     run_stage("check_params", "--output", "a.ok", cwd=workspace)
-    again = run_stage("complete_params", cwd=workspace)
+    again = run_vse("complete", cwd=workspace)
     assert again.stdout == "params.yaml has every key of recipes/default.yaml\n"
     assert (workspace / "params.yaml").read_text() == text
 
 
-def test_what_it_cannot_mend_is_named(workspace, run_stage):
+def test_what_it_cannot_mend_is_named(workspace, run_vse):
     phases = OLD.replace("    stop_below: 0.01\n", "")
     (workspace / "params.yaml").write_text(phases + "mine: 1\nlos: 2\n")
-    process = run_stage("complete_params", cwd=workspace, check=False)
+    process = run_vse("complete", cwd=workspace, check=False)
     assert process.returncode == 1
     assert "inference.k = 10: inserted\n" in process.stdout
     assert process.stderr == (
@@ -81,10 +81,10 @@ def test_what_it_cannot_mend_is_named(workspace, run_stage):
     assert "  k: 10\n" in (workspace / "params.yaml").read_text()
 
 
-def test_a_file_that_cannot_be_completed_stays(workspace, run_stage):
+def test_a_file_that_cannot_be_completed_stays(workspace, run_vse):
     content = OLD.replace("inference:\n", "inference: {k: 1}\nx:\n").encode()
     (workspace / "params.yaml").write_bytes(content)
-    process = run_stage("complete_params", cwd=workspace, check=False)
+    process = run_vse("complete", cwd=workspace, check=False)
     assert process.returncode == 1
     assert "no line can be put in or out for inference." in process.stderr
     assert "Traceback" not in process.stderr
