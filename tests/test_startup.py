@@ -2,7 +2,7 @@
 
 Measured on one core: torch 1.4 s, torchvision 1.5 s more, timm 2.0 more, sklearn 1.0, gensim 0.9,
 matplotlib 0.4.
-Rankings and criteria count in torch, so that stages of evaluation need it.
+Rankings and criteria count in torch: evaluate needs it, and what reads its files does not.
 """
 
 import json
@@ -23,8 +23,7 @@ TORCH, IMAGES = "torch", "torch,torchvision"
 # What importing a program may load of these, "" where it is not listed; more where an option asks
 # for it, inside functions.
 STAGES = {
-    "average_scores": TORCH,
-    "compare": "torch,matplotlib",
+    "compare": "matplotlib",
     "evaluate": TORCH,
     "evaluate_phrases": TORCH,
     "extract_image_features": IMAGES,
@@ -32,8 +31,6 @@ STAGES = {
     "extract_region_features": IMAGES,
     "record_attention": TORCH,
     "score": TORCH,
-    "score_external": TORCH,
-    "tabulate_plots": TORCH,
     "train": TORCH,
     "train_detector": IMAGES,
     "train_phrases": TORCH,
@@ -41,10 +38,6 @@ STAGES = {
 COMMANDS = {
     "analyse": "torch,matplotlib",
     "attention": TORCH,
-    "claims_judge": TORCH,
-    "claims_keep": TORCH,
-    "claims_queue": TORCH,
-    "compare": TORCH,
     "export_image_network": IMAGES,
     "export_model": IMAGES,
     "export_regions": TORCH,
