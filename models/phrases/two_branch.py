@@ -10,7 +10,14 @@ from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
 from models.losses.ranking import RankingLoss
 from models.phrases.batches import PhraseBatch, PhraseBatches
-from models.phrases.data import Opened, PhraseInputs, PhrasePairs, open_phrases, training_pairs
+from models.phrases.data import (
+    DRAWN,
+    Opened,
+    PhraseInputs,
+    PhrasePairs,
+    open_phrases,
+    training_pairs,
+)
 from models.phrases.loss import PhraseLoss
 from models.phrases.mining import mine
 from models.phrases.validation import Validation
@@ -40,13 +47,13 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
     """
     config, opened = settings.config, open_phrases(inputs)
     used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": settings.ranking.model_dump(), NAME: config.model_dump()}
+    used |= {"ranking": settings.ranking.model_dump(), NAME: config.model_dump() | DRAWN}
     regions, phrases = opened.widths
     hidden = config.hidden if config.branches == "nonlinear" else 0
     sizes = {"image_dim": regions, "sentence_dim": phrases, "hidden": hidden, "dim": config.dim}
     sizes |= {"batch_norm": int(config.batch_norm)}
     model = TwoBranch(**sizes, dropout=config.dropout)
-    data = training_pairs(opened, inputs.truth, config.regions_per_phrase, settings.seed)
+    data = training_pairs(opened, inputs.truth, settings.seed)
     if config.standardise_images:
         model.standardise_images(*feature_moments(data.regions))
     if config.standardise_sentences:

@@ -189,7 +189,7 @@ def _jsonable(value: Any) -> Any:
 
 
 UNDO = "undo with: touch params.yaml && git checkout params.yaml"
-COMPLETE = "a params.yaml of an earlier version is completed with: vse complete"
+COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

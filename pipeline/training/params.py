@@ -23,8 +23,8 @@ Reduction = Literal["sum", "mean"]
 class RankingConfig(Section):
     """Settings of the ranking losses; each reads those that its constructor names."""
 
-    k: Count
-    temperature: Positive
+    k: Count = 3
+    temperature: Positive = 0.07
 
 
 class TrainingConfig(Section):
@@ -32,13 +32,13 @@ class TrainingConfig(Section):
 
     epochs: Count
     batch_size: Annotated[int, Field(ge=2)]
-    lr: Positive
+    lr: Positive = 0.001
     lr_step: Count
-    lr_factor: Annotated[float, Field(gt=0, le=1)]
-    clip: NonNegative
-    precision: Precision
-    warmup_epochs: Natural
-    reduction: Reduction
+    lr_factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    clip: NonNegative = 2.0
+    precision: Precision = "fp32"
+    warmup_epochs: Natural = 1
+    reduction: Reduction = "sum"
 
     @contradictions
     def _warm_up_leaves_epochs(self) -> Iterator[InitErrorDetails]:
