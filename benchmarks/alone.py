@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 
 from benchmarks.common import Row, seconds, where_time_goes
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 
 Result = TypeVar("Result")
 THREADS = 2

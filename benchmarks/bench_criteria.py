@@ -13,8 +13,8 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.bench_retrieval import _peak
 from benchmarks.common import Row, paired_ratio
-from pipeline.evaluation.criteria import make_criterion
-from pipeline.evaluation.hubness import hubness
+from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.nearest import occurrences
 
 CAPTIONS_PER_IMAGE = 5
 ITERATIONS = 20
@@ -86,8 +86,8 @@ def _time(name: str, scores: np.ndarray, runs: int) -> Row:
 
 def _hubness(scores: np.ndarray, runs: int) -> Row:
     def both_ways() -> None:
-        hubness(scores, "i2t", 10)
-        hubness(scores, "t2i", 10)
+        occurrences(scores, "i2t", 10)
+        occurrences(scores, "t2i", 10)
 
     bound, what = reference("csls", scores)
     pair = paired_ratio(both_ways, bound, runs)

@@ -24,11 +24,11 @@ from torch.nn import functional
 from benchmarks.common import Row, one_thread, where_time_goes
 from models.attention.scoring import score_pairs
 from models.losses.max_margin import MaxMargin
-from models.losses.pairs import PairLoss
+from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 
 REGIONS, FEATURES, DIM, WORD_DIM, VOCABULARY = 36, 2048, 1024, 300, 8000
 IMAGES, CAPTIONS, BATCH = 200, 1000, 128

@@ -17,11 +17,11 @@ from benchmarks.bench_cross_attention import measured
 from benchmarks.common import Row, one_thread, seconds, where_time_goes
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import CAPTIONS, score_selecting
-from models.losses.pairs import PairLoss
 from models.losses.sum_margin import SumMargin
+from models.ranking.pairs import PairLoss
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 
 
 class Sizes(NamedTuple):

@@ -19,7 +19,7 @@ from PIL import Image
 
 from benchmarks.common import Row
 from pipeline.corpus.tables import BOXES, Corpus
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.files import write_json

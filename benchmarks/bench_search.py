@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import Row, paired_ratio
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 from pipeline.search.approximate import build, opened, write
 from pipeline.search.index import SHORTLIST, Index, best
 from pipeline.search.params import HNSWConfig, IVFPQConfig

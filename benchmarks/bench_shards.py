@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.common import Row, paired_ratio
 from pipeline.runtime.files import sha256_file
 from pipeline.storage.features import FeatureWriter, write_features
-from pipeline.storage.shards import Shard
+from pipeline.storage.shards import FeatureShard
 
 ROWS, SHARDS, WIDTH = 20_000, 4, 2048  # of a shard; float16: 82 MB each
 
@@ -33,7 +33,7 @@ def rows() -> list[Row]:
                     path = folder / f"{shard}.h5"
                     os.link(folder / f"{shard}.kept", path)
                     part = range(shard * ROWS, (shard + 1) * ROWS)
-                    Shard(part, path, {}).move_into(writer)
+                    FeatureShard(part, path, {}).move_into(writer)
                 writer.finish(folder / "whole.h5")
 
         def plain() -> None:

@@ -21,15 +21,16 @@ import torch
 
 from benchmarks.common import Row
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measured_of
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
+from pipeline.scores.blocks import cuts
 from pipeline.scores.file import SplitScores, read_scores, write_scores
 from pipeline.scores.groups import group_codes
 from pipeline.scores.ranking import DIRECTIONS
 from pipeline.scores.ranks import of_groups
-from pipeline.scores.tiles import BLOCK, Products, cuts
+from pipeline.scores.tiles import BLOCK, Products
 
 WIDTH = 512
 CAPTIONS_PER_IMAGE = 5

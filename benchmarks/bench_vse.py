@@ -19,10 +19,10 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.common import Row, one_thread, where_time_goes
-from models.losses.pairs import PairLoss
 from models.losses.sum_margin import SumMargin
+from models.ranking.pairs import PairLoss
 from models.vse.network import VSE
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 
 BATCH, FEATURES, DIM, WORD_DIM, VOCABULARY, WORDS = 128, 2048, 512, 300, 8000, 16
 MARGIN, CLIP, RATE = 0.2, 2.0, 2e-4

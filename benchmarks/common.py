@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 
 LARGE = 0.03  # shares of the time below it are not named
 NAMED = 6

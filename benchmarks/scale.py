@@ -85,9 +85,9 @@ def prepared(folder: Path, images: int) -> list[Step]:
     """Lay out a folder in which the stages run on so many images; return them in their order."""
     import numpy as np
 
-    from pipeline.runtime.files import read_yaml
     from pipeline.runtime.graph import resolved_stage, stage_items
     from pipeline.runtime.recipes import overlay
+    from pipeline.runtime.yaml_text import read_yaml
     from stages.params import find_problems
 
     raw = folder / "data/raw/shapes"

@@ -1,11 +1,32 @@
-"""One thin module per DVC stage: read params, call pipeline and models, write."""
+"""One module per DVC stage: read params, call pipeline and models, write."""
 
 import os
 import signal
 import sys
-from types import FrameType
+from pathlib import Path
+from types import FrameType, TracebackType
 
-from pipeline.runtime.kernels import fix_kernels
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.kernels import configured, fix_kernels
+from pipeline.runtime.registry import ROOT, syntax_problem
+
+
+def one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print what a user can mend as a line where no command can catch it: while modules load.
+
+    A file of a registry that offers nothing is a WorkbenchError then, a slip of the pen in a source
+    a SyntaxError. Anything else is a bug, with its traceback.
+    """
+    source = Path(getattr(error, "filename", None) or "")
+    if isinstance(error, SyntaxError) and source.is_relative_to(ROOT):
+        error = syntax_problem(error, source)
+    if isinstance(error, WorkbenchError):
+        print(f"error: {error}", file=sys.stderr, flush=True)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+HELP_OPTIONS = {"help_option_names": ["--help", "-h"]}
 
 
 def end_at_once(number: int, frame: FrameType | None) -> None:
@@ -14,14 +35,23 @@ def end_at_once(number: int, frame: FrameType | None) -> None:
     os._exit(130)
 
 
-fix_kernels(os.environ)  # before a stage loads numpy
-# Loading libraries takes seconds and has nothing to tidy up: Ctrl-C ends it at once, without the
-# traceback of an import. Only for `python -m stages.<name>`, as the name says while it is sought.
-if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, end_at_once)
+def leave_on_interrupt() -> None:
+    """Let Ctrl-C end this process at once, without the traceback of an import.
+
+    Loading libraries takes seconds and has nothing to tidy up.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end_at_once)
 
 
 def catch_interrupts() -> None:
-    """Make Ctrl-C a KeyboardInterrupt again, as a stage expects it that has begun."""
+    """Make Ctrl-C a KeyboardInterrupt again, as a command expects it that has begun."""
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+KERNELS = configured()
+NOT_USED = fix_kernels(os.environ, KERNELS)  # before a stage loads numpy or torch
+sys.excepthook = one_line
+if sys.argv[:1] == ["-m"]:  # `python -m stages.<name>`, while the name is sought
+    leave_on_interrupt()

@@ -1,21 +1,20 @@
-"""Fail on a wrong params.yaml within a second, before any other stage deletes its outputs."""
+"""Fail on a wrong params.yaml within a second, before any other stage deletes its outputs, and list
+the code of every stage, so that DVC re-runs a stage when its own code changed."""
 
 from pathlib import Path
 
 import click
 
-from pipeline.runtime.files import write_text
-from stages.common import command, target
+from stages.code import write_lists
+from stages.common import SOURCES, command, target
 from stages.params import load_params
 
 
 @command
-@click.option("--output", type=target, required=True, help="Marker file for the other stages.")
+@click.option("--output", type=target, required=True, help="Folder of the lists of code.")
 def main(output: Path) -> None:
-    """Validate params.yaml and write a marker that is always the same bytes."""
-    load_params()
-    # Constant content: a change of params.yaml re-runs this stage but invalidates no other.
-    write_text(output, "params.yaml is valid\n")
+    """Validate params.yaml and write, for every stage, which files of code it may load."""
+    write_lists(output, SOURCES, load_params())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import numpy as np
 
 from models.dual_path.classes import KMEANS, by_group, write_pseudo_classes
 from pipeline.corpus.tables import images_digest, in_split, load_images
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.features import FeatureFile
 from stages.common import command, existing, target
 from stages.params import load_params

@@ -1,6 +1,7 @@
-"""What all stages share: a command decorator that turns errors into plain lines."""
+"""What all commands share: a decorator that turns errors into plain lines."""
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,14 +9,17 @@ from typing import Any, TypeVar
 
 import click
 
+from pipeline.runtime.code import check_loaded, loaded_sources
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.lock import alone
 from pipeline.runtime.process import keep_freed_memory, where
 from pipeline.runtime.text import safe_lines
-from stages import catch_interrupts
+from stages import HELP_OPTIONS, catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
+SOURCES = WORK / "sources.json"  # digests of sources, which check_params need not parse again
+CODE = Path("data/.checks/code")  # the files of code that each stage may load
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
@@ -26,16 +30,24 @@ def command(function: Callable[..., None]) -> click.Command:
     """A click command that prints a WorkbenchError as plain lines and exits with 1.
 
     So is what the operating system refuses. What writes results runs alone, before it reads.
+    The help is the docstring; its last paragraph, where that is `Example: ...`, ends the help.
     """
-    stage = Path(function.__code__.co_filename).stem
+    file = Path(function.__code__.co_filename)
+    program = file.stem
+    text, _, example = (inspect.getdoc(function) or "").partition("\n\nExample: ")
 
     @functools.wraps(function)
     def guarded(**options: Any) -> None:
+        context = click.get_current_context()
+        name = context.command_path if context.parent else program  # `vse export model`, or `train`
         try:
             catch_interrupts()
             keep_freed_memory()
-            with alone(WORK, stage, options):
+            before = loaded_sources()
+            with alone(WORK, name, options):
                 function(**options)
+            if file.parent == Path(__file__).parent:
+                check_loaded(_list_of(program, options), before)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:
@@ -44,7 +56,14 @@ def command(function: Callable[..., None]) -> click.Command:
             fail("interrupted; run the same command to continue")
 
     versioned = click.version_option(package_name="vse-workbench")(guarded)
-    return click.command(help=function.__doc__)(versioned)
+    epilog = f"\b\nExample: {example}" if example else None  # \b: click does not wrap it
+    return click.command(help=text, epilog=epilog, context_settings=HELP_OPTIONS)(versioned)
+
+
+def _list_of(program: str, options: Mapping[str, Any]) -> Path:
+    """The list of code of a stage: of its item, where each has a list of its own."""
+    own = CODE / f"{program}@{options.get('name')}"
+    return own if own.is_file() else CODE / program
 
 
 def model_inputs(function: Callable[..., None]) -> Callable[..., None]:

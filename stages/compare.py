@@ -9,13 +9,13 @@ from pipeline.comparison.files import metrics_files, of_models
 from pipeline.comparison.phrases import phrase_report, read_rows
 from pipeline.comparison.results import read_results
 from pipeline.comparison.table import brief, report
-from pipeline.evaluation.criteria import make_criteria
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml, write_text
+from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import EVALUATING, LOCALISING, stage_items
 from pipeline.runtime.process import say
+from pipeline.runtime.yaml_text import read_yaml
 from stages.common import command, existing, target
 from stages.params import load_params
 
@@ -23,7 +23,6 @@ from stages.params import load_params
 @command
 @click.option("--metrics", type=existing, multiple=True, required=True, help="JSON, or a folder.")
 @click.option("--ranks", type=existing, multiple=True, required=True, help="HDF5, or a folder.")
-@click.option("--scores", type=existing, multiple=True, help="HDF5, or a folder; for the page.")
 @click.option("--curves", type=existing, multiple=True, help="TSV, or a folder; for the page.")
 @click.option("--attention", type=existing, multiple=True, help="HDF5, or a folder; for the page.")
 @click.option("--phrases", type=existing, help="Folder of the phrases' tables; for the page.")
@@ -35,7 +34,6 @@ from stages.params import load_params
 def main(
     metrics: tuple[Path, ...],
     ranks: tuple[Path, ...],
-    scores: tuple[Path, ...],
     curves: tuple[Path, ...],
     attention: tuple[Path, ...],
     phrases: Path | None,
@@ -58,7 +56,7 @@ def main(
     localised = read_rows([path for path in metrics if path.stem in searching], found)
     metrics = tuple(path for path in metrics if path.stem not in searching)
     models = [path.stem for path in metrics]
-    ranks, scores = of_models(ranks, models, ".h5"), of_models(scores, models, ".h5")
+    ranks = of_models(ranks, models, ".h5")
     curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
     results = read_results(metrics, ranks)
     table = report(results, params.corpus_name, params.loss) + extended_report(results)
@@ -67,12 +65,8 @@ def main(
     if page is not None:
         if images is None or captions is None:
             raise WorkbenchError("--page shows images and captions: give --images and --captions")
-        inference = params.inference.model_dump()
-        criteria = make_criteria(inference.pop("criteria"), **inference)
-        values = parameters(read_yaml(Path("params.yaml")))
-        subset = params.evaluation.subset
-        run = Run(params.corpus_name, params.loss, values, criteria, subset)
-        files = Files(scores, curves, images, captions, attention, phrases, found)
+        run = Run(params.corpus_name, params.loss, parameters(read_yaml(Path("params.yaml"))))
+        files = Files(curves, images, captions, attention, phrases, found)
         texts[page] = build_page(results, files, run, localised)
     for path, text in texts.items():
         write_text(path, text)

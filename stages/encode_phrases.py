@@ -8,7 +8,8 @@ import numpy as np
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.tables import load_phrases
 from pipeline.phrases.vectors import encoded, encoding_of
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import set_threads
 from pipeline.storage.features import FeatureFile, write_features
 from stages.common import command, existing, target
 from stages.params import load_params

@@ -9,15 +9,17 @@ from pandas import DataFrame
 
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.embeddings.job import import_job
+from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
-from pipeline.runtime.files import fingerprint, sha256_file, source_digest
+from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import seed_everything, set_threads
 from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.sentences.encoder import BLOCK, chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
-from pipeline.storage.shards import Extraction, Plan
+from pipeline.storage.shards import Plan
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -47,21 +49,20 @@ def main(
     else:
         described = {"params": chosen, "corpus_sha256": captions_digest(table)}
         words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
-        key = fingerprint(described=described, words=words, source=source_digest(), machine=machine)
+        key = fingerprint(described=described, words=words, source=code_digest(), machine=machine)
         fitted = WORK / "sentences" / f"encoder-{key}.h5"
         if not fitted.is_file():
             fit_encoder(settings, vocabulary, table, seed).write(fitted)
     job, made = encoder_job(fitted, settings.tfidf.wordnet_folder, table, chosen, machine)
-    ids, work = table["caption_id"].tolist(), WORK / "sentences"
     paths = {"captions": captions, "vocabulary": vocabulary, "encoder": fitted}
-    plan = Plan(shard, BLOCK, table, captions_digest, "stages.encode_sentences", paths, "captions")
-    whole = Extraction(work, ids, job.datasets, job.attributes, machine, job.fill)
-    whole.make(output, plan, Engine(params.runtime, on_device=False), rows is not None)
+    made_by = "stages.encode_sentences", paths, Engine(params.runtime, on_device=False)
+    plan = Plan(shard, BLOCK, table, captions_digest, *made_by, "captions")
+    job.make(WORK / "sentences", output, plan, rows is not None)
     if rows is not None:
         return
     made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
     fitted.unlink()
-    say(f"sentences: {len(ids):,} x {made.dim}, {made}")
+    say(f"sentences: {len(table):,} x {made.dim}, {made}")
 
 
 def take_over(file: EmbeddingFileConfig, table: DataFrame, output: Path, encoder: Path) -> None:
@@ -75,8 +76,7 @@ def take_over(file: EmbeddingFileConfig, table: DataFrame, output: Path, encoder
     """
     ids = table["caption_id"].tolist()
     job = import_job(file, ids, captions_digest(table), {"encoding": "file"})
-    own = job.datasets, job.attributes, job.machine
-    Extraction(WORK / "sentences", ids, *own, job.fill).write(output)
+    job.write(WORK / "sentences", output)
     write_groups(encoder, {}, {"encoding": "file"})
     say(f"sentences: {len(ids):,} x {job.width}, {job.attributes['model']}")
 

@@ -1,17 +1,19 @@
-"""Metrics, ranks and confidence intervals of one score file."""
+"""Metrics, ranks, confidence intervals, and what pages show of one score file."""
 
 from pathlib import Path
 
 import click
 
 from pipeline.corpus.tables import load_relevance
-from pipeline.evaluation.criteria import make_criteria
-from pipeline.evaluation.file import OF_RUN, metrics_digest, write_ranks
+from pipeline.evaluation.criterion import make_criteria
+from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.look import look
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.file import SplitScores, check_name, read_scores
 from pipeline.scores.positives import Relevance, relevance_of
 from pipeline.scores.workers import spread_over
@@ -31,7 +33,12 @@ def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> No
 
 
 def evaluated(
-    scores: Path, relevance: Path | None, metrics: Path, ranks: Path, params: CommonParams
+    scores: Path,
+    relevance: Path | None,
+    metrics: Path,
+    ranks: Path,
+    params: CommonParams,
+    has_page: bool = True,
 ) -> None:
     """Evaluate a score file.
 
@@ -41,11 +48,13 @@ def evaluated(
         metrics: file of figures to write.
         ranks: file of ranks to write.
         params: criteria, protocol and seed.
+        has_page: whether a page or plots will be made of the ranks.
     """
     set_threads(params.runtime.threads)
     settings, inference = params.evaluation, params.inference.model_dump()
     criteria = make_criteria(inference.pop("criteria"), **inference)
     check_name(scores)
+    source = GroupFile(scores).attributes
     whole = read_scores(scores, "test")
     split = first_images(whole, settings.subset)
     positives = params.corpus.positives
@@ -53,27 +62,14 @@ def evaluated(
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
     with spread_over(split, params.runtime.processes) as found:
         evaluation = evaluate(found, *protocol, criteria, len(whole.image_ids), pairs)
-    file = GroupFile(scores)
-    said = {name: file.attributes[name] for name in ("shortlist",) if name in file.attributes}
-    said |= {"external": True} if file.attributes.get("source") == "external" else {}
+        findings = look(found, evaluation, criteria, source) if has_page else None
+    said = {name: source[name] for name in ("shortlist",) if name in source}
+    said |= {"external": True} if source.get("source") == "external" else {}
     content = evaluation.summary() | said
-    of_run = ranks.stem, metrics_digest(content), file.sha256
-    made_with = dict(zip(OF_RUN, of_run, strict=True))
-    write_ranks(ranks, split, evaluation, settings.confidence, made_with)
+    write_ranks(ranks, split, evaluation, settings.confidence, content, findings)
     write_json(metrics, content)
-    for name, figures in evaluation.metrics.items():
-        say(
-            f"{scores.stem}, {name}, {evaluation.protocol}: "
-            f"i2t R@1 {figures['i2t']['r1']:.1f}, t2i R@1 {figures['t2i']['r1']:.1f}, "
-            f"rsum {figures['rsum']:.1f} (chance {evaluation.chance['rsum']:.1f})"
-        )
-    if evaluation.extended is not None:
-        for name, figures in evaluation.extended.metrics.items():
-            say(
-                f"{scores.stem}, {name}, {positives}: "
-                f"i2t R@1 {figures['i2t']['r1']:.1f}, mAP@R {figures['i2t']['mapr']:.1f}, "
-                f"t2i R@1 {figures['t2i']['r1']:.1f}, mAP@R {figures['t2i']['mapr']:.1f}"
-            )
+    for line in evaluation.lines():
+        say(f"{scores.stem}, {line}")
 
 
 def _read_pairs(positives: str, path: Path | None, split: SplitScores) -> Relevance:

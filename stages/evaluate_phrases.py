@@ -12,7 +12,8 @@ from pipeline.phrases.absent import write_absent
 from pipeline.phrases.files import search_of
 from pipeline.phrases.result import evaluate_phrases, said, write_result
 from pipeline.runtime.files import write_json
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, existing, target
 from stages.params import load_params

@@ -9,8 +9,9 @@ from models.backbone.job import network_job
 from pipeline.corpus.tables import images_digest, load_images
 from pipeline.embeddings.job import import_job
 from pipeline.runtime.engines import Engine
-from pipeline.runtime.process import say, seed_everything, set_threads
-from pipeline.storage.shards import Extraction, Plan
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import seed_everything, set_threads
+from pipeline.storage.shards import Plan
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -30,8 +31,8 @@ def main(
     set_threads(params.runtime.threads)
     seed_everything(params.seed, settings.compile)
     table = load_images(images, rows and range(*rows))
-    ids = table["image_id"].tolist()
     if settings.source == "file":
+        ids = table["image_id"].tolist()
         job = import_job(settings.file, ids, images_digest(table), {"source": "file"})
         write_no_network(network)
         shard = None  # read in one go
@@ -39,15 +40,10 @@ def main(
         max_pixels = int(params.corpus.max_megapixels * 1e6)
         own = settings, params.runtime, table, detector, max_pixels, params.seed
         job = network_job(*own, network if rows is None else None)
-    stage, paths = (
-        "stages.extract_image_features",
-        {"images": images, "detector": detector, "network": network},
-    )
-    plan = Plan(shard, settings.batch_size, table, images_digest, stage, paths)
-    made = job.datasets, job.attributes, job.machine, job.fill
-    Extraction(WORK / "image_features", ids, *made).make(
-        output, plan, Engine(params.runtime), rows is not None
-    )
+    paths = {"images": images, "detector": detector, "network": network}
+    made_by = "stages.extract_image_features", paths, Engine(params.runtime)
+    plan = Plan(shard, settings.batch_size, table, images_digest, *made_by)
+    job.make(WORK / "image_features", output, plan, rows is not None)
     say(f"image features: {len(table):,} x {job.width}, {job.attributes['model']}")
 
 

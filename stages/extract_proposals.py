@@ -12,8 +12,10 @@ from pipeline.phrases.absent import write_absent
 from pipeline.phrases.files import bound_of_split
 from pipeline.phrases.proposal_files import ProposalFiles
 from pipeline.phrases.tables import distinct_regions, load_phrases
-from pipeline.runtime.files import fingerprint, sha256_file, source_digest
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.code import code_digest
+from pipeline.runtime.files import fingerprint, sha256_file
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.features import FeatureFile, FeatureWriter
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
@@ -51,7 +53,7 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         attributes=attributes,
         phrases=sha256_file(phrases / "phrase_boxes.parquet"),
         proposals=file.digest() if file else proposer and proposer.weights,
-        source=source_digest(),
+        source=code_digest(),
         machine=[str(device), runtime.threads, torch.__version__],
     )
     datasets = proposal_datasets(sources.number, maker.width)
@@ -66,8 +68,10 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         proposed.finish(output)
     proposals = FeatureFile(output)
     bounds = [f"{split} {bound_of_split(tables, split, proposals):.1f}" for split in SPLITS]
-    say(f"proposals: {len(ids):,} images, {len(regions.ids):,} boxes of phrases; "
-        f"R@{sources.number} upper bound {', '.join(bounds)}")  # fmt: skip
+    say(
+        f"proposals: {len(ids):,} images, {len(regions.ids):,} boxes of phrases; "
+        f"R@{sources.number} upper bound {', '.join(bounds)}"
+    )
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ import click
 from models.backbone.regions import grid_job
 from models.detector.extraction import detector_job
 from pipeline.corpus.tables import images_digest, load_images
-from pipeline.regions.file import region_datasets
 from pipeline.regions.imports import import_job
 from pipeline.runtime.engines import Engine
-from pipeline.runtime.process import say, seed_everything, set_threads
-from pipeline.storage.shards import Extraction, Plan
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import seed_everything, set_threads
+from pipeline.storage.shards import Plan
 from stages.common import WORK, command, existing, target
 from stages.params import load_params
 
@@ -43,13 +43,12 @@ def main(
         job = detector_job(settings, params.runtime, table, detector, max_pixels)
     else:
         job, shard = import_job(settings, table, captions), None  # read in one go
-    stage, paths = "stages.extract_region_features", {"images": images, "detector": detector}
-    plan = Plan(shard, settings.batch_size, table, images_digest, stage, paths)
-    made = region_datasets(job.slots, job.width), job.attributes, job.machine, job.fill
-    Extraction(WORK / "region_features", table["image_id"].tolist(), *made).make(
-        output, plan, Engine(params.runtime), rows is not None
-    )
-    say(f"regions: {len(table):,} x {job.slots} x {job.width}, {job.attributes['model']}")
+    paths = {"images": images, "detector": detector}
+    made_by = "stages.extract_region_features", paths, Engine(params.runtime)
+    plan = Plan(shard, settings.batch_size, table, images_digest, *made_by)
+    job.make(WORK / "region_features", output, plan, rows is not None)
+    slots, _ = job.datasets["features"][0]
+    say(f"regions: {len(table):,} x {slots} x {job.width}, {job.attributes['model']}")
 
 
 if __name__ == "__main__":

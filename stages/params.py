@@ -1,8 +1,8 @@
 """params.yaml as typed, frozen sections: the only reader of that file.
 
 A key that the file leaves out has the default of its type; an unknown key is refused, so that a
-misspelt override never passes unnoticed. What dvc.yaml names must stand in the file. All problems are
-reported at once.
+misspelt override never passes unnoticed. What dvc.yaml names must stand in the file. All problems
+are reported at once.
 """
 
 import difflib
@@ -20,15 +20,16 @@ from models.base.model import Settings
 from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
-from models.losses import LOSSES
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
+from models.ranking import LOSSES
+from models.ranking.params import RankingConfig
+from pipeline.dataset import READERS, brings_boxes
+from pipeline.dataset.params import CorpusConfig, ShapesConfig
+from pipeline.evaluation.criteria import needs_matrix
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.phrases.params import PhrasesConfig
-from pipeline.readers import READERS
-from pipeline.readers.params import CorpusConfig, ShapesConfig
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import COMPLETE, UNDO, read_yaml
 from pipeline.runtime.recipes import merge
 from pipeline.runtime.section import (
     AS_WRITTEN,
@@ -42,6 +43,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
+from pipeline.runtime.yaml_text import COMPLETE, UNDO, read_yaml
 from pipeline.scores.params import (
     ALLOWED_NAME,
     FILE_NAME,
@@ -51,7 +53,6 @@ from pipeline.scores.params import (
 )
 from pipeline.search.params import SearchConfig
 from pipeline.sentences.params import SentencesConfig
-from pipeline.training.params import RankingConfig
 from pipeline.words.params import VocabularyConfig
 
 if TYPE_CHECKING:  # for annotations alone: check_params does without its libraries
@@ -122,10 +123,10 @@ class CommonParams(Section):
     detector: DetectorConfig = DetectorConfig()
     pseudo_classes: PseudoClassesConfig = PseudoClassesConfig()
     scoring: ScoringConfig = ScoringConfig()
-    average_scores: dict[str, AverageConfig] = {
-        "scan_dp_rnn": AverageConfig(members=["scan", "dp_rnn"])
-    }
-    external: dict[str, ExternalConfig] = {}
+    average_scores: dict[str, AverageConfig] = Field(
+        {"scan_dp_rnn": AverageConfig(members=["scan", "dp_rnn"])}
+    )
+    external: dict[str, ExternalConfig] = Field({})
     corpus: CorpusConfig = CorpusConfig()
     shapes: ShapesConfig = ShapesConfig()
     phrases: PhrasesConfig = PhrasesConfig()
@@ -155,7 +156,7 @@ class CommonParams(Section):
                 )
 
     def _detector_and_what_it_serves(self) -> Iterator[InitErrorDetails]:
-        if self.detector.weights == "train" and not READERS[self.dataset].boxes:
+        if self.detector.weights == "train" and not brings_boxes(self.dataset):
             yield wrong_value(
                 "detector.weights",
                 "train",
@@ -203,13 +204,12 @@ class CommonParams(Section):
                 yield wrong_value("search.models", self.search.models, text)
 
     def _what_needs_scores(self) -> Iterator[InitErrorDetails]:
-        if self.scoring.keep == "embeddings" and "hungarian" in self.inference.criteria:
-            yield wrong_value(
-                "scoring.keep",
-                "embeddings",
-                "inference.criteria names hungarian, which needs the whole matrix; "
-                "keep scores, or take it out",
-            )
+        for name in filter(needs_matrix, self.inference.criteria):
+            if self.scoring.keep == "embeddings":
+                text = f"inference.criteria names {name}, which needs the whole matrix; "
+                yield wrong_value(
+                    "scoring.keep", "embeddings", text + "keep scores, or take it out"
+                )
 
     @property
     def corpus_name(self) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.tables import SPLITS, Corpus
-from pipeline.readers.read import read_corpus
-from pipeline.readers.source import Options
+from pipeline.dataset.read import read_corpus
+from pipeline.dataset.source import Options
 from stages.common import command, target
 from stages.params import load_params
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
+from pipeline.dataset.source import Options
 from pipeline.phrases.read import read_phrases
 from pipeline.phrases.tables import check
-from pipeline.readers.source import Options
 from pipeline.runtime.process import say
 from stages.common import command, existing, target
 from stages.params import load_params

@@ -8,7 +8,8 @@ from models.base.attention import attention_of
 from pipeline.attention.pairs import record_attention
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import has_boxes
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile

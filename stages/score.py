@@ -9,7 +9,8 @@ from pipeline.corpus.tables import captions_digest, images_digest, load_captions
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.scores.file import write_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from stages.common import command, model_and_inputs, target

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import set_threads
 from pipeline.runtime.text import read_json
 from pipeline.scores.external import Pairs, write_external
 from stages.common import command, existing, named, target

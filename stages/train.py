@@ -8,7 +8,8 @@ from models.base.registry import model_function
 from models.base.training import train_and_write
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.origin import check_origins
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.training.launch import of_several
 from pipeline.training.processes import joined
 from stages.common import WORK, command, model_and_inputs, target

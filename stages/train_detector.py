@@ -7,12 +7,14 @@ import click
 import torch
 
 from models.detector.file import describe, write_detector
-from models.detector.load import detector_of_file, random_detector
+from models.detector.initial import detector_of_file, random_detector
 from models.detector.setup import corpus_labels, decisive, judged, training_data
 from models.detector.training import fit_detector
-from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.code import code_digest
+from pipeline.runtime.files import fingerprint, write_text
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
 from stages.common import WORK, command, existing, target
@@ -60,7 +62,7 @@ def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: 
     key = fingerprint(
         params=data.params,
         inputs=data.inputs,
-        source=source_digest(),
+        source=code_digest(),
         torch=torch.__version__,
         device=device.type,
         threads=params.runtime.threads,

@@ -10,7 +10,8 @@ from models.phrases.data import PhraseInputs
 from models.phrases.registry import phrase_model
 from pipeline.phrases.absent import write_absent
 from pipeline.runtime.files import write_text
-from pipeline.runtime.process import pick_device, say, seed_everything, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.training.curve import curve_tsv
 from pipeline.training.launch import of_several
 from pipeline.training.processes import joined

@@ -43,6 +43,20 @@ def run_stage():
 
 
 @pytest.fixture
+def run_vse():
+    """Run `vse` with words in this process, in a folder."""
+    from vse_workbench.commands import vse  # fixes the kernels, which `make test-avx2` chooses
+
+    def run(*words, cwd, check=True):
+        done = run_command(vse, *words, folder=cwd)
+        if check:
+            assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
 def run_process():
     """Run `python -m stages.<name>` in a folder, where a process of its own is the point."""
 

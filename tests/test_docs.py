@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

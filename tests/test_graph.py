@@ -25,14 +25,15 @@ from rankings import beyond_chance, rsum_of
 from ruamel.yaml import YAML
 from warm_python import warm_python
 
-from pipeline.runtime.files import read_yaml
+from models.ranking import LOSSES
 from pipeline.runtime.graph import stage_options
 from pipeline.runtime.recipes import overlay, parse_settings
+from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
-from vse_workbench.__main__ import main as all_stages
 from stages.params import find_problems
 from stages.score import main as score_stage
+from vse_workbench.__main__ import main as all_stages
 from vse_workbench.commands.search import main as search_stage
 
 # the file's own phases, the first with a higher rate, a few steps an epoch and the ranking, too
@@ -357,7 +358,7 @@ def test_outputs_travel_through_a_remote_and_weights_by_their_name(clone, first,
 
 def test_wrong_values_fail_at_once_and_lose_nothing(clone, first):
     output = clone.run("dvc", "exp", "run", "-S", "loss=bogus", "-S", "+los=1", check=False)
-    assert "loss = 'bogus': allowed are sum_margin, max_margin, knn_margin" in output
+    assert f"loss = 'bogus': allowed are {', '.join(LOSSES)}" in output
     assert "los = 1: unknown key; did you mean loss?" in output
     assert "touch params.yaml && git checkout params.yaml" in output
     assert "Traceback" not in output

@@ -12,7 +12,7 @@ import pytest
 from clone import Clone
 from packaging.requirements import Requirement
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

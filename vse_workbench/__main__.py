@@ -1,53 +1,37 @@
-"""`python -m stages`: all commands with a line each, `NAME` runs one; installed as `workbench`.
+"""`python -m vse_workbench`, installed as `vse`: what people call.
 
-A command is imported when it is run or asked for its options, and not to be listed: that would load
-every library there is.
+At the top only the standard library is imported: a Python without the libraries gets one line.
 """
 
-import ast
-import importlib
-from pathlib import Path
+import sys
+from importlib.util import find_spec
 
-import click
-
-FOLDER = Path(__file__).parent
-NO_COMMANDS = ("__init__", "__main__", "common", "params")
+LIBRARIES = ("click", "torch")  # where these two are installed, the others are, too
 
 
-class Stages(click.Group):
-    """The commands of this folder, by the names of their files."""
+def main() -> None:
+    """Run `vse`, or say how to activate the environment."""
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    if missing:
+        print(
+            f"error: {missing[0]} is not installed for this Python: run `make install` once, then "
+            "`source .venv/bin/activate` in every shell",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    from stages import leave_on_interrupt
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names, sorted."""
-        return sorted(file.stem for file in FOLDER.glob("*.py") if file.stem not in NO_COMMANDS)
+    leave_on_interrupt()
+    from vse_workbench.commands import vse
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, None when there is none."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        found: click.Command = importlib.import_module(f"stages.{cmd_name}").main
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """A line each: the first line of the file's docstring."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line_of(name)) for name in self.list_commands(ctx)])
+    vse(prog_name="vse")
 
 
-def line_of(name: str) -> str:
-    """What a command does, in a line, read without importing it."""
-    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(text)) or "").splitlines()[0]
-
-
-@click.group(cls=Stages, invoke_without_command=True)
-@click.version_option(package_name="vse-workbench")
-@click.pass_context
-def main(context: click.Context) -> None:
-    """Run one command of VSE Workbench, from the repository's root."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+def workbench() -> None:
+    """Run `vse` by its old name, which goes with the next version."""
+    print("workbench is called vse now", file=sys.stderr)
+    main()
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m stages")
+    main()

@@ -10,15 +10,14 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.attention.inputs import open_rows
-from models.base.queries import Query
+from models.base.queries import Files, Query, open_trained
 from models.base.texts import stored_word_ids, word_ids
 from pipeline.corpus.images import check_aspect
-from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.regions import RegionRows, Regions
-from pipeline.inputs.words import identity
+from pipeline.inputs.regions import RegionInputs, Regions
 from pipeline.runtime.process import say
 from pipeline.storage.checkpoint import Checkpoint
+
+Embedded = tuple[Any, torch.Tensor]  # what the model makes of one side, and its numbers of parts
 
 
 class RegionQueries(ABC):
@@ -35,28 +34,20 @@ class RegionQueries(ABC):
 
     network: Any
 
-    def __init__(
-        self, files: dict[str, Path], checkpoint: Checkpoint, device: torch.device
-    ) -> None:
-        self.vocabulary, self.regions = Vocabulary.load(files["text"]), open_rows(files["features"])
-        checkpoint.require(identity(self.vocabulary, self.regions))
-        self.model, self.device = checkpoint.build(self.network).to(device), device
-        self.files = files
+    def __init__(self, files: Files, checkpoint: Checkpoint, device: torch.device) -> None:
+        self.read, model = open_trained(RegionInputs, self.network, files, checkpoint)
+        self.model, self.files, self.device = model.to(device), files, device
 
     @abstractmethod
-    def embed_regions(self, regions: Regions) -> Any:
-        """N images, regions on the device."""
+    def image_vectors(self, images: Embedded, /) -> torch.Tensor:
+        """The vectors (N, K) of images that score files keep."""
 
     @abstractmethod
-    def embed_words(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Any:
-        """M captions, word ids (M, T) on the device."""
+    def caption_vectors(self, captions: Embedded, /) -> torch.Tensor:
+        """The vectors (M, K) of captions that score files keep."""
 
     @abstractmethod
-    def vectors(self, images: Any = None, captions: Any = None) -> torch.Tensor:
-        """The vectors (B, K) of either side that score files keep."""
-
-    @abstractmethod
-    def score(self, images: Any, captions: Any) -> torch.Tensor:
+    def score(self, images: Embedded, captions: Embedded) -> torch.Tensor:
         """Similarities (N, M)."""
 
     @torch.inference_mode()
@@ -70,33 +61,38 @@ class RegionQueries(ABC):
             wordnet: folder of WordNet's files, None to look for them.
             tell: is told of words that are not known.
         """
-        caption = self._embedded(*word_ids(words, self.vocabulary, tell))
+        caption = self._of_words(*word_ids(words, self.read.vocabulary, tell))
 
         @torch.inference_mode()
         def rescore(ids: Sequence[str]) -> np.ndarray:
-            images = RegionRows(self.regions, ids)(np.arange(len(ids))).to(self.device)
-            return self.score(self.embed_regions(images), caption)[:, 0].cpu().numpy()
+            images = self._of_regions(self.read.images(ids)(np.arange(len(ids))))
+            return self.score(images, caption)[:, 0].cpu().numpy()
 
-        return Query(self.vectors(captions=caption)[0].cpu().numpy(), rescore)
+        return Query(self.caption_vectors(caption)[0].cpu().numpy(), rescore)
 
     @torch.inference_mode()
     def of_image(self, image: Image.Image) -> Query:
         """The query of an image; captions are scored by their words."""
         check_aspect(image)
-        found = self.embed_regions(self._find_regions(image).to(self.device))
+        found = self._of_regions(self._find_regions(image))
 
         @torch.inference_mode()
         def rescore(ids: Sequence[str]) -> np.ndarray:
-            words = stored_word_ids(self.files["captions"], ids, self.vocabulary)
-            return self.score(found, self._embedded(*words))[0].cpu().numpy()
+            words = stored_word_ids(self.files["captions"], ids, self.read.vocabulary)
+            return self.score(found, self._of_words(*words))[0].cpu().numpy()
 
-        return Query(self.vectors(images=found)[0].cpu().numpy(), rescore)
+        return Query(self.image_vectors(found)[0].cpu().numpy(), rescore)
 
     @cached_property
     def _find_regions(self) -> Callable[[Image.Image], Regions]:
         from models.detector.queries import region_finder  # torchvision takes seconds to load
 
-        return region_finder(self.regions, self.files["detector"], self.device)
+        return region_finder(self.read.features, self.files["detector"], self.device)
 
-    def _embedded(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Any:
-        return self.embed_words(tokens.to(self.device), lengths)
+    def _of_regions(self, regions: Regions) -> Embedded:
+        there = regions.to(self.device)
+        made = self.model.embed_images(there.features, there.positions, there.counts)
+        return made, there.counts
+
+    def _of_words(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Embedded:
+        return self.model.embed_captions(tokens.to(self.device), lengths), lengths

@@ -85,7 +85,7 @@ def extract(
     """
     check_aspect(images)
     todo = whole_batches(writer.missing, batch_size, len(images))
-    source = Batches(ImageFiles(images, max_pixels), todo, preprocessing)
+    source = CropBatches(ImageFiles(images, max_pixels), todo, preprocessing)
     done = len(images) - sum(len(rows) for rows in todo)
     with (
         ThreadPoolExecutor(1) as pool,
@@ -102,7 +102,7 @@ def extract(
             written.result()
 
 
-class Batches(Dataset[Decoded]):
+class CropBatches(Dataset[Decoded]):
     """Reads and crops batch after batch; problems are collected, so that all of a batch show.
 
     Args:

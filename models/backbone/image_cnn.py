@@ -1,18 +1,24 @@
 """The network behind cached image features as a part of a model, which trains it on from there."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from PIL import Image
 from torch import Tensor, nn
 
-from models.backbone.file import ImageNetwork, read_network
+from models.backbone.file import ImageNetwork, check_size, read_network
 from models.backbone.network import classifier, cut, weights_digest
-from models.backbone.pixels import pixel_preprocessing
+from models.backbone.pixels import PixelRows, pixel_preprocessing, shown
 from models.backbone.preprocessing import Preprocessing
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.corpus.images import check_aspect
+from pipeline.corpus.tables import load_images
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.sources import ImagesById
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.storage.checkpoint import Checkpoint
 from pipeline.storage.features import FeatureFile
 
@@ -33,6 +39,24 @@ class ImageCNN:
     views: str
 
 
+def network_to_tune(inputs: Inputs, features: FeatureFile, crop: int, key: str) -> ImageCNN:
+    """The network that made the features, for training on crops of crop x crop pixels.
+
+    Args:
+        inputs: with the network's file.
+        features: a file of them.
+        crop: pixels.
+        key: of params.yaml that says so.
+
+    Raises:
+        WorkbenchError: the network is not given, is none, or another one than that of the
+            features, or does not take such crops.
+    """
+    network = open_network(inputs.required("network"), features)
+    check_size(network.image_cnn, crop, key)
+    return network
+
+
 def open_network(path: Path, features: FeatureFile) -> ImageCNN:
     """The network that made the features; WorkbenchError when the file is another network's.
 
@@ -44,7 +68,7 @@ def open_network(path: Path, features: FeatureFile) -> ImageCNN:
     if not made(network, features.attributes):
         raise WorkbenchError(
             f"{path}: not the network that made {features.path}",
-            "bring both up to date with: dvc repro",
+            OUT_OF_STEP,
         )
     crops, settings = network.preprocessing, network.settings
     found: Architecture = {
@@ -155,3 +179,37 @@ def crops_of(
             if name in architecture
         },
     )
+
+
+def pixel_source(
+    inputs: Inputs,
+    architecture: Mapping[str, Any],
+    resize: int | None = None,
+    crop: int | None = None,
+    **options: Any,
+) -> ImagesById:
+    """The images of a split as pixels, in the place of their cached features.
+
+    Args:
+        inputs: with the table of images.
+        architecture: of the network, with the entries `image_...`.
+        resize: as of `crops_of`.
+        crop: likewise.
+        **options: of models.backbone.pixels.PixelRows.
+    """
+    crops, table = crops_of(architecture, resize, crop), load_images(inputs.images)
+    return lambda ids: PixelRows(table, ids, crops, **options)
+
+
+def pixels_of(architecture: Mapping[str, Any]) -> Callable[[Image.Image], Tensor]:
+    """A function from an RGB image to what the network takes of it, a batch of one.
+
+    architecture: of the network, with the entries `image_...`.
+    """
+    crops = crops_of(architecture)
+
+    def pixels(image: Image.Image) -> Tensor:
+        check_aspect(image)
+        return torch.from_numpy(shown(crops, image))[None]
+
+    return pixels

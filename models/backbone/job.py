@@ -16,9 +16,9 @@ from models.backbone.params import ImageFeaturesConfig
 from pipeline.corpus.tables import images_digest
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import pick_device
+from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
-from pipeline.storage.jobs import VectorJob
+from pipeline.storage.shards import FeatureJob
 
 
 def network_job(
@@ -29,7 +29,7 @@ def network_job(
     max_pixels: int,
     seed: int,
     network: Path | None,
-) -> VectorJob:
+) -> FeatureJob:
     """Features that a cut network makes of the images.
 
     Args:
@@ -70,4 +70,5 @@ def network_job(
         max_pixels=max_pixels,
     )
     machine = [str(device), runtime.threads, torch.__version__, *kernels()]
-    return VectorJob(made.width, "float16", attributes, machine, fill)
+    datasets = {"features": ((made.width,), "float16")}
+    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill)

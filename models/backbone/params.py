@@ -20,13 +20,15 @@ from pipeline.runtime.section import (
 # differ from it, so that features made alike have the same bytes as ever.
 UNNAMED = {"resize": "short_side", "normalisation": "torchvision"}
 
+Layers = Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
+
 
 class ImageNetworkConfig(Section):
     """Which network sees the images, and what is kept of it."""
 
     model: Name = "resnet18"
     weights: Name = "detector"
-    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] = ("layer1", "layer2", "layer3")
+    layers: Layers = ("layer1", "layer2", "layer3")
     pool: Literal["mean", "max", "mean_max"] = "mean_max"
     views: Literal["center", "flip", "ten_crop"] = "center"
     size: Annotated[int, Field(ge=32, le=1024)] | None = 128

@@ -10,8 +10,7 @@ from models.backbone.file import read_network
 from models.backbone.inference import accelerate
 from models.backbone.network import weights_digest
 from pipeline.corpus.images import check_aspect
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.search.index import REMEDY
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
 
@@ -35,7 +34,7 @@ def feature_extractor(
     """
     made = read_network(network)
     if weights_digest(made.backbone) != stored.attributes.get("weights_sha256"):
-        raise WorkbenchError(f"{stored.path}: not made by the network of {network}", REMEDY)
+        raise WorkbenchError(f"{stored.path}: not made by the network of {network}", OUT_OF_STEP)
     # compiling would take longer than a single image ever gives back
     precision, crop = made.settings["precision"], made.preprocessing.crop
     forward = accelerate(made.backbone, device, precision, False, 1, crop)

@@ -18,12 +18,13 @@ from models.backbone.params import ImageNetworkConfig
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.provenance import provenance
 from pipeline.corpus.loading import Rows
-from pipeline.regions.file import RegionJob, described, packed_alike
+from pipeline.regions.file import described, packed_alike, region_datasets
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import pick_device
+from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.layout import Array
+from pipeline.storage.shards import FeatureJob
 
 
 def grid_job(
@@ -33,7 +34,7 @@ def grid_job(
     detector: Path | None,
     max_pixels: int,
     seed: int,
-) -> RegionJob:
+) -> FeatureJob:
     """Regions that are the cells of a network's feature map.
 
     Args:
@@ -75,7 +76,8 @@ def grid_job(
         section="regions",
     )
     machine = [str(device), runtime.threads, torch.__version__]
-    return RegionJob(len(cells), made.width, attributes, machine, fill)
+    datasets = region_datasets(len(cells), made.width)
+    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill)
 
 
 def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> ImageNetwork:

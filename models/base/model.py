@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline.training.params import RankingConfig
+from pipeline.runtime.section import Section
 
 if TYPE_CHECKING:  # for annotations alone: check_params reads Settings and needs no torch
     from pipeline.training.phases import Fitted
@@ -17,15 +17,24 @@ class Settings:
 
     Attributes:
         config: its own section.
-        loss: the ranking loss of all models, a key of models.losses.LOSSES.
-        ranking: the settings of the ranking losses.
+        loss: the ranking loss of all models, a name of models.ranking.LOSSES.
+        ranking: the settings of the ranking losses, a models.ranking.params.RankingConfig.
         seed: of the run.
     """
 
     config: Any
     loss: str
-    ranking: RankingConfig
+    ranking: Section
     seed: int
+
+    def used(self, name: str, unread: Any = None) -> dict[str, Any]:
+        """What decides the weights of a model that learns by the ranking loss, for its checkpoint.
+
+        name: of the model; unread: keys of its section that decide no result.
+        """
+        used: dict[str, Any] = {"loss": self.loss, "seed": self.seed}
+        used["ranking"] = self.ranking.model_dump()
+        return used | {name: self.config.model_dump(mode="json", exclude=unread)}
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from models.base.model import Settings
-from models.losses import loss_class, make_loss
-from models.losses.ranking import RankingLoss
+from models.ranking import loss_class, make_loss
+from models.ranking.loss import RankingLoss
 from pipeline.training.phases import Phase
 
 WARM_UP = "sum_margin"  # never collapses: all negatives push

@@ -16,8 +16,17 @@ import torch
 from PIL import Image
 
 from models.base.registry import models_with, offered
-from models.base.texts import CaptionEmbedder, Tell, sentence_encoder, sentence_vector
-from pipeline.inputs.sources import identity
+from models.base.texts import (
+    CaptionEmbedder,
+    Tell,
+    sentence_encoder,
+    sentence_vector,
+    vocabulary_embedder,
+    word_ids,
+)
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.sources import OpenedInputs, VectorInputs
+from pipeline.inputs.words import WordInputs
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
@@ -78,7 +87,7 @@ def open_queries(
     Args:
         name: of the model.
         device: where it runs.
-        exported: files to use instead of those of dvc.yaml, as vse_workbench.export.folder gives them.
+        exported: files to use instead of those of dvc.yaml, of an exported folder.
 
     Returns:
         The model, its artefacts and its weights.
@@ -209,14 +218,37 @@ class VectorQueries:
         return Query(vectors[0].cpu().numpy())
 
 
-def cached_features(network: Path, features: FeatureFile, device: torch.device) -> ImageInputs:
+def open_trained(
+    opened: Callable[..., OpenedInputs],
+    network: Callable[..., Any],
+    files: Files,
+    checkpoint: Checkpoint,
+) -> tuple[Any, Any]:
+    """A model's inputs, left in their files, and its network with the trained weights.
+
+    Args:
+        opened: the kind of its inputs, such as pipeline.inputs.words.WordInputs.
+        network: from the checkpoint's architecture to the network.
+        files: its artefacts by the options of `stages.score`; an export has no tables.
+        checkpoint: its weights.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
+    paths = {name: files.get(name, Path()) for name in ("images", "captions", "features", "text")}
+    read = opened(Inputs(**paths), in_memory=False)
+    checkpoint.require(read.identity)
+    return read, checkpoint.build(network)
+
+
+def cached_features(files: Files, features: FeatureFile, device: torch.device) -> ImageInputs:
     """A function from an image to its features, extracted as those of the corpus were.
 
     The network is opened with the first image; that raises WorkbenchError for another network than
     the corpus's.
 
     Args:
-        network: file of the network that made the features.
+        files: with the network that made the features.
         features: of the corpus's images.
         device: where the network runs.
     """
@@ -225,36 +257,76 @@ def cached_features(network: Path, features: FeatureFile, device: torch.device) 
     def opened() -> ImageInputs:
         from models.backbone.queries import feature_extractor  # torchvision takes seconds to load
 
-        return feature_extractor(network, features, device)
+        return feature_extractor(files["image_network"], features, device)
 
     return lambda image: opened()(image)
 
 
 def sentence_queries(
+    network: Callable[..., Any],
     files: Files,
     checkpoint: Checkpoint,
     device: torch.device,
-    network: Callable[..., Any],
     image: ImageInputs | None = None,
 ) -> VectorQueries:
     """Queries of a model of image and sentence vectors.
 
     Args:
+        network: from the checkpoint's architecture to the network.
         files: its artefacts by the options of `stages.score`.
         checkpoint: its weights.
         device: where it runs.
-        network: its class.
         image: from an RGB image to what the network takes of it, None: its cached features.
 
     Raises:
         WorkbenchError: artefacts that are not those of the training.
     """
-    features, sentences = FeatureFile(files["features"]), FeatureFile(files["text"])
-    checkpoint.require(identity(features, sentences))
-    opened = lru_cache(maxsize=1)(partial(sentence_encoder, sentences, files["encoder"]))
+    read, trained = open_trained(VectorInputs, network, files, checkpoint)
+    encoder = lru_cache(maxsize=1)(partial(sentence_encoder, read.sentences, files["encoder"]))
     return VectorQueries(
-        checkpoint.build(network),
-        image or cached_features(files["image_network"], features, device),
-        lambda words, wordnet, tell: sentence_vector(words, sentences, opened(wordnet), tell),
+        trained,
+        image or cached_features(files, read.features, device),
+        lambda words, wordnet, tell: sentence_vector(words, read.sentences, encoder(wordnet), tell),
         device,
     )
+
+
+def word_queries(
+    network: Callable[..., Any], files: Files, checkpoint: Checkpoint, device: torch.device
+) -> VectorQueries:
+    """Queries of a model of image vectors and word ids.
+
+    Args:
+        network: from the checkpoint's architecture to the network.
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
+    read, trained = open_trained(WordInputs, network, files, checkpoint)
+    return VectorQueries(
+        trained,
+        cached_features(files, read.features, device),
+        lambda words, _, tell: word_ids(words, read.vocabulary, tell),
+        device,
+    )
+
+
+def word_embedder(
+    network: Callable[..., Any], files: Files, checkpoint: Checkpoint, device: torch.device
+) -> CaptionEmbedder:
+    """A trained model as something that embeds lists of words.
+
+    Args:
+        network: from the checkpoint's architecture to the network.
+        files: its artefacts by the options of `stages.score`.
+        checkpoint: its weights.
+        device: where it runs.
+
+    Raises:
+        WorkbenchError: artefacts that are not those of the training.
+    """
+    read, trained = open_trained(WordInputs, network, files, checkpoint)
+    return vocabulary_embedder(trained.to(device).embed_captions, read.vocabulary, device)

@@ -1,14 +1,17 @@
 """From a trained model and a split to the scores that retrieval is measured on."""
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from pipeline.inputs.batches import Split
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.sources import ImagesById, OpenedInputs
 from pipeline.scores.file import SplitScores
 from pipeline.scores.tiles import Products
+from pipeline.storage.checkpoint import Checkpoint
 
 EMBED_BATCH = 256  # inputs embedded at once
 
@@ -56,6 +59,35 @@ def score_vectors(model: VectorModel, split: Split, device: torch.device) -> Spl
         image_embeddings=images,
         caption_embeddings=captions,
     )
+
+
+def split_scorer(
+    opened: Callable[[Inputs], OpenedInputs],
+    network: Callable[..., Any],
+    checkpoint: Checkpoint,
+    inputs: Inputs,
+    device: torch.device,
+    score: Callable[[Any, Split, torch.device], SplitScores] = score_vectors,
+    images: ImagesById | None = None,
+) -> Callable[[str], SplitScores]:
+    """A function from a split's name to its scores; the sizes come from the checkpoint.
+
+    Args:
+        opened: the kind of the model's inputs, such as pipeline.inputs.words.WordInputs.
+        network: from the checkpoint's architecture to the network.
+        checkpoint: weights of the model.
+        inputs: its artefacts.
+        device: where it runs.
+        score: from the network, a split and the device to scores, with embeddings and ids.
+        images: as in pipeline.inputs.sources.OpenedInputs.split.
+
+    Raises:
+        WorkbenchError: inputs that are not those of the training.
+    """
+    read = opened(inputs)
+    checkpoint.require(read.identity)
+    model = checkpoint.build(network).to(device)
+    return lambda name: score(model, read.split(name, images), device)
 
 
 def embedded_images(

@@ -12,10 +12,9 @@ from pipeline.corpus.tables import load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.embeddings.source import IMPORTED
 from pipeline.inputs.sources import TokenRows
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
-from pipeline.search.index import REMEDY, check_words
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
 
@@ -73,9 +72,37 @@ def stored_word_ids(
     table = load_captions(captions).set_index("caption_id")["tokens"]
     lost = [name for name in ids if name not in table.index]
     if lost:
-        raise WorkbenchError(f"{captions}: no caption {listing(lost, 5)}", REMEDY)
+        raise WorkbenchError(f"{captions}: no caption {listing(lost, 5)}", OUT_OF_STEP)
     rows = TokenRows([vocabulary.encode(words) for words in table[list(ids)]])
     return rows(np.arange(len(ids)))
+
+
+def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list[str]:
+    """The words of a query that the model does not know, each once.
+
+    Args:
+        words: T.
+        known: (T,) whether the model knows the word.
+        model: its name, for the message.
+
+    Raises:
+        WorkbenchError: it knows none of them.
+    """
+    unknown = list(
+        dict.fromkeys(w for w, is_known in zip(words, known, strict=True) if not is_known)
+    )
+    if not any(known):
+        raise WorkbenchError(
+            f"no word of the query is known to {model}: {listing(unknown)}",
+            "use words of the training captions",
+        )
+    return unknown
+
+
+def unknown_words(words: Sequence[str], vocabulary: Vocabulary) -> list[str]:
+    """The words of a query that a vocabulary lacks; WorkbenchError where it has none of them."""
+    known = [Vocabulary.UNK not in vocabulary.encode([word]) for word in words]
+    return check_words(words, known, "the vocabulary")
 
 
 def word_ids(
@@ -91,8 +118,7 @@ def word_ids(
     Raises:
         WorkbenchError: all are unknown.
     """
-    known = [Vocabulary.UNK not in vocabulary.encode([word]) for word in words]
-    unknown = check_words(words, known, "the vocabulary")
+    unknown = unknown_words(words, vocabulary)
     if unknown:
         tell(f"not in the vocabulary, read as <unk>: {', '.join(unknown)}")
     return TokenRows([vocabulary.encode(words)])(np.array([0]))
@@ -120,7 +146,7 @@ def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path |
     if not encoder_path.is_file():
         raise WorkbenchError(f"{encoder_path}: no such file", "make it with: dvc repro")
     if sha256_file(encoder_path) != sentences.attributes.get("weights_sha256"):
-        raise WorkbenchError(f"{encoder_path}: not the encoder of {sentences.path}", REMEDY)
+        raise WorkbenchError(f"{encoder_path}: not the encoder of {sentences.path}", OUT_OF_STEP)
     return read_encoder(encoder_path, wordnet)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from models.base.model import TrainingJob
-from pipeline.runtime.files import fingerprint, source_digest, write_text
+from pipeline.runtime.code import code_digest
+from pipeline.runtime.files import fingerprint, write_text
 from pipeline.runtime.kernels import kernels
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
@@ -44,7 +45,7 @@ def train_and_write(
         "model": name,
         "params": job.params,
         "inputs": digests,
-        "source": source_digest(),
+        "source": code_digest(),
         "torch": torch.__version__,
         "device": device.type,
         "threads": threads,

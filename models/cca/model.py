@@ -1,21 +1,20 @@
 """Canonical correlation analysis as a model: its training is one fit, its scores are cosines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.scoring import in_batches, score_vectors
+from models.base.scoring import in_batches, score_vectors, split_scorer
 from models.cca.fit import Canonical, fit_each
 from models.cca.network import CCA
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.sources import identity, open_inputs, splits
+from pipeline.inputs.sources import VectorInputs
 from pipeline.runtime.process import say
-from pipeline.scores.file import SplitScores
-from pipeline.storage.checkpoint import Checkpoint
 from pipeline.training.curve import validation_columns
 from pipeline.training.phases import Fitted
 from pipeline.training.resume import ResumeFile
@@ -35,12 +34,11 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         WorkbenchError: artefacts that are missing or damaged; when run, as fit_cca does.
     """
     config = settings.config
-    features, sentences = open_inputs(inputs)
-    train, val = map(splits(inputs, features, sentences), ("train", "val"))
+    opened = VectorInputs(inputs)
+    train, val = opened.split("train"), opened.split("val")
     pairs = len(train.caption_ids)
-    sizes = {"image_dim": features.shape()[1], "sentence_dim": sentences.shape()[1]}
-    dim = min(config.dim, *sizes.values(), pairs - 1)
-    sizes |= {"dim": dim}
+    dim = min(config.dim, *opened.sizes.values(), pairs - 1)
+    sizes = opened.sizes | {"dim": dim}
 
     def model_of(fitted: Canonical) -> CCA:
         model = CCA(**sizes)
@@ -71,8 +69,11 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         assert kept is not None  # there is one regularisation at least
         return Fitted(kept[2].state_dict(), kept[1], rows)
 
-    used = {"cca": config.model_dump()}
-    return TrainingJob(run, sizes, used, identity(features, sentences))
+    return TrainingJob(run, sizes, {"cca": config.model_dump()}, opened.identity)
+
+
+# of a checkpoint, its inputs and a device: a function from a split's name to its scores
+scorer = partial(split_scorer, VectorInputs, CCA)
 
 
 def paired(split: Split) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -80,26 +81,3 @@ def paired(split: Split) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     for rows in in_batches(len(split.caption_ids), BLOCK):
         images, captions = split.images(split.described[rows]), split.captions(rows)[0]
         yield images.numpy(), captions.numpy()
-
-
-def scorer(
-    checkpoint: Checkpoint, inputs: Inputs, device: torch.device
-) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores; the sizes come from the checkpoint.
-
-    Args:
-        checkpoint: weights of the model.
-        inputs: the sentence vectors, image features and tables.
-        device: where the model runs.
-
-    Returns:
-        Scores (N images, M captions), with the embeddings and ids.
-
-    Raises:
-        WorkbenchError: inputs that are not those of the training.
-    """
-    features, sentences = open_inputs(inputs)
-    checkpoint.require(identity(features, sentences))
-    model = checkpoint.build(CCA).to(device)
-    split = splits(inputs, features, sentences)
-    return lambda name: score_vectors(model, split(name), device)

@@ -1,23 +1,11 @@
 """Queries of canonical correlation analysis: image features and sentence vectors."""
 
-import torch
+from functools import partial
 
-from models.base.queries import Files, VectorQueries, sentence_queries
+from models.base.queries import sentence_queries
 from models.cca.network import CCA
-from pipeline.storage.checkpoint import Checkpoint
 
 BESIDE = ("encoder", "image_network")
 
-
-def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> VectorQueries:
-    """The trained model as something that can be searched with.
-
-    Args:
-        files: its artefacts by the options of `stages.score`.
-        checkpoint: its weights.
-        device: where it runs.
-
-    Raises:
-        WorkbenchError: artefacts that are not those of the training.
-    """
-    return sentence_queries(files, checkpoint, device, CCA)
+# of the model's files, its checkpoint and a device: something that can be searched with
+queries = partial(sentence_queries, CCA)

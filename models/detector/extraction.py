@@ -23,20 +23,22 @@ from models.backbone.preprocessing import check_aspect
 from models.detector.load import load_detector
 from models.detector.selection import RegionError, RegionOutput, select_regions
 from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batches
-from pipeline.regions.file import ImageRegions, RegionJob, described, packed
+from pipeline.regions.file import ImageRegions, described, packed, region_datasets
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import Progress, pick_device
+from pipeline.runtime.process import Progress
+from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.features import FeatureWriter
+from pipeline.storage.shards import FeatureJob
 
 Detect = Callable[[Sequence[Tensor]], Sequence[Any]]  # uint8 (3, H, W) each to RegionOutput each
 Select = Callable[[Any], Tensor]  # RegionOutput to (K,) rows of it, best first
 
 
 @dataclass(frozen=True)
-class Opened:
+class PictureBatch:
     """One batch as it leaves a worker.
 
     Attributes:
@@ -50,7 +52,7 @@ class Opened:
     problems: tuple[str, ...]
 
 
-class Pictures(Dataset[Opened]):
+class Pictures(Dataset[PictureBatch]):
     """Reads batch after batch; problems are collected, so that all of a batch show."""
 
     def __init__(self, files: ImageFiles, batches: list[Rows]) -> None:
@@ -59,14 +61,14 @@ class Pictures(Dataset[Opened]):
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, number: int) -> Opened:
+    def __getitem__(self, number: int) -> PictureBatch:
         pictures, problems = [], []
         for row in self.batches[number]:
             try:
                 pictures.append(np.array(self.files.open(row)))
             except WorkbenchError as error:
                 problems.append(error.message)
-        return Opened(self.batches[number], tuple(pictures), tuple(problems))
+        return PictureBatch(self.batches[number], tuple(pictures), tuple(problems))
 
 
 def extract_regions(
@@ -167,7 +169,7 @@ def detector_job(
     images: pd.DataFrame,
     path: Path | None,
     max_pixels: int,
-) -> RegionJob:
+) -> FeatureJob:
     """Regions that the detector of a file finds.
 
     Args:
@@ -206,7 +208,8 @@ def detector_job(
     )
     slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
     machine = [str(device), runtime.threads, torch.__version__, *kernels()]
-    return RegionJob(slots, network.region_dim, attributes, machine, fill)
+    datasets = region_datasets(slots, network.region_dim)
+    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill)
 
 
 def select(settings: RegionsConfig, output: RegionOutput) -> torch.Tensor:

@@ -1,24 +1,15 @@
-"""Detectors as networks: of a file, of weights of others, and with random weights."""
+"""A detector's file as a network."""
 
 from pathlib import Path
 
 from torch import nn
 
 from models.backbone.network import BackboneError
-from models.backbone.weights import read_state_dict
-from models.detector.data import Labels
 from models.detector.file import (
     DetectorDescription,
-    describe,
-    is_detector_file,
     read_detector,
-    read_names,
 )
-from models.detector.params import DetectorConfig
-from models.detector.setup import decisive, sizes_of
-from models.detector.weights import foreign_detector, known_names, own_detector, seeded_detector
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import sha256_file
+from models.detector.weights import own_detector
 from pipeline.storage.weights import damaged
 
 
@@ -31,50 +22,3 @@ def load_detector(path: Path) -> tuple[nn.Module, DetectorDescription]:
     except BackboneError as error:
         raise damaged(path, str(error), "detector") from None
     return network, description
-
-
-def random_detector(settings: DetectorConfig, labels: Labels, seed: int) -> nn.Module:
-    """The detector of params.yaml before any training.
-
-    Args:
-        settings: the section `detector`.
-        labels: names of classes and attributes.
-        seed: of its weights.
-    """
-    sizes = {}
-    if settings.architecture.startswith("fpn_"):
-        sizes = sizes_of(settings) | {"sampled": settings.training.sampled}
-    names = labels.objects, labels.attributes
-    return seeded_detector(settings.architecture, *names, seed, **sizes)
-
-
-def detector_of_file(settings: DetectorConfig) -> tuple[nn.Module, DetectorDescription]:
-    """The detector in the file that `weights` names: one of this program's, or a state dict.
-
-    Raises WorkbenchError with the missing, unexpected and ill-shaped names.
-    """
-    path = Path(settings.weights)
-    own = is_detector_file(path)
-    network, validation = _of_own_file(settings, path) if own else (_of_others(settings, path), {})
-    params, inputs = {"detector": decisive(settings)}, {"weights_sha256": sha256_file(path)}
-    return network, describe(network, "file", params, inputs, validation)
-
-
-def _of_own_file(settings: DetectorConfig, path: Path) -> tuple[nn.Module, dict[str, float]]:
-    network, made = load_detector(path)
-    if made.architecture != settings.architecture:
-        raise WorkbenchError(
-            f"{path}: holds a {made.architecture}, detector.architecture = {settings.architecture}",
-            f"set detector.architecture to {made.architecture} in params.yaml",
-        )
-    return network, made.validation
-
-
-def _of_others(settings: DetectorConfig, path: Path) -> nn.Module:
-    state, architecture = read_state_dict(path), settings.architecture
-    try:
-        objects, attributes = read_names(settings.names, *known_names(architecture, state))
-        return foreign_detector(architecture, state, objects, attributes, sizes_of(settings))
-    except BackboneError as error:
-        hint = f"detector.architecture = {architecture}: give its weights, or set that of the file"
-        raise WorkbenchError(f"{path}: {error}", hint) from None

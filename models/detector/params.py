@@ -32,6 +32,8 @@ class DetectorTrainingConfig(Section):
 
 
 Sides = Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)]
+# of each stage of the ResNet that is kept
+Anchors = Annotated[tuple[Sides, ...], Field(min_length=1, max_length=4, strict=False)]
 
 
 class DetectorConfig(Section):
@@ -42,7 +44,7 @@ class DetectorConfig(Section):
     names: Name | None = None
     channels: Count = 64
     hidden: Count = 256
-    anchors: Annotated[tuple[Sides, ...], Field(min_length=1, max_length=4, strict=False)] = ((16.0,), (26.0,), (40.0,))
+    anchors: Anchors = ((16.0,), (26.0,), (40.0,))
     ratios: Sides = (1.0,)
     short_side: Natural = 0
     long_side: Natural = 0

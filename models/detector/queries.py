@@ -17,8 +17,7 @@ from models.detector.load import load_detector
 from pipeline.inputs.regions import Regions, relative_positions
 from pipeline.regions.file import packed
 from pipeline.regions.params import GridNetworkConfig, RegionsConfig
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.search.index import REMEDY
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
 
@@ -48,7 +47,7 @@ def region_finder(
     settings = _settings(stored)
     network: Any = load_detector(detector)[0]
     if weights_digest(network) != stored.attributes.get("weights_sha256"):
-        raise WorkbenchError(f"{stored.path}: not found by the detector of {detector}", REMEDY)
+        raise WorkbenchError(f"{stored.path}: not found by the detector of {detector}", OUT_OF_STEP)
     network.to(device).eval()
     detect, chosen = network.regions, partial(select, settings)
 

@@ -13,7 +13,7 @@ from models.detector.data import (
     read_labels,
 )
 from models.detector.params import DetectorConfig
-from models.detector.training import Recipe
+from models.detector.training import DetectorRecipe
 from pipeline.corpus.tables import images_digest, load_boxes, load_images
 from pipeline.runtime.files import sha256_file
 
@@ -48,7 +48,7 @@ class TrainingData:
     labels: Labels
     batches: DetectionBatches
     validation: LabelledImages
-    recipe: Recipe
+    recipe: DetectorRecipe
     params: dict[str, Any]
     inputs: dict[str, str]
 
@@ -74,7 +74,7 @@ def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path
         labels,
         DetectionBatches(data, training.batch_size, seed, training.images_per_epoch),
         read_labelled_images(images, boxes, "val", labels),
-        Recipe(**recipe, **FIXED),
+        DetectorRecipe(**recipe, **FIXED),
         {"detector": decisive(settings), "seed": seed},
         {"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 from models.detector.data import DetectionBatch, DetectionBatches, LabelledImages
 from models.detector.metrics import detection_metrics
 from pipeline.training.loop import fit
-from pipeline.training.phases import Judgement, Phase, Row, WarmupSchedule, optimiser
+from pipeline.training.phases import EpochVerdict, Phase, Row, WarmupSchedule, optimiser
 from pipeline.training.resume import ResumeFile
 
 LAST_SHARE = 0.02  # of the learning rate, in the last step
@@ -22,7 +22,7 @@ NOT_FINITE = "lower detector.training.lr or set detector.training.clip to 2 or s
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DetectorRecipe:
     """How the detector is trained.
 
     Attributes:
@@ -48,7 +48,7 @@ def fit_detector(
     model: Any,
     batches: DetectionBatches,
     validation: LabelledImages,
-    recipe: Recipe,
+    recipe: DetectorRecipe,
     resume: ResumeFile,
 ) -> list[Row]:
     """Train a detector; returns one row per epoch: mean loss terms, validation, learning rate.
@@ -96,11 +96,11 @@ def loss_terms(model: Any, batch: DetectionBatch, attribute_weight: float) -> di
     return {name: weights.get(name, 1.0) * term for name, term in terms.items()}
 
 
-def judge_detections(figures: Mapping[str, float], history: Sequence[Row]) -> Judgement:
+def judge_detections(figures: Mapping[str, float], history: Sequence[Row]) -> EpochVerdict:
     """The figures of `validate` as columns; the last epoch's weights are kept."""
     shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
     columns = {f"val_{name}": value for name, value in figures.items()}
-    return Judgement(columns, shown or "not validated")
+    return EpochVerdict(columns, shown or "not validated")
 
 
 def validate(model: Any, data: LabelledImages, size: int, threshold: float) -> dict[str, float]:

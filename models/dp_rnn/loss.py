@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
-from models.losses.pairs import PairLoss
-from models.losses.ranking import RankingLoss
+from models.ranking.loss import RankingLoss
+from models.ranking.pairs import PairLoss
 
 
 class NetworksLoss(nn.Module):
@@ -16,7 +16,7 @@ class NetworksLoss(nn.Module):
     losses that add up over negatives grow with d.
 
     rankings: of models.losses, by the name of the network; reduction: as in
-    models.losses.pairs.PairLoss.
+    models.ranking.pairs.PairLoss.
     """
 
     def __init__(self, rankings: Mapping[str, RankingLoss], reduction: str = "sum") -> None:

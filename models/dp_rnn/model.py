@@ -7,21 +7,21 @@ from typing import Any
 
 import torch
 
-from models.attention.inputs import open_inputs, prepare_weights, sizes, splits
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Trained, advice, by_own_loss, by_warm_up, chosen_loss, warm_up_epochs
+from models.base.phases import Trained, by_own_loss, by_warm_up, chosen_loss, warm_up_epochs
+from models.base.preparing import set_first_weights, training_job
+from models.base.scoring import split_scorer
 from models.dp_rnn.loss import NetworksLoss
 from models.dp_rnn.network import DPRNN, TOWERS
 from models.dp_rnn.scoring import score_selecting
 from models.dp_rnn.validation import Validation, judge_networks, validate
-from models.losses.ranking import RankingLoss
+from models.ranking.loss import RankingLoss
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.words import identity
+from pipeline.inputs.regions import RegionInputs, require_boxes
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
-from pipeline.training.loop import fit
-from pipeline.training.phases import Fitted, Phase, Schedule, optimiser
+from pipeline.training.phases import Fitted, Phase
 from pipeline.training.processes import divided, on_first
 
 # Keys of the section that the training reads; the others are the network's.
@@ -45,38 +45,30 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     Raises:
         WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
     """
-    config, training = settings.config, settings.config.training
-    used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": settings.ranking.model_dump(), "dp_rnn": config.model_dump()}
-    vocabulary, regions = open_inputs(inputs)
-    architecture = config.model_dump(exclude=OF_TRAINING)
-    architecture |= sizes(config, vocabulary, regions)
+    config, opened = settings.config, RegionInputs(inputs)
+    training = config.training
+    architecture = config.model_dump(exclude=OF_TRAINING) | opened.sizes
     model = DPRNN(**architecture)
-    train, val = map(splits(inputs, vocabulary, regions), ("train", "val"))
-    prepare_weights(model, config, "dp_rnn", inputs, train)
+    train, val = opened.split("train"), opened.split("val")
+    if config.position_gate:
+        require_boxes(opened.features, "dp_rnn.position_gate")
+    set_first_weights(model, config, opened, train)
     rankings = {name: chosen_loss(settings) for name in model.towers}
-    loss = NetworksLoss(rankings, training.reduction)
-    trained = Trained(model, loss).to(device)
+    trained = Trained(model, NetworksLoss(rankings, training.reduction)).to(device)
     validation = partial(validate, model, val, device, config.validation_shortlist)
-    fitting = partial(
-        fit,
+    job = training_job(
+        "dp_rnn",
+        settings,
+        opened,
+        architecture,
         trained,
-        optimiser("adam", trained.parameters(), training.lr),
         phases_of(settings),
         PairBatches(train, training.batch_size, settings.seed),
         validation,
-        Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
         judge=judge_networks,
-        advice=advice(settings, "dp_rnn"),
         parts={name: weights_of(name) for name in model.towers},
     )
-    return TrainingJob(
-        run=lambda resume: validated(trained, fitting(resume), validation),
-        architecture=architecture,
-        params=used,
-        inputs=identity(vocabulary, regions),
-        kept=Trained.KEPT,
-    )
+    return replace(job, run=lambda resume: validated(trained, job.run(resume), validation))
 
 
 def weights_of(name: str) -> tuple[str, ...]:
@@ -108,7 +100,7 @@ def uses_shortlist(checkpoint: Checkpoint) -> bool:
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device, shortlist: int = 1
 ) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores; the sizes come from the checkpoint.
+    """As models.base.scoring.split_scorer.
 
     Args:
         checkpoint: weights of the model.
@@ -116,18 +108,9 @@ def scorer(
         device: where the model runs.
         shortlist: images per caption that are scored with recurrence; not read by weights that use
             none.
-
-    Returns:
-        Scores (N images, M captions), with the embeddings and ids.
-
-    Raises:
-        WorkbenchError: inputs that are not those of the training.
     """
-    vocabulary, regions = open_inputs(inputs)
-    checkpoint.require(identity(vocabulary, regions))
-    model = checkpoint.build(DPRNN).to(device)
-    split = splits(inputs, vocabulary, regions)
-    return lambda name: score_selecting(model, split(name), device, shortlist)
+    score = partial(score_selecting, shortlist=shortlist)
+    return split_scorer(RegionInputs, DPRNN, checkpoint, inputs, device, score)
 
 
 def phases_of(settings: Settings) -> list[Phase]:

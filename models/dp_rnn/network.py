@@ -11,7 +11,7 @@ from torch import nn
 
 from models.attention.pooling import POOLINGS
 from models.dp_rnn.recurrent import ORDERS
-from models.dp_rnn.tower import PairScores, Side, Tower
+from models.dp_rnn.tower import OrientedTower, PairScores, Side
 from models.layers.dividing import Divide, undivided
 
 TOWERS = {"both": ("word", "object"), "word": ("word",), "object": ("object",)}
@@ -34,7 +34,7 @@ class DPRNN(nn.Module):
         dim: K.
         orientation: both, word or object.
         matching: multi_attention, or scan, where words and objects have no weights of their own.
-        vectors: raw, the paper's form, or unit (models.dp_rnn.tower.Tower).
+        vectors: raw, the paper's form, or unit (models.dp_rnn.tower.OrientedTower).
         pooling: of scan's cosines, mean or lse (LogSumExp).
         lse: lambda_2 of LogSumExp (6; objects 5 or 20), read by lse alone.
         recurrent: whether there is a recurrent visual embedding.
@@ -86,7 +86,9 @@ class DPRNN(nn.Module):
         self.towers = nn.ModuleDict()
         for name in TOWERS[orientation]:
             torch.set_rng_state(state)
-            self.towers[name] = Tower(*sizes, name, temperatures[name], *betas, *forms, *kinds)
+            self.towers[name] = OrientedTower(
+                *sizes, name, temperatures[name], *betas, *forms, *kinds
+            )
         self.recurrence: torch.Tensor  # a buffer: weights are scored the way they were trained
         self.register_buffer("recurrence", torch.zeros((), dtype=torch.uint8))
 
@@ -202,9 +204,9 @@ class DPRNN(nn.Module):
         chosen = groups, self.candidates, divide
         return [tower.selected_pairs(own, other, *chosen) for tower, own, other in each]
 
-    def networks(self) -> list[Tower]:
+    def networks(self) -> list[OrientedTower]:
         """The towers: word before object."""
-        return [tower for tower in self.towers.values() if isinstance(tower, Tower)]
+        return [tower for tower in self.towers.values() if isinstance(tower, OrientedTower)]
 
 
 def _check(what: str, value: str, allowed: Collection[str]) -> None:

@@ -44,7 +44,7 @@ class PairScores(NamedTuple):
     computed: torch.Tensor
 
 
-class Tower(nn.Module):
+class OrientedTower(nn.Module):
     """One oriented network.
 
     In the paper's form vectors are read as they are, but for the cosines of eq. 4, 6, 7 and 9: in

@@ -11,17 +11,17 @@ import torch
 from models.base.scoring import in_batches
 from models.dp_rnn.network import DPRNN, Sides
 from models.dp_rnn.scoring import CAPTIONS, score_selecting
-from models.dp_rnn.tower import Tower
+from models.dp_rnn.tower import OrientedTower
 from pipeline.inputs.batches import Split
 from pipeline.scores.file import SplitScores
 from pipeline.training.curve import is_collapsed, validation_columns
-from pipeline.training.phases import Judgement, Row
+from pipeline.training.phases import EpochVerdict, Row
 
 
 class OneNetwork:
     """One tower as a models.dp_rnn.scoring.SelectingModel; what it embeds is a list of one Side."""
 
-    def __init__(self, model: DPRNN, tower: Tower) -> None:
+    def __init__(self, model: DPRNN, tower: OrientedTower) -> None:
         self.tower, self.training, self.use_recurrence = tower, tower.training, model.use_recurrence
 
     def train(self, mode: bool = True) -> object:
@@ -101,7 +101,7 @@ def validate(model: DPRNN, split: Split, device: torch.device, shortlist: int) -
     )
 
 
-def judge_networks(found: Validation, history: Sequence[Row]) -> Judgement:
+def judge_networks(found: Validation, history: Sequence[Row]) -> EpochVerdict:
     """Of each network the largest rsum is the best; its equal scores are a collapse.
 
     The columns of the curve are those of the average of all, beside the rsum of each.
@@ -117,7 +117,7 @@ def judge_networks(found: Validation, history: Sequence[Row]) -> Judgement:
                 f"the {name} network's validation scores are nearly equal (standard deviation "
                 f"{each[name]['val_spread']:.2g}), its rsum is {rsums[name]:.1f}"
             )
-    return Judgement(
+    return EpochVerdict(
         columns | {f"val_{name}_rsum": rsum for name, rsum in rsums.items()} | found.entropies,
         f"validation rsum {columns['val_rsum']:.1f}",
         collapsed=collapsed,
@@ -131,7 +131,9 @@ def average(scores: Sequence[SplitScores]) -> SplitScores:
 
 
 @torch.inference_mode()
-def attention_entropy(tower: Tower, split: Split, device: torch.device, recurrent: bool) -> float:
+def attention_entropy(
+    tower: OrientedTower, split: Split, device: torch.device, recurrent: bool
+) -> float:
     """The mean `entropy_share` of the tower's weights in a split's true pairs.
 
     Args:

@@ -6,7 +6,7 @@ from torch.nn.functional import normalize
 from models.attention.view import AttentionView
 from models.dp_rnn.matching import pair_products, pair_weights
 from models.dp_rnn.network import DPRNN
-from models.dp_rnn.tower import Side, Tower
+from models.dp_rnn.tower import OrientedTower, Side
 
 
 @torch.no_grad()
@@ -60,7 +60,9 @@ def dp_rnn_view(
     )
 
 
-def _weights(tower: Tower, image: Side, caption: Side, order: torch.Tensor | None) -> torch.Tensor:
+def _weights(
+    tower: OrientedTower, image: Side, caption: Side, order: torch.Tensor | None
+) -> torch.Tensor:
     """(T, R) weights of the objects in the image's own order; order: (R,) as they are read."""
     objects = image.vectors
     if order is not None:

@@ -5,7 +5,7 @@ from torch import nn
 
 from models.dual_path.instance import InstanceLoss
 from models.layers.linear import unit_rows
-from models.losses.pairs import PairLoss
+from models.ranking.pairs import PairLoss
 
 
 class DualPathLoss(nn.Module):

@@ -1,19 +1,17 @@
 """The dual path as a system: features, then pixels in; ranking and instance losses; cosines out."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from models.backbone.file import check_size
-from models.backbone.image_cnn import crops_of, open_network
-from models.backbone.pixels import PixelRows
+from models.backbone.image_cnn import network_to_tune, pixel_source
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Trained, advice, chosen_loss
-from models.base.scoring import score_vectors
+from models.base.phases import Trained, chosen_loss
+from models.base.preparing import set_first_weights, training_job
+from models.base.scoring import score_vectors, split_scorer
 from models.dual_path.batches import ImageBatch, ImageBatches
 from models.dual_path.build import build
 from models.dual_path.classes import read_pseudo_classes
@@ -21,23 +19,18 @@ from models.dual_path.instance import InstanceLoss
 from models.dual_path.loss import DualPathLoss
 from models.dual_path.network import DualPath
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
-from models.dual_path.slots import SlotRows, encode_slots
-from models.losses.pairs import PairLoss
-from pipeline.corpus.tables import load_images
-from pipeline.corpus.vocabulary import Vocabulary, load_word_vectors
-from pipeline.inputs.batches import Split, read_split
+from models.dual_path.slots import SlotInputs, SlotRows
+from models.ranking.pairs import PairLoss
+from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.sources import FeatureRows, feature_moments
-from pipeline.inputs.words import identity, open_inputs
 from pipeline.runtime.process import say
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
-from pipeline.storage.features import FeatureFile
-from pipeline.training.loop import fit
-from pipeline.training.phases import Objective, Phase, Schedule, Watched, optimiser
+from pipeline.training.phases import Objective, Phase, Watched, optimiser
 from pipeline.training.processes import divided
 
 SIZES = {"word_dim", "text_cnn", "text_width", "text_pool", "hidden", "dim", "dropout", "flip"}
+CROPS = {"resize", "crop", "flip"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
@@ -52,27 +45,18 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
     """
     config, training = settings.config, settings.config.training
-    used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": settings.ranking.model_dump()}
-    used |= {"dual_path": config.model_dump(mode="json", exclude={"training": {"workers"}})}
-    vocabulary, features = open_inputs(inputs)
-    network = open_network(inputs.required("network"), features)
-    check_size(network.image_cnn, config.crop, "dual_path.crop")
+    opened = SlotInputs(inputs, config.slots, config.alignment)
+    network = network_to_tune(inputs, opened.features, config.crop, "dual_path.crop")
     architecture = network.architecture | config.model_dump(include=SIZES)
-    architecture |= {"vocabulary_size": len(vocabulary)}
+    architecture |= {"vocabulary_size": len(opened.vocabulary)}
     model = build(**architecture, image_cnn=network.image_cnn)
-    reader = Reader(inputs, vocabulary, architecture, config.slots, config.alignment)
-    train, val = reader.features("train", features), reader.features("val", features)
+    train, val = opened.split("train"), opened.split("val")
     tell_losses(train.captions)
-    prepare_weights(model, config, inputs, train)
+    set_first_weights(model, config, opened, train)
     labels = read_pseudo_classes(inputs.required("classes")).of(train.image_ids)
-    crops = {
-        "resize": config.resize,
-        "crop": config.crop,
-        "flip": config.flip,
-        "workers": training.workers,
-    }
-    seen, val_seen = reader.pixels("train", **crops), reader.pixels("val")
+    crops = config.model_dump(include=CROPS) | {"workers": training.workers}
+    seen = opened.split("train", pixel_source(inputs, architecture, **crops))
+    val_seen = opened.split("val", pixel_source(inputs, architecture))
     loss = DualPathLoss(
         PairLoss(chosen_loss(settings), training.reduction),
         InstanceLoss(
@@ -81,110 +65,35 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     )
     both = Trained(model, loss).to(device)
     data = {"features": (train, val), "pixels": (seen, val_seen)}
-    steps = training.lr_step, training.lr_factor, training.clip, training.precision
-    phases = phases_of(config, model, data, labels, settings.seed, device)
-    return TrainingJob(
-        run=partial(
-            fit,
-            both,
-            optimiser(
-                training.optimiser, both.parameters(), 1.0, training.momentum, training.weight_decay
-            ),
-            phases,
-            ImageBatches(train, training.batch_size, settings.seed, labels),
-            lambda: score_vectors(model, val, device),
-            Schedule(*steps),
-            advice=advice(settings, "dual_path"),
-        ),
-        architecture=architecture | {"slots": config.slots},
-        params=used,
-        inputs=identity(vocabulary, features),
-        kept=Trained.KEPT,
+    decay = training.momentum, training.weight_decay
+    return training_job(
+        "dual_path",
+        settings,
+        opened,
+        architecture | {"slots": config.slots},
+        both,
+        phases_of(config, model, data, labels, settings.seed, device),
+        ImageBatches(train, training.batch_size, settings.seed, labels),
+        lambda: score_vectors(model, val, device),
+        optimiser(training.optimiser, both.parameters(), 1.0, *decay),
+        {"training": {"workers"}},
     )
 
 
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores, from pixels; all sizes are the checkpoint's.
+    """As models.base.scoring.split_scorer, from pixels.
 
     Args:
         checkpoint: weights of the model.
         inputs: the vocabulary, image features and tables.
         device: where the model runs.
-
-    Returns:
-        Scores (N images, M captions), with the embeddings and ids.
-
-    Raises:
-        WorkbenchError: inputs that are not those of the training.
     """
-    vocabulary, features = open_inputs(inputs)
-    checkpoint.require(identity(vocabulary, features))
-    model = checkpoint.build(build).to(device)
-    architecture = checkpoint.description.architecture
-    reader = Reader(inputs, vocabulary, architecture, int(architecture["slots"]), "left")
-    return lambda name: score_vectors(model, reader.pixels(name), device)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """Splits with images as features or as pixels, and captions in slots.
-
-    Attributes:
-        inputs: the tables of the corpus.
-        vocabulary: what captions are read through.
-        architecture: of the model, with the image network's name and sizes in pixels.
-        slots: words of a caption that are read, at most.
-        alignment: where a caption begins in its slots, shift or left.
-    """
-
-    inputs: Inputs
-    vocabulary: Vocabulary
-    architecture: Mapping[str, Any]
-    slots: int
-    alignment: str
-
-    def features(self, name: str, features: FeatureFile) -> Split:
-        """A split with the cached features of its images."""
-        return self._split(name, partial(FeatureRows, features))
-
-    def pixels(
-        self, name: str, resize: int | None = None, crop: int | None = None, **options: Any
-    ) -> Split:
-        """A split with pixels.
-
-        Args:
-            name: of the split.
-            resize: length of an image's shorter side, pixels; None: as for the cached features.
-            crop: side of the square cut from it, pixels; None likewise.
-            **options: of models.backbone.pixels.PixelRows.
-        """
-        crops = crops_of(self.architecture, resize, crop)
-        table = load_images(self.inputs.images)
-        return self._split(name, lambda ids: PixelRows(table, ids, crops, **options))
-
-    def _split(self, name: str, images: Any) -> Split:
-        captions = partial(
-            encode_slots, self.vocabulary, slots=self.slots, alignment=self.alignment
-        )
-        return read_split(name, self.inputs.images, self.inputs.captions, images, captions)
-
-
-def prepare_weights(model: DualPath, config: Any, inputs: Inputs, train: Split) -> None:
-    """What first weights take from the data: word vectors, and the moments of the features.
-
-    Args:
-        model: its weights are set.
-        config: the section `dual_path`.
-        inputs: the folder of the vocabulary.
-        train: the training split, its images as features.
-    """
-    if config.word_vectors == "pretrained":
-        model.initialise_words(torch.from_numpy(load_word_vectors(inputs.text, config.word_dim)))
-    if config.standardise_images:
-        assert isinstance(train.images, FeatureRows)
-        model.standardise_images(*feature_moments(train.images))
+    sizes = checkpoint.description.architecture
+    opened = partial(SlotInputs, slots=int(sizes["slots"]), in_memory=False)
+    images = pixel_source(inputs, sizes)
+    return split_scorer(opened, build, checkpoint, inputs, device, images=images)
 
 
 def phases_of(

@@ -11,6 +11,8 @@ import pandas as pd
 import torch
 
 from pipeline.corpus.vocabulary import Vocabulary
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.words import WordInputs
 from pipeline.runtime.errors import WorkbenchError, listing
 
 ALIGNMENTS = ("shift", "left")
@@ -93,3 +95,26 @@ def encode_slots(
         )
     dropped = sum(map(len, encoded)) - sum(map(len, known))
     return SlotRows(known, slots, alignment, dropped)
+
+
+class SlotInputs(WordInputs):
+    """One vector per image, and captions in slots.
+
+    Args:
+        files: the artefacts; `text` is the folder of the vocabulary.
+        slots: as in SlotRows.
+        alignment: likewise.
+        in_memory: whether features are read into memory, where they fit the budget.
+
+    Raises:
+        WorkbenchError: files that are missing, damaged or of another shape.
+    """
+
+    def __init__(
+        self, files: Inputs, slots: int, alignment: str = "left", in_memory: bool = True
+    ) -> None:
+        super().__init__(files, in_memory)
+        self.slots, self.alignment = slots, alignment
+
+    def captions(self, table: pd.DataFrame) -> SlotRows:
+        return encode_slots(self.vocabulary, table, self.slots, self.alignment)

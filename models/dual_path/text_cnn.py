@@ -53,7 +53,7 @@ class TextCNN(nn.Module):
         for stage, count in enumerate(counts):
             for place in range(count):
                 stride = 2 if stage and not place else 1
-                blocks.append(Block(inputs, width << stage, expansion, stride))
+                blocks.append(TextBlock(inputs, width << stage, expansion, stride))
                 inputs = (width << stage) * expansion
         self.blocks = nn.Sequential(*blocks)
         self.reset_parameters()
@@ -88,7 +88,7 @@ class TextCNN(nn.Module):
         return maps.amax(2) if self.pool == "max" else maps.mean(2)
 
 
-class Block(nn.Module):
+class TextBlock(nn.Module):
     """One residual block: (B, inputs, S) to (B, width * expansion, S / stride rounded up).
 
     The shortcut is the identity where the shapes agree, else a 1x1 convolution with batch norm.

@@ -8,7 +8,8 @@ from torch import nn
 from torch.nn.functional import softplus
 
 from models.layers.linear import at_least_float32
-from models.losses.ranking import RankingLoss
+from models.ranking.loss import RankingLoss
+from pipeline.runtime.section import Positive
 
 LARGEST_SCALE = 100.0  # of the logits, as in CLIP: beyond it training becomes unstable
 
@@ -22,7 +23,7 @@ class InfoNCE(RankingLoss):
     temperature: at the start (0.07 in CLIP); its inverse is learnt as exp(log_scale), at most 100.
     """
 
-    def __init__(self, temperature: float) -> None:
+    def __init__(self, temperature: Positive = 0.07) -> None:
         super().__init__()
         self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import torch
 
-from models.losses.hinges import hinge_loss, slow_hinge_loss
-from models.losses.ranking import RankingLoss
+from models.ranking.hinges import hinge_loss, slow_hinge_loss
+from models.ranking.loss import RankingLoss
+from pipeline.runtime.section import Count
 
 
 class KNNMargin(RankingLoss):
@@ -16,7 +17,7 @@ class KNNMargin(RankingLoss):
 
     warms_up = True
 
-    def __init__(self, margin: float, k: int) -> None:
+    def __init__(self, margin: float, k: Count = 3) -> None:
         super().__init__()
         self.margin, self.k = margin, k
 

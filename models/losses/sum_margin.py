@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
-from models.losses.hinges import hinge_loss, slow_hinge_loss
-from models.losses.ranking import RankingLoss
+from models.ranking.hinges import hinge_loss, slow_hinge_loss
+from models.ranking.loss import RankingLoss
 
 
 class SumMargin(RankingLoss):

@@ -9,7 +9,7 @@ from models.base.model import Settings, TrainingJob
 from models.cca.fit import fit_cca
 from models.cca.network import CCA
 from models.phrases.data import DRAWN, PhraseInputs, PhrasePairs, open_phrases, training_pairs
-from models.phrases.validation import Validation
+from models.phrases.validation import PhraseValidation
 from pipeline.runtime.process import say
 from pipeline.training.phases import Fitted
 from pipeline.training.resume import ResumeFile
@@ -40,7 +40,7 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
         sides = fitted.image_mean, fitted.image_weights, fitted.sentence_mean
         scales = fitted.correlations**config.power
         model.initialise(*map(torch.from_numpy, (*sides, fitted.sentence_weights, scales)))
-        found = Validation(model, opened, torch.device("cpu")).judged((), ())
+        found = PhraseValidation(model, opened, torch.device("cpu")).judged((), ())
         say(
             f"phrase_cca: {dim} directions (phrase_cca.dim = {config.dim}) from "
             f"{len(data.pairs):,} pairs, correlations {fitted.correlations[0]:.3f} to "

@@ -47,7 +47,7 @@ class PhraseInputs:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedPhrases:
     """The artefacts, opened.
 
     Attributes:
@@ -71,7 +71,7 @@ class Opened:
         return of_regions | feature_identity(self.vectors.attributes, "phrases")
 
 
-def open_phrases(inputs: PhraseInputs) -> Opened:
+def open_phrases(inputs: PhraseInputs) -> OpenedPhrases:
     """Open the artefacts; WorkbenchError when one is missing, damaged or of another kind."""
     proposals = FeatureFile(inputs.proposals)
     lacking = [name for name in ("boxes", "counts", "features") if name not in proposals.layouts]
@@ -83,7 +83,7 @@ def open_phrases(inputs: PhraseInputs) -> Opened:
             "write it again with: dvc repro extract_proposals",
         )
     proposals.in_memory(MEMORY_BUDGET)
-    return Opened(load_phrases(inputs.phrases), proposals, open_vectors(inputs.vectors))
+    return OpenedPhrases(load_phrases(inputs.phrases), proposals, open_vectors(inputs.vectors))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ REGIONS_PER_PHRASE = 10
 DRAWN = {"regions_per_phrase": REGIONS_PER_PHRASE}  # as files of weights name it
 
 
-def training_pairs(opened: Opened, truth: Path, seed: int) -> PhrasePairs:
+def training_pairs(opened: OpenedPhrases, truth: Path, seed: int) -> PhrasePairs:
     """The pairs of regions and phrases of the training split, each once.
 
     Args:

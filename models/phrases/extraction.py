@@ -18,7 +18,7 @@ from pipeline.corpus.loading import ImageFiles, decode_ahead, whole_batches
 from pipeline.corpus.tables import images_digest
 from pipeline.phrases.boxes import rows_of_images
 from pipeline.phrases.params import PhrasesConfig
-from pipeline.phrases.tables import Regions
+from pipeline.phrases.tables import DistinctRegions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
 from pipeline.storage.features import FeatureWriter
@@ -109,7 +109,7 @@ def proposal_datasets(number: int, width: int) -> dict[str, tuple[tuple[int, ...
 
 def extract_boxes(
     images: pd.DataFrame,
-    regions: Regions,
+    regions: DistinctRegions,
     sources: Sources,
     proposals: FeatureWriter,
     truth: FeatureWriter,

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from models.phrases.batches import Mined
-from models.phrases.data import Opened, PhrasePairs
+from models.phrases.data import OpenedPhrases, PhrasePairs
 from models.phrases.params import MiningConfig
 from models.phrases.scoring import embedded_proposals
 from pipeline.phrases.boxes import overlaps, rows_of_images
@@ -38,7 +38,7 @@ class ProposalRows:
 def mine(
     network: Any,
     data: PhrasePairs,
-    opened: Opened,
+    opened: OpenedPhrases,
     settings: MiningConfig,
     seed: int,
     device: torch.device,

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from PIL import Image
 
+from models.base.texts import check_words
 from models.phrases.data import PhraseInputs, open_phrases
 from models.phrases.extraction import Sources
 from models.phrases.regions import as_tensors, describer, detector_views
 from models.phrases.registry import phrase_model
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.phrases.vectors import encoding_of
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.runtime.process import say
-from pipeline.search.index import REMEDY, check_words
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.layout import checked
 
@@ -76,7 +76,8 @@ def localise(
     maker = describer(settings.features, seed, files["detector"], device)
     if maker.weights != opened.proposals.attributes.get("weights_sha256"):
         raise WorkbenchError(
-            f"{files['proposals']}: not described by the network of {files['detector']}", REMEDY
+            f"{files['proposals']}: not described by the network of {files['detector']}",
+            OUT_OF_STEP,
         )
     proposer = maker if maker.proposes else detector_views(files["detector"], device)
     sources = Sources(maker, proposer, None, settings.proposals.number)

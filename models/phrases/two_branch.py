@@ -8,11 +8,10 @@ import torch
 
 from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
-from models.losses.ranking import RankingLoss
 from models.phrases.batches import PhraseBatch, PhraseBatches
 from models.phrases.data import (
     DRAWN,
-    Opened,
+    OpenedPhrases,
     PhraseInputs,
     PhrasePairs,
     open_phrases,
@@ -20,10 +19,10 @@ from models.phrases.data import (
 )
 from models.phrases.loss import PhraseLoss
 from models.phrases.mining import mine
-from models.phrases.validation import Validation
+from models.phrases.validation import PhraseValidation
+from models.ranking.loss import RankingLoss
 from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
-from pipeline.inputs.sources import feature_moments
 from pipeline.runtime.process import say
 from pipeline.training.loop import fit
 from pipeline.training.phases import Fitted, Phase, Schedule, optimiser
@@ -46,8 +45,6 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
         WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
     """
     config, opened = settings.config, open_phrases(inputs)
-    used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": settings.ranking.model_dump(), NAME: config.model_dump() | DRAWN}
     regions, phrases = opened.widths
     hidden = config.hidden if config.branches == "nonlinear" else 0
     sizes = {"image_dim": regions, "sentence_dim": phrases, "hidden": hidden, "dim": config.dim}
@@ -55,11 +52,13 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
     model = TwoBranch(**sizes, dropout=config.dropout)
     data = training_pairs(opened, inputs.truth, settings.seed)
     if config.standardise_images:
-        model.standardise_images(*feature_moments(data.regions))
+        model.standardise_images(*data.regions.moments())
     if config.standardise_sentences:
-        model.standardise_sentences(*feature_moments(data.phrases))
+        model.standardise_sentences(*data.phrases.moments())
     both = Trained(model, wrapped(settings, {})(chosen_loss(settings))).to(device)
     run = partial(train, settings, both, data, opened, device)
+    used = settings.used(NAME)
+    used[NAME] |= DRAWN
     return TrainingJob(run, sizes, used, opened.identity(), Trained.KEPT)
 
 
@@ -67,7 +66,7 @@ def train(
     settings: Settings,
     both: Trained,
     data: PhrasePairs,
-    opened: Opened,
+    opened: OpenedPhrases,
     device: torch.device,
     resume: ResumeFile,
 ) -> Fitted:
@@ -88,7 +87,7 @@ def train(
     wrap = partial(wrapped, settings)
     extra = int(config.weights.sentence_sentence > 0), int(config.weights.image_image > 0)
     batches = PhraseBatches(data, config.training.batch_size, settings.seed, *extra)
-    validation = Validation(both.network, opened, device)
+    validation = PhraseValidation(both.network, opened, device)
     phases = ranking_phases(settings, wrap({}), arguments)
     first = fitted(settings, both, phases, batches, validation, config.training.lr, resume)
     if not config.mining.epochs:
@@ -134,7 +133,7 @@ def fitted(
     both: Trained,
     phases: list[Phase],
     batches: PhraseBatches,
-    validation: Validation,
+    validation: PhraseValidation,
     lr: float,
     resume: ResumeFile,
 ) -> Fitted:

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from models.phrases.data import Opened
+from models.phrases.data import OpenedPhrases
 from models.phrases.scoring import phrase_scores
 from pipeline.phrases.files import search_of
 from pipeline.phrases.found import first_ranks, recalls
-from pipeline.training.phases import Judgement, Row
+from pipeline.training.phases import EpochVerdict, Row
 
 EQUAL = 1e-3  # deviation of a phrase's scores: nothing is told apart
 
 
-class Validation:
+class PhraseValidation:
     """The validation split, searched by a network as it is.
 
     Args:
@@ -24,7 +24,7 @@ class Validation:
         device: where the network is.
     """
 
-    def __init__(self, network: Any, opened: Opened, device: torch.device) -> None:
+    def __init__(self, network: Any, opened: OpenedPhrases, device: torch.device) -> None:
         self.network, self.opened, self.device = network, opened, device
         self.searched = search_of(opened.tables, "val", opened.proposals)
         self.hits = self.searched.hits()
@@ -34,7 +34,7 @@ class Validation:
         files = self.opened.proposals, self.opened.vectors
         return phrase_scores(self.network, self.searched, *files, self.device)
 
-    def judged(self, scores: Any, history: Sequence[Row]) -> Judgement:
+    def judged(self, scores: Any, history: Sequence[Row]) -> EpochVerdict:
         """The largest sum of R@1, R@5 and R@10 is the best.
 
         scores: (Q, R), none to take those of the network as it is; history: not read.
@@ -47,4 +47,4 @@ class Validation:
         columns["val_spread"] = spread
         collapsed = f"the scores of a phrase's regions are equal (deviation {spread:.2g})"
         note = f"validation R@1 {recalled['r1']:.1f}, R@1 + R@5 + R@10 {total:.1f}"
-        return Judgement(columns, note, total, collapsed if spread < EQUAL else "")
+        return EpochVerdict(columns, note, total, collapsed if spread < EQUAL else "")

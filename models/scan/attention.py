@@ -1,27 +1,10 @@
 """What SCAN attended to in a pair of image and caption."""
 
-import torch
+from functools import partial
 
 from models.attention.reader import open_reader
 from models.attention.view import scan_view
 from models.scan.network import SCAN
-from pipeline.attention.reader import AttentionReader
-from pipeline.inputs.files import Inputs
-from pipeline.storage.checkpoint import Checkpoint
 
-
-def attention(
-    checkpoint: Checkpoint, inputs: Inputs, device: torch.device, split: str
-) -> AttentionReader:
-    """What the model attends to in pairs of a split.
-
-    Args:
-        checkpoint: weights of the model.
-        inputs: the vocabulary, regions and tables.
-        device: where the model runs.
-        split: its name.
-
-    Raises:
-        WorkbenchError: regions without boxes, inputs that are not those of the training.
-    """
-    return open_reader(checkpoint, inputs, device, split, SCAN, scan_view)
+# of a checkpoint, its inputs, a device and a split's name: what looks at pairs of the split
+attention = partial(open_reader, SCAN, scan_view)

@@ -2,26 +2,24 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 
-from models.attention.inputs import open_inputs, prepare_weights, sizes, splits
 from models.attention.scoring import score_pairs
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Trained, advice, chosen_loss, ranking_phases
-from models.losses.pairs import PairLoss
+from models.base.phases import Trained, chosen_loss, ranking_phases
+from models.base.preparing import set_first_weights, training_job
+from models.base.scoring import split_scorer
+from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Batch, PairBatches
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.words import identity
+from pipeline.inputs.regions import RegionInputs, require_boxes
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
-from pipeline.training.loop import fit
-from pipeline.training.phases import Schedule, optimiser
 from pipeline.training.processes import divided
 
-ATTENTION = ("direction", "pooling", "temperature", "lse", "position_gate")
+SIZES = {"word_dim", "dim", "direction", "pooling", "temperature", "lse", "position_gate"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
@@ -35,57 +33,40 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     Raises:
         WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
     """
-    config, training = settings.config, settings.config.training
-    used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": settings.ranking.model_dump(), "scan": config.model_dump()}
-    vocabulary, regions = open_inputs(inputs)
-    architecture = sizes(config, vocabulary, regions) | config.model_dump(include=set(ATTENTION))
+    config, opened = settings.config, RegionInputs(inputs)
+    training = config.training
+    architecture = opened.sizes | config.model_dump(include=SIZES)
     model = SCAN(**architecture)
-    train, val = map(splits(inputs, vocabulary, regions), ("train", "val"))
-    prepare_weights(model, config, "scan", inputs, train)
+    train, val = opened.split("train"), opened.split("val")
+    if config.position_gate:
+        require_boxes(opened.features, "scan.position_gate")
+    set_first_weights(model, config, opened, train)
     wrap = partial(PairLoss, reduction=training.reduction)
-    both = Trained(model, wrap(chosen_loss(settings))).to(device)
-    return TrainingJob(
-        run=partial(
-            fit,
-            both,
-            optimiser("adam", both.parameters(), training.lr),
-            ranking_phases(settings, wrap, scores_and_groups),
-            PairBatches(train, training.batch_size, settings.seed),
-            lambda: score_pairs(model, val, device, training.precision),
-            Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
-            advice=advice(settings, "scan"),
-        ),
-        architecture=architecture,
-        params=used,
-        inputs=identity(vocabulary, regions),
-        kept=Trained.KEPT,
+    return training_job(
+        "scan",
+        settings,
+        opened,
+        architecture,
+        Trained(model, wrap(chosen_loss(settings))).to(device),
+        ranking_phases(settings, wrap, scores_and_groups),
+        PairBatches(train, training.batch_size, settings.seed),
+        lambda: score_pairs(model, val, device, training.precision),
     )
 
 
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores; the sizes come from the checkpoint.
+    """As models.base.scoring.split_scorer, in the precision in which the epochs were judged.
 
     Args:
         checkpoint: weights of the model.
         inputs: the vocabulary, regions and tables.
         device: where the model runs.
-
-    Returns:
-        Scores (N images, M captions), with the embeddings and ids.
-
-    Raises:
-        WorkbenchError: inputs that are not those of the training.
     """
-    vocabulary, regions = open_inputs(inputs)
-    checkpoint.require(identity(vocabulary, regions))
-    model = checkpoint.build(SCAN).to(device)
-    split = splits(inputs, vocabulary, regions)
     training = checkpoint.description.params.get("scan", {}).get("training", {})
-    precision = training.get("precision", "fp32")  # as its epochs were judged
-    return lambda name: score_pairs(model, split(name), device, precision)
+    score = partial(score_pairs, precision=training.get("precision", "fp32"))
+    return split_scorer(RegionInputs, SCAN, checkpoint, inputs, device, score)
 
 
 def scores_and_groups(model: SCAN, batch: Batch) -> tuple[torch.Tensor | None, ...]:

@@ -9,8 +9,8 @@ from torch import nn
 
 from models.layers.linear import at_least_float32
 from models.losses.knn_margin import KNNMargin
-from models.losses.pairs import check_reduction
-from models.losses.ranking import RankingLoss
+from models.ranking.loss import RankingLoss
+from models.ranking.pairs import check_reduction
 
 
 class StructureLoss(nn.Module):

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
-from models.base.scoring import score_vectors
-from models.losses.ranking import RankingLoss
+from models.base.phases import Trained, by_own_loss, chosen_loss, ranking_phases
+from models.base.preparing import training_job
+from models.base.scoring import score_vectors, split_scorer
+from models.ranking.loss import RankingLoss
 from models.two_branch.batches import NeighbourBatches, Neighbourhood
 from models.two_branch.build import build, sees_pixels
 from models.two_branch.loss import StructureLoss
@@ -21,12 +22,10 @@ from models.two_branch.network import TwoBranch
 from models.two_branch.params import TwoBranchConfig
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.sources import FeatureRows, feature_moments, identity, open_inputs, splits
+from pipeline.inputs.sources import FeatureRows, VectorInputs
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
-from pipeline.storage.features import FeatureFile
-from pipeline.training.loop import fit
-from pipeline.training.phases import Phase, Schedule, optimiser
+from pipeline.training.phases import Phase, optimiser
 from pipeline.training.processes import divided
 
 FINE_TUNING = "fine_tuning"
@@ -45,27 +44,25 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     Raises:
         WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
     """
-    config, training = settings.config, settings.config.training
-    used: dict[str, Any] = {"loss": settings.loss, "seed": settings.seed}
-    used |= {"ranking": settings.ranking.model_dump()}
-    used |= {"two_branch": config.model_dump(exclude={FINE_TUNING: unread(config)})}
-    features, sentences = open_inputs(inputs)
-    sizes: dict[str, Any] = {"image_dim": features.shape()[1]}
-    sizes |= {"sentence_dim": sentences.shape()[1]}
+    config, opened = settings.config, VectorInputs(inputs)
+    training = config.training
+    sizes: dict[str, Any] = opened.sizes
     hidden = config.hidden if config.branches == "nonlinear" else 0
     sizes |= {"hidden": hidden, "dim": config.dim, "batch_norm": int(config.batch_norm)}
     tuned: dict[str, Any] = {}
     if config.fine_tuning.epochs:
-        from models.two_branch.pixels import open_image_cnn
+        from models.backbone.image_cnn import network_to_tune  # torchvision takes seconds to load
 
-        network = open_image_cnn(inputs, features, config.fine_tuning.crop)
-        sizes, tuned = sizes | network.architecture, {"image_cnn": network.image_cnn}
+        key = "two_branch.fine_tuning.crop"
+        network = network_to_tune(inputs, opened.features, config.fine_tuning.crop, key)
+        sizes |= network.architecture | {"image_views": network.views}
+        tuned = {"image_cnn": network.image_cnn}
     model = build(**sizes, **tuned, dropout=config.dropout)
-    train, val = map(splits(inputs, features, sentences), ("train", "val"))
+    train, val = opened.split("train"), opened.split("val")
     if config.standardise_images:
-        model.standardise_images(*feature_moments(FeatureRows(features, train.image_ids)))
+        model.standardise_images(*opened.images(train.image_ids).moments())
     if config.standardise_sentences:
-        model.standardise_sentences(*feature_moments(FeatureRows(sentences, train.caption_ids)))
+        model.standardise_sentences(*FeatureRows(opened.sentences, train.caption_ids).moments())
     options = config.weights.model_dump() | config.model_dump(include={"margin", "structure_k"})
     options |= {"reduction": training.reduction}
 
@@ -75,56 +72,38 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     both = Trained(model, wrap(chosen_loss(settings))).to(device)
     phases = ranking_phases(settings, wrap, embeddings_and_groups)
     if tuned:
-        phases.append(fine_tuning(settings, model, inputs, sentences, sizes, device))
-    return TrainingJob(
-        run=partial(
-            fit,
-            both,
-            optimiser(
-                training.optimiser,
-                both.parameters(),
-                training.lr,
-                training.momentum,
-                training.weight_decay,
-            ),
-            phases,
-            training_batches(config, train, settings.seed),
-            lambda: score_vectors(model, val, device),
-            Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
-            advice=advice(settings, "two_branch"),
-        ),
-        architecture=sizes,
-        params=used,
-        inputs=identity(features, sentences),
-        kept=Trained.KEPT,
+        phases.append(fine_tuning(settings, model, opened, sizes, device))
+    decay = training.momentum, training.weight_decay
+    return training_job(
+        "two_branch",
+        settings,
+        opened,
+        sizes,
+        both,
+        phases,
+        training_batches(config, train, settings.seed),
+        lambda: score_vectors(model, val, device),
+        optimiser(training.optimiser, both.parameters(), training.lr, *decay),
+        {FINE_TUNING: unread(config)},
     )
 
 
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores; the sizes come from the checkpoint.
+    """As models.base.scoring.split_scorer; of pixels, where the network was tuned on them.
 
     Args:
         checkpoint: weights of the model.
         inputs: the sentence vectors, image features and tables.
         device: where the model runs.
-
-    Returns:
-        Scores (N images, M captions), with the embeddings and ids.
-
-    Raises:
-        WorkbenchError: inputs that are not those of the training.
     """
-    features, sentences = open_inputs(inputs)
-    checkpoint.require(identity(features, sentences))
-    model = checkpoint.build(build).to(device)
-    split = splits(inputs, features, sentences)
-    if sees_pixels(checkpoint.description.architecture):
-        from models.two_branch.pixels import pixel_splits
+    sizes, images = checkpoint.description.architecture, None
+    if sees_pixels(sizes):
+        from models.backbone.image_cnn import pixel_source  # torchvision takes seconds to load
 
-        split = pixel_splits(inputs, sentences, checkpoint.description.architecture)
-    return lambda name: score_vectors(model, split(name), device)
+        images = pixel_source(inputs, sizes)
+    return split_scorer(VectorInputs, build, checkpoint, inputs, device, images=images)
 
 
 def unread(config: TwoBranchConfig) -> set[str] | bool:
@@ -135,8 +114,7 @@ def unread(config: TwoBranchConfig) -> set[str] | bool:
 def fine_tuning(
     settings: Settings,
     model: TwoBranch,
-    inputs: Inputs,
-    sentences: FeatureFile,
+    opened: VectorInputs,
     architecture: Mapping[str, Any],
     device: torch.device,
 ) -> Phase:
@@ -145,17 +123,16 @@ def fine_tuning(
     Args:
         settings: the section `two_branch` and the ranking loss.
         model: on its device, with its image CNN.
-        inputs: the tables, and with them the image files.
-        sentences: of the captions, (M, E).
+        opened: the sentence vectors, and the tables, with them the image files.
         architecture: of the model.
         device: where the model is.
     """
-    from models.two_branch.pixels import pixel_splits
+    from models.backbone.image_cnn import pixel_source
 
     config, tuning = settings.config, settings.config.fine_tuning
-    split = partial(pixel_splits, inputs, sentences, architecture)
-    train = split(**tuning.model_dump(include=CROPS))("train")
-    val = split(workers=tuning.workers)("val")
+    source = partial(pixel_source, opened.files, architecture)
+    train = opened.split("train", source(**tuning.model_dump(include=CROPS)))
+    val = opened.split("val", source(workers=tuning.workers))
     return Phase(
         name=FINE_TUNING,
         epochs=tuning.epochs,

@@ -10,19 +10,16 @@ BESIDE = ("encoder", "image_network")
 
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> VectorQueries:
-    """The trained model as something that can be searched with.
+    """As models.base.queries.sentence_queries; of pixels, where the network was tuned on them.
 
     Args:
         files: its artefacts by the options of `stages.score`.
         checkpoint: its weights.
         device: where it runs.
-
-    Raises:
-        WorkbenchError: artefacts that are not those of the training.
     """
     sizes, pixels = checkpoint.description.architecture, None
     if sees_pixels(sizes):
-        from models.two_branch.pixels import pixels_of  # torchvision takes seconds to load
+        from models.backbone.image_cnn import pixels_of  # torchvision takes seconds to load
 
         pixels = pixels_of(sizes)
-    return sentence_queries(files, checkpoint, device, build, pixels)
+    return sentence_queries(build, files, checkpoint, device, pixels)

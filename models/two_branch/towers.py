@@ -15,7 +15,7 @@ def towers(checkpoint: Checkpoint) -> dict[str, Tower]:
     images, sentences = network.image_standardise, network.sentence_standardise
     image = Tower(ImageTower(network), {"images": torch.zeros(2, len(images.mean))})
     if sees_pixels(sizes):
-        from models.two_branch.pixels import pixels_of  # torchvision takes seconds to load
+        from models.backbone.image_cnn import pixels_of  # torchvision takes seconds to load
 
         side = int(sizes["image_crop"])
         two = torch.cat([pixels_of(sizes)(Image.new("RGB", (side, side)))] * 2)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.comparison.results import Result
-from pipeline.comparison.table import Row, aligned, interval_text, rows_of, shown
+from pipeline.comparison.table import TableRow, aligned, interval_text, rows_of, shown
 from pipeline.evaluation.metrics import COLUMNS, EXTENDED, Column, columns_of
 
 SHOWN = ("r1", "mapr", "rprecision", "ndcg", "rsum")  # of all that metrics files have
@@ -76,7 +76,7 @@ def _columns() -> list[Column]:
     return [column for column in columns_of(EXTENDED) if column.keys[-1] in SHOWN]
 
 
-def _beside(row: Row, result: Result) -> Beside:
+def _beside(row: TableRow, result: Result) -> Beside:
     extended = (result.extended or {})[row.criterion]
     limits = result.record.extended["intervals"].get(row.criterion)
     interval = None if limits is None else (limits["rsum"][0], limits["rsum"][1])

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.comparison.figures import figures, measured_folds
 from pipeline.comparison.table import aligned
-from pipeline.evaluation.bootstrap import limits, resampled
+from pipeline.evaluation.bootstrap import MeasuredFold, limits, resampled
 from pipeline.evaluation.file import QueryRanks
-from pipeline.evaluation.metrics import COLUMNS, Measured
+from pipeline.evaluation.metrics import COLUMNS, Measured, average, summarise, values_of
+from pipeline.evaluation.protocol import PROTOCOL, cut_folds
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.groups import group_codes
 
 BETTER = {column.label: column.better for column in COLUMNS}
 FIGURES = tuple(BETTER)
@@ -69,6 +70,29 @@ def paired_differences(
     low, high = limits(drawn.round(ROUNDING), confidence)
     columns = [figures(folds_a), figures(folds_b), low.tolist(), high.tolist()]
     return [Difference(*row) for row in zip(FIGURES, *columns, strict=True)]
+
+
+def figures(folds: Sequence[MeasuredFold]) -> list[float]:
+    """The figures in the order of COLUMNS, means over the folds."""
+    return values_of(average([summarise(fold.measured) for fold in folds]))
+
+
+def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
+    """What the queries of a run reach, cut into the folds of its protocol."""
+    match = PROTOCOL.fullmatch(run.protocol)
+    if not match:
+        raise WorkbenchError(f"unknown protocol {run.protocol!r}", "run: dvc repro evaluate")
+    images, captions = group_codes(run.i2t.groups, run.t2i.groups)
+    return [
+        MeasuredFold(
+            {
+                "i2t": run.i2t.measured.of(fold.images),
+                "t2i": run.t2i.measured.of(fold.captions),
+            },
+            *group_codes(images[fold.images], captions[fold.captions]),
+        )
+        for fold in cut_folds(images, captions, int(match[1] or 1))
+    ]
 
 
 def table(differences: Sequence[Difference], confidence: float) -> list[str]:

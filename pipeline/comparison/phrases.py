@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.comparison.table import aligned, interval_text, shown
-from pipeline.evaluation.file import metrics_digest
-from pipeline.phrases.found import recalls
+from pipeline.evaluation.file import check_metrics
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_json
 from pipeline.storage.features import FeatureFile
 
 TITLES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "map": "mAP"}
 REMEDY = "write it again with: dvc repro evaluate_phrases"
-ROUNDING = 1e-9  # of percents that are counted again
 
 
 @dataclass(frozen=True)
@@ -45,36 +43,27 @@ def read_rows(paths: Sequence[Path], found: Sequence[Path] = ()) -> list[PhraseR
 
     Args:
         paths: of the metrics.
-        found: what each model found, by its stem; recalls are counted again from it.
+        found: what each model found, by its stem.
 
     Raises:
-        WorkbenchError: a file that is not of a model of phrases, recalls that are not those of what
-            it found.
+        WorkbenchError: a file that is not of a model of phrases, metrics of another evaluation than
+            what was found.
     """
     read = {path: read_json(path) for path in paths}
     rows = {path: _row(path, own) for path, own in read.items() if own != {"phrases": 0}}
-    ranks = {path.stem: path for path in found}
+    beside = {path.stem: path for path in found}
     for path, row in rows.items():
-        if row.name in ranks:
-            _check_partner(path, row, read[path], ranks[row.name])
+        if row.name in beside:
+            _check_partner(path, row.name, read[path], beside[row.name])
     return list(rows.values())
 
 
-def _check_partner(path: Path, row: PhraseRow, content: Mapping[str, Any], found: Path) -> None:
+def _check_partner(path: Path, name: str, content: Any, found: Path) -> None:
     """Raise WorkbenchError unless one evaluation wrote the metrics and what was found."""
-    file = FeatureFile(found)
-    ranks, told = file.load("ranks"), file.attributes
-    if told.get("model", row.name) != row.name:
+    told = FeatureFile(found).attributes
+    if told.get("model", name) != name:
         raise WorkbenchError(f"{found}: of {told['model']}, another model", REMEDY)
-    if len(ranks) != row.phrases:
-        raise WorkbenchError(f"{path}: {row.phrases:,} phrases; {found} has {len(ranks):,}", REMEDY)
-    for key, value in recalls(ranks).items():
-        if abs(row.figures[key] - value) > ROUNDING:
-            raise WorkbenchError(
-                f"{path}: {key} {row.figures[key]:.4f}, but {found} gives {value:.4f}", REMEDY
-            )
-    if told.get("metrics_sha256", metrics_digest(content)) != metrics_digest(content):
-        raise WorkbenchError(f"{path}: was not written with {found}, or was changed since", REMEDY)
+    check_metrics(path, content, found, told.get("metrics_sha256"))
 
 
 def phrase_report(rows: Sequence[PhraseRow]) -> str:

@@ -9,9 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pipeline.comparison.figures import check_figures
 from pipeline.comparison.results import read_metrics
-from pipeline.evaluation.file import QueryRanks, read_query_ranks
+from pipeline.evaluation.file import QueryRanks, check_metrics, read_query_ranks, read_ranks
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import EVALUATING, GRAPH, SCORING, stage_of, stage_paths
 from pipeline.scores.file import SplitScores, read_scores
@@ -59,9 +58,8 @@ def _of_metrics(path: Path, criterion: str) -> QueryRanks:
         raise WorkbenchError(
             f"{paths['ranks']}: no such file, the ranks of {path}", "get it with: dvc checkout"
         )
-    run = read_query_ranks(paths["ranks"], criterion)
-    check_figures(path, content.get(criterion, {}), run)
-    return run
+    check_metrics(path, content, paths["ranks"], read_ranks(paths["ranks"]).metrics_sha256)
+    return read_query_ranks(paths["ranks"], criterion)
 
 
 def _of_revision(name: str, model: str | None, criterion: str) -> QueryRanks:

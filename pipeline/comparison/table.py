@@ -10,7 +10,7 @@ from pipeline.scores.ranking import DIRECTIONS
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One model under one criterion.
 
     Attributes:
@@ -36,18 +36,18 @@ class Row:
         return self.criterion != NAIVE
 
 
-def rows_of(results: Sequence[Result]) -> list[Row]:
+def rows_of(results: Sequence[Result]) -> list[TableRow]:
     """A row per model and criterion, in the order of the models, naive first."""
     rows = []
     for result in results:
         for criterion, figures in result.criteria.items():
             limits = result.record.intervals.get(criterion)
             interval = None if limits is None else (limits["rsum"][0], limits["rsum"][1])
-            rows.append(Row(result.name, criterion, figures, interval))
+            rows.append(TableRow(result.name, criterion, figures, interval))
     return rows
 
 
-def best_of(rows: Sequence[Row]) -> list[list[bool]]:
+def best_of(rows: Sequence[TableRow]) -> list[list[bool]]:
     """For each row and figure, whether none is better as printed; all False for a single row."""
     table = [[float(shown(value)) for value in values_of(row.figures)] for row in rows]
     if len(rows) < 2:
@@ -192,6 +192,6 @@ def _padded(cell: str, column: int, width: int) -> str:
     return cell.ljust(width) if column == 0 else cell.rjust(width)
 
 
-def _cells(row: Row, best: Sequence[bool]) -> list[str]:
+def _cells(row: TableRow, best: Sequence[bool]) -> list[str]:
     texts = [shown(value) for value in values_of(row.figures)]
     return [f"**{text}**" if top else text for text, top in zip(texts, best, strict=True)]

@@ -17,7 +17,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import Progress
 from pipeline.runtime.section import EmbeddingFileConfig
-from pipeline.storage.jobs import VectorJob
+from pipeline.storage.shards import FeatureJob
 from pipeline.storage.writer import FeatureWriter
 
 # Imported when a file is read: some load libraries that take a second.
@@ -49,7 +49,7 @@ def import_job(
     ids: Sequence[str],
     corpus_sha256: str,
     described: dict[str, Any],
-) -> VectorJob:
+) -> FeatureJob:
     """Vectors of a file that was made elsewhere, in the order of the corpus.
 
     The file is told by its digest, whatever its name; while that is computed the ids are read.
@@ -80,7 +80,8 @@ def import_job(
             "corpus_sha256": corpus_sha256,
         }
     fill = partial(copy, source, places)
-    return VectorJob(source.shape[1], source.dtype, attributes, [], fill)
+    datasets = {"features": ((source.shape[1],), source.dtype)}
+    return FeatureJob(ids, datasets, attributes, [], fill)
 
 
 def copy(source: Embeddings, places: npt.NDArray[np.int64], writer: FeatureWriter) -> None:

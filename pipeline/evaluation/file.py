@@ -1,15 +1,15 @@
-"""Rank files: what every query reaches, intervals and chance level, too much for a metrics file."""
+"""Rank files: what every query reaches, intervals, chance level, and what pages show."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.evaluation.findings import SOURCE, Findings, groups_of
 from pipeline.evaluation.metrics import METRICS, Measured
-from pipeline.evaluation.row import Metric
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint
 from pipeline.scores.ranking import DIRECTIONS, Direction
@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # a table of models needs no torch
     from pipeline.evaluation.folds import Evaluation
     from pipeline.scores.file import SplitScores
 
+VERSION = 2  # 1 had no findings
 QUERIES = ("ids", "groups")  # datasets of a direction that are no criterion
-OF_RUN = ("name", "metrics_sha256", "scores_sha256")
 REMEDY = "write it again with: dvc repro evaluate"
 
 
@@ -33,12 +33,13 @@ class RankRecord:
         intervals: criterion -> figures [low, high], empty when none were drawn.
         confidence: the share they cover.
         chance: figures of a random ranking.
-        image_ids: the image queries.
-        caption_ids: the caption queries.
+        image_ids: (N,) the image queries.
+        caption_ids: (M,) the caption queries.
+        image_groups: (N,), an image and a caption belong together when their groups are equal.
+        caption_groups: (M,).
         extended: the name of extended positives, and their intervals and chance; empty without.
-        made_with: the name that it was written under, and digests of the metrics beside it and of
-            the scores, by OF_RUN; empty in files of earlier versions.
-        criteria: that have ranks of all queries.
+        name: of the model that it was written for.
+        metrics_sha256: of the metrics written with it; empty in files of earlier versions.
     """
 
     protocol: str
@@ -47,9 +48,11 @@ class RankRecord:
     chance: dict[str, Any]
     image_ids: list[str]
     caption_ids: list[str]
-    extended: dict[str, Any] = field(default_factory=dict)
-    made_with: dict[str, str] = field(default_factory=dict)
-    criteria: tuple[str, ...] = ()
+    image_groups: list[str]
+    caption_groups: list[str]
+    extended: dict[str, Any]
+    name: str
+    metrics_sha256: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,39 +86,44 @@ class QueryRanks:
 
 
 def write_ranks(
-    path: Path | str,
+    path: Path,
     split: "SplitScores",
     evaluation: "Evaluation",
     confidence: float,
-    made_with: Mapping[str, str] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    findings: Findings | None = None,
 ) -> None:
     """Write a rank file: groups i2t and t2i, each with the queries and what they reach.
 
     Datasets of a direction: `ids` and `groups` of its queries, then by criterion the rank of the
     best true item, such as `naive`, and every metric, such as `naive.mapr`. With extended positives
-    also the groups `extended_i2t` and `extended_t2i`, of the queries that these judge.
+    also the groups `extended_i2t` and `extended_t2i`, of the queries that these judge. Groups of
+    the findings: `separation`, `hubs_i2t`, `hits_i2t` and so on, see `findings.groups_of`.
 
     Args:
         path: of the file, data/ranks/<model>.h5.
         split: the queries.
         evaluation: what they reach.
         confidence: the share that its intervals cover.
-        made_with: values by OF_RUN, by which files of another run are told.
+        metrics: content of the metrics file; None for the evaluation's summary alone.
+        findings: what pages show of the scores; None for a file that no page is made of.
     """
     queries: dict[str, dict[str, Any]] = {
         "i2t": {"ids": split.image_ids, "groups": split.image_groups},
         "t2i": {"ids": split.caption_ids, "groups": split.caption_groups},
     }
-    groups: dict[str, dict[str, np.ndarray | Sequence[str]]] = {}
+    groups = {} if findings is None else dict(groups_of(findings))
     for way in DIRECTIONS:
         texts = {name: [str(text) for text in own] for name, own in queries[way].items()}
         groups[way] = {**texts, **_numbers(evaluation.measured, way)}
     attributes: dict[str, str | int | float] = {
+        "version": VERSION,
         "protocol": evaluation.protocol,
         "intervals": json.dumps(evaluation.intervals),
         "confidence": confidence,
         "chance": json.dumps(evaluation.chance),
-        **(made_with or {}),
+        "name": path.stem,
+        "metrics_sha256": metrics_digest(metrics or evaluation.summary()),
     }
     if (extended := evaluation.extended) is not None:
         for way in DIRECTIONS:
@@ -131,6 +139,8 @@ def write_ranks(
                 "chance": extended.chance,
             }
         )
+    if findings is not None:
+        attributes[SOURCE] = json.dumps(dict(findings.source))
     write_groups(path, groups, attributes)
 
 
@@ -151,7 +161,7 @@ def _numbers(
     return datasets
 
 
-def read_ranks(path: Path | str) -> RankRecord:
+def read_ranks(path: Path) -> RankRecord:
     """Read what `write_ranks` wrote, ranks apart; WorkbenchError when it is anything else."""
     file = GroupFile(path)
     try:
@@ -163,9 +173,11 @@ def read_ranks(path: Path | str) -> RankRecord:
             chance=json.loads(str(values["chance"])),
             image_ids=file.texts("i2t", "ids"),
             caption_ids=file.texts("t2i", "ids"),
+            image_groups=file.texts("i2t", "groups"),
+            caption_groups=file.texts("t2i", "groups"),
             extended=json.loads(str(values.get("extended", "{}"))),
-            made_with={key: str(values[key]) for key in OF_RUN if key in values},
-            criteria=_criteria(file),
+            name=str(values.get("name", path.stem)),
+            metrics_sha256=str(values.get("metrics_sha256", "")),
         )
     except (KeyError, ValueError, RecursionError) as error:
         raise WorkbenchError(f"{path}: not a rank file: attribute {error}", REMEDY) from None
@@ -178,97 +190,62 @@ def check_model(path: Path, record: RankRecord) -> None:
         path: of the rank file.
         record: what is in it.
     """
-    told = record.made_with.get("name", path.stem)
-    if told != path.stem:
+    if record.name != path.stem:
         raise WorkbenchError(
-            f"{path}: written as {told!r}, not as {path.stem!r}: of another model", REMEDY
+            f"{path}: written as {record.name!r}, not as {path.stem!r}: of another model", REMEDY
         )
 
 
-def check_scores(model: str, record: RankRecord, scores: Path) -> None:
-    """Raise WorkbenchError for other scores than those that were ranked.
+def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> None:
+    """Raise WorkbenchError unless one evaluation wrote a metrics file and the file beside it.
 
     Args:
-        model: its name.
-        record: what its rank file holds.
-        scores: the score file.
+        path: of the metrics file.
+        content: what is in it.
+        partner: the file of ranks, or of what was found.
+        digest: of metrics, as that file says it.
     """
-    digest = GroupFile(scores).sha256
-    if record.made_with.get("scores_sha256", digest) != digest:
+    if digest != metrics_digest(content):
         raise WorkbenchError(
-            f"{scores}: not the scores that {model} was evaluated on",
-            "write both again with: dvc repro evaluate",
+            f"{path}: was not written with {partner}, or was changed since",
+            "bring both to the same state with: dvc checkout, or dvc repro",
         )
 
 
-def read_query_ranks(path: Path | str, criterion: str) -> QueryRanks:
+def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
     """Read what every query reaches under one criterion.
 
     Raises WorkbenchError as `read_ranks`, naming the criteria there are when `criterion` is not
-    among them, for a metric that is missing, and for ranks and numbers that cannot be.
+    among them, and for a metric that is missing.
     """
-    protocol, file = read_ranks(path).protocol, GroupFile(path)
-    there = _criteria(file)
+    record, file = read_ranks(path), GroupFile(path)
+    both = (file.names("i2t") & file.names("t2i")) - set(QUERIES)
+    there = sorted(name for name in both if "." not in name)
     if criterion not in there:
         raise WorkbenchError(
             f"{path}: no ranks under criterion {criterion!r}; it has {listing(there) or 'none'}",
             "name it in inference.criteria in params.yaml and run: dvc repro evaluate",
         )
-    i2t, t2i = (_read_queries(file, way, criterion) for way in ("i2t", "t2i"))
-    _check_ranks(f"{path}: i2t/{criterion}", i2t.measured.ranks, len(t2i.ids))
-    _check_ranks(f"{path}: t2i/{criterion}", t2i.measured.ranks, len(i2t.ids))
-    return QueryRanks(protocol, i2t, t2i)
+    return QueryRanks(
+        record.protocol,
+        Queries(record.image_ids, record.image_groups, _measured(file, "i2t", criterion)),
+        Queries(record.caption_ids, record.caption_groups, _measured(file, "t2i", criterion)),
+    )
 
 
-def _criteria(file: GroupFile) -> tuple[str, ...]:
-    both = (file.names("i2t") & file.names("t2i")) - set(QUERIES)
-    return tuple(sorted(name for name in both if "." not in name))
-
-
-def _read_queries(file: GroupFile, way: str, criterion: str) -> Queries:
-    if "groups" not in file.names(way):
-        raise WorkbenchError(
-            f"{file.path}: without the groups of its queries; an earlier version wrote it", REMEDY
-        )
-    ids, groups = (file.texts(way, name) for name in QUERIES)
-    ranks = file.array(way, criterion)
-    if ranks.dtype != np.int64 or not (len(ids),) == (len(groups),) == ranks.shape:
-        raise WorkbenchError(
-            f"{file.path}: {way} has {len(ids)} ids, {len(groups)} groups and {criterion} of shape "
-            f"{ranks.shape} and type {ranks.dtype}; expected one id, group and int64 rank a query"
-        )
-    values = {
-        metric.name: _read_values(file, way, criterion, metric, len(ids)) for metric in METRICS
-    }
-    return Queries(ids, groups, Measured(ranks, values))
-
-
-def _read_values(
-    file: GroupFile, way: str, criterion: str, metric: Metric, queries: int
-) -> np.ndarray:
-    name = _dataset(criterion, metric.name)
-    if name not in file.names(way):
-        raise WorkbenchError(
-            f"{file.path}: {way} has no {name}, the {metric.title} of its queries; an earlier "
-            "version wrote it",
-            REMEDY,
-        )
-    values = file.array(way, name)
-    if values.dtype != np.float64 or values.shape != (queries,):
-        raise WorkbenchError(
-            f"{file.path}: {way}/{name} of shape {values.shape} and type {values.dtype}; expected "
-            f"a float64 for each of {queries} queries"
-        )
-    metric.check(values, f"{file.path}: {way}/{name}")
-    return values
+def _measured(file: GroupFile, way: Direction, criterion: str) -> Measured:
+    values = {}
+    for metric in METRICS:
+        name = _dataset(criterion, metric.name)
+        if name not in file.names(way):
+            raise WorkbenchError(
+                f"{file.path}: {way} has no {name}, the {metric.title} of its queries; an earlier "
+                "version wrote it",
+                REMEDY,
+            )
+        values[metric.name] = file.array(way, name)
+    return Measured(file.array(way, criterion), values)
 
 
 def _dataset(criterion: str, metric: str) -> str:
     return f"{criterion}.{metric}"
-
-
-def _check_ranks(where: str, ranks: np.ndarray, items: int) -> None:
-    if not 1 <= ranks.min() <= ranks.max() <= items:
-        raise WorkbenchError(
-            f"{where} holds ranks from {ranks.min()} to {ranks.max()}; allowed are 1 to {items}"
-        )

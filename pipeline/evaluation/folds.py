@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.extended import Extended, JudgedFold, extended_of, judged_fold
 from pipeline.evaluation.measure import measured_of
 from pipeline.evaluation.metrics import (
@@ -18,21 +18,13 @@ from pipeline.evaluation.metrics import (
     rounded,
     summarise,
 )
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.evaluation.protocol import Fold, cut_folds, protocol_name
 from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
 from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
 from pipeline.scores.ranks import checked_tiles, of_groups, of_positives
 from pipeline.scores.tiles import Tiles
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Row numbers of the images and captions that are ranked against each other."""
-
-    images: np.ndarray
-    captions: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -58,11 +50,30 @@ class Evaluation:
     test_images: int | None = None
     extended: Extended | None = None
 
+    @property
+    def is_folded(self) -> bool:
+        """Whether queries were ranked within folds."""
+        return "_x" in self.protocol
+
     def summary(self) -> dict[str, Any]:
         """The content of metrics/<model>.json."""
         of = {} if self.test_images is None else {"test_images": self.test_images}
         more = {} if self.extended is None else {"extended": self.extended.summary()}
         return {**self.metrics, "protocol": self.protocol} | of | more
+
+    def lines(self) -> list[str]:
+        """For a terminal: a line per criterion, and one by extended positives."""
+        lines = []
+        for name, figures in self.metrics.items():
+            r1 = ", ".join(f"{way} R@1 {figures[way]['r1']:.1f}" for way in DIRECTIONS)
+            reached = f"rsum {figures['rsum']:.1f} (chance {self.chance['rsum']:.1f})"
+            lines.append(f"{name}, {self.protocol}: {r1}, {reached}")
+        if self.extended is not None:
+            for name, figures in self.extended.metrics.items():
+                ways = ((way, figures[way]) for way in DIRECTIONS)
+                both = [f"{way} R@1 {of['r1']:.1f}, mAP@R {of['mapr']:.1f}" for way, of in ways]
+                lines.append(f"{name}, {self.extended.positives}: {', '.join(both)}")
+        return lines
 
 
 def evaluate(
@@ -117,56 +128,6 @@ def evaluate(
     own_folds = [fold for fold in judged if fold is not None]
     extended = extended_of(own_folds, beside, resamples, confidence, seed) if own_folds else None
     return Evaluation(protocol, metrics, intervals, measured, rounded(chance), of, extended)
-
-
-def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold]:
-    """Contiguous disjoint folds of the images in their order, with the captions of their groups.
-
-    Args:
-        images: (N,) group numbers.
-        captions: (M,) group numbers.
-        folds: how many.
-
-    Raises:
-        WorkbenchError: when `folds` does not divide N (folds of different sizes are no protocol)
-            or a group would lie in two folds.
-    """
-    if len(images) % folds:
-        allowed = [str(k) for k in range(1, min(len(images), 1000) + 1) if len(images) % k == 0]
-        raise WorkbenchError(
-            f"evaluation.folds = {folds}: does not divide the {len(images)} test images; "
-            f"allowed are {listing(allowed, 20)}",
-            "set evaluation.folds in params.yaml; 1 ranks all test images at once",
-        )
-    fold_of_image = np.arange(len(images)) // (len(images) // folds)
-    fold_of_group = np.zeros(int(images.max()) + 1, np.int64)
-    fold_of_group[images] = fold_of_image
-    cut = np.unique(images[fold_of_group[images] != fold_of_image])
-    if len(cut):
-        raise WorkbenchError(
-            f"evaluation.folds = {folds}: would divide {len(cut)} persons between folds",
-            "set evaluation.folds to 1 in params.yaml",
-        )
-    fold_of_caption = fold_of_group[captions]
-    return [
-        Fold(np.flatnonzero(fold_of_image == k), np.flatnonzero(fold_of_caption == k))
-        for k in range(folds)
-    ]
-
-
-def protocol_name(images: int, folds: int, cut: bool = False) -> str:
-    """ "full" for one fold, else images per fold and folds: "1k_x5", "200_x5".
-
-    Args:
-        images: that are evaluated.
-        folds: how many.
-        cut: whether they are the first of more: "first_1k", "first_200".
-    """
-    if folds == 1 and not cut:
-        return "full"
-    number = images // folds
-    size = f"{number // 1000}k" if number % 1000 == 0 else f"{number}"
-    return f"first_{size}" if cut else f"{size}_x{folds}"
 
 
 def _judged(

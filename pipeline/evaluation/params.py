@@ -1,11 +1,12 @@
 """Sections of params.yaml: how scores are ranked and judged."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.runtime.section import (
     Count,
     Natural,
@@ -13,24 +14,17 @@ from pipeline.runtime.section import (
     Section,
     contradictions,
     listed,
+    one_of,
     wrong_value,
 )
-
-Criteria = Literal[
-    "naive",
-    "inverted_softmax",
-    "csls",
-    "dual_softmax",
-    "querybank",
-    "sinkhorn",
-    "hungarian",
-]
 
 
 class InferenceConfig(Section):
     """The inference criteria that are evaluated beside the model's own scores."""
 
-    criteria: Annotated[list[Criteria], listed("csls"), Field(min_length=1)] = ["inverted_softmax"]
+    criteria: Annotated[
+        list[Annotated[str, one_of(CRITERIA)]], listed("csls"), Field(min_length=1)
+    ] = Field(["inverted_softmax"])
     beta: Positive = 30.0
     k: Count = 10
     iterations: Count = 20

@@ -247,3 +247,22 @@ class WithTerms:
         if self.images is not None:
             result += self.images[rows, None]
         return result
+
+
+def item_terms(term: torch.Tensor, queries: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """One term per item as (terms of images, terms of captions); queries: axis of the queries."""
+    return (None, term) if queries == IMAGES else (term, None)
+
+
+def slow_log_softmax(s: Sequence[Sequence[float]], beta: float) -> list[list[float]]:
+    """log of exp(beta s) / sum over queries of exp(beta s), from loops: what tests compare with.
+
+    s: a row of scores per query. Returns as many rows.
+    """
+    out = [[0.0] * len(row) for row in s]
+    for item, column in enumerate(zip(*s, strict=True)):
+        largest = max(column)
+        total = sum(math.exp(beta * (score - largest)) for score in column)
+        for query, score in enumerate(column):
+            out[query][item] = beta * (score - largest) - math.log(total)
+    return out

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.evaluation.findings import Separation
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import Groups, TruePairs, group_codes
 from pipeline.scores.ranks import checked_tiles
@@ -16,35 +17,6 @@ from pipeline.scores.tiles import Tiles, check_finite
 
 BINS = 100  # of width 0.02 for cosines
 TOLERANCE = 1e-3  # cosines in float32 may lie a little outside of [-1, 1]
-
-
-@dataclass(frozen=True)
-class Separation:
-    """Histograms of scores over equal bins.
-
-    Attributes:
-        low: end of the range, -1 for cosines, else the smallest score.
-        high: the other end, 1 for cosines, else the largest score.
-        true: (bins,) int64 numbers of true pairs.
-        others: (bins,) int64 numbers of other pairs.
-    """
-
-    low: float
-    high: float
-    true: np.ndarray
-    others: np.ndarray
-
-    @property
-    def densities(self) -> tuple[np.ndarray, np.ndarray]:
-        """P and Q, (bins,) each, with area 1."""
-        width = (self.high - self.low) / len(self.true)
-        return self.true / self.true.sum() / width, self.others / self.others.sum() / width
-
-    @property
-    def overlap(self) -> float:
-        """S, the integral of min(P, Q), 0 to 1; eq. 10 over the bins."""
-        width = (self.high - self.low) / len(self.true)
-        return float(np.minimum(*self.densities).sum() * width)
 
 
 def separation(

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pipeline.inputs.sources import MEMORY_BUDGET
+from pipeline.inputs.words import WordInputs
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.storage.features import FeatureFile
 
@@ -61,6 +62,20 @@ class RegionRows:
         features = torch.from_numpy(self.features.read(chosen)).float()
         return Regions(features, relative_positions(boxes, sizes), counts)
 
+    def moments(self, block: int = 256) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation (D,) float32 of the features of all regions, no padding.
+
+        Two passes in float64, a block of images at a time: one pass would cancel digits.
+        """
+        count = len(self.rows)
+        blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
+        total = sum(int(self.features.read(self.rows[rows], "counts").sum()) for rows in blocks)
+        if total == 0:
+            raise WorkbenchError(f"{self.features.path}: none of the {count:,} images has a region")
+        mean = torch.stack([_real(self(rows)).sum(0) for rows in blocks]).sum(0) / total
+        squares = [((_real(self(rows)) - mean) ** 2).sum(0) for rows in blocks]
+        return mean.float(), (torch.stack(squares).sum(0) / total).sqrt().float()
+
 
 def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
     """(B, R, 4) width, height, centre x, centre y as shares of the image; zero for a zero box.
@@ -71,25 +86,11 @@ def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
     return torch.cat([second - first, (first + second) / 2], -1) / sizes.repeat(1, 2)[:, None]
 
 
-def region_moments(images: RegionRows, block: int = 256) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation (D,) float32 of the features of all regions, padding left out.
+def open_regions(path: Path, in_memory: bool = True) -> FeatureFile:
+    """A file of regions.
 
-    Two passes in float64, a block of images at a time: one pass would cancel digits.
-    """
-    count = len(images.rows)
-    blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
-    total = sum(int(images.features.read(images.rows[rows], "counts").sum()) for rows in blocks)
-    if total == 0:
-        raise WorkbenchError(f"{images.features.path}: none of the {count:,} images has a region")
-    mean = torch.stack([_real(images(rows)).sum(0) for rows in blocks]).sum(0) / total
-    squares = [((_real(images(rows)) - mean) ** 2).sum(0) for rows in blocks]
-    return mean.float(), (torch.stack(squares).sum(0) / total).sqrt().float()
-
-
-def open_regions(path: Path) -> FeatureFile:
-    """A file of regions, the features in memory within the budget.
-
-    Raises WorkbenchError when it is no file of regions, or its counts or sizes cannot be.
+    in_memory: whether they are read into memory, where they fit the budget. Raises WorkbenchError
+    when it is no file of regions, or its counts or sizes cannot be.
     """
     file = FeatureFile(path)
     lacking = [name for name in ROWS if name not in file.layouts]
@@ -108,10 +109,28 @@ def open_regions(path: Path) -> FeatureFile:
     if bad.any():
         names = listing(file.ids[row] for row in np.flatnonzero(bad))
         raise WorkbenchError(f"{path}: impossible counts or sizes for {names}")
-    file.in_memory(MEMORY_BUDGET)
-    for name in ("boxes", "sizes", "counts"):
-        file.in_memory(MEMORY_BUDGET // 8, name)
+    if in_memory:
+        file.in_memory(MEMORY_BUDGET)
+        for name in ("boxes", "sizes", "counts"):
+            file.in_memory(MEMORY_BUDGET // 8, name)
     return file
+
+
+class RegionInputs(WordInputs):
+    """The regions of every image, and captions as word ids of a vocabulary.
+
+    Args:
+        files: the artefacts; `features` is a file of regions, `text` the folder of the vocabulary.
+        in_memory: whether regions are read into memory, where they fit the budget.
+
+    Raises:
+        WorkbenchError: files that are missing, damaged or of another kind.
+    """
+
+    open_features = staticmethod(open_regions)
+
+    def images(self, ids: list[str]) -> RegionRows:
+        return RegionRows(self.features, ids)
 
 
 def has_boxes(file: FeatureFile) -> bool:

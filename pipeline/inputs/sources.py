@@ -3,22 +3,34 @@
 One class per kind of input; the batches do not know which of them they hold.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 import torch
 
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.batches import Split, read_split
+from pipeline.inputs.batches import CaptionSource, ImageSource, Split, read_split
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.storage.checkpoint import feature_identity
 from pipeline.storage.features import FeatureFile
 
 MEMORY_BUDGET = 4 << 30  # bytes of features held in memory; larger files are read batch by batch
+ImagesById = Callable[[list[str]], ImageSource]
+
+
+class FeatureSource(Protocol):
+    """Cached features of N images."""
+
+    def __call__(self, rows: np.ndarray) -> Any:
+        """Those of some rows (B,)."""
+
+    def moments(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and standard deviation (D,) float32 of the features."""
 
 
 class FeatureRows:
@@ -34,17 +46,16 @@ class FeatureRows:
     def __call__(self, rows: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(self.features.read(self.rows[rows])).float()
 
+    def moments(self, block: int = 4096) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean and standard deviation (D,) float32 of the features of all N images.
 
-def feature_moments(images: FeatureRows, block: int = 4096) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and standard deviation (D,) float32 of the features of a source's images.
-
-    Two passes in float64, a block of rows at a time: one pass would cancel digits.
-    """
-    count = len(images.rows)
-    blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
-    mean = torch.stack([images(rows).double().sum(0) for rows in blocks]).sum(0) / count
-    squares = [((images(rows).double() - mean) ** 2).sum(0) for rows in blocks]
-    return mean.float(), (torch.stack(squares).sum(0) / count).sqrt().float()
+        Two passes in float64, a block of rows at a time: one pass would cancel digits.
+        """
+        count = len(self.rows)
+        blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
+        mean = torch.stack([self(rows).double().sum(0) for rows in blocks]).sum(0) / count
+        squares = [((self(rows).double() - mean) ** 2).sum(0) for rows in blocks]
+        return mean.float(), (torch.stack(squares).sum(0) / count).sqrt().float()
 
 
 class TokenRows:
@@ -82,10 +93,11 @@ class SentenceRows:
         return (self.vectors(rows),)
 
 
-def open_vectors(path: Path) -> FeatureFile:
-    """A file of one feature vector per image or caption (N, D), in memory within the budget.
+def open_vectors(path: Path, in_memory: bool = True) -> FeatureFile:
+    """A file of one feature vector per image or caption (N, D).
 
-    Raises WorkbenchError when the features have another shape.
+    in_memory: whether they are read into memory, where they fit the budget. Raises WorkbenchError
+    when the features have another shape.
     """
     features = FeatureFile(path)
     shape = features.shape()
@@ -93,7 +105,8 @@ def open_vectors(path: Path) -> FeatureFile:
         raise WorkbenchError(
             f"{path}: features of shape {shape}; this model takes one vector per row (N, D)"
         )
-    features.in_memory(MEMORY_BUDGET)
+    if in_memory:
+        features.in_memory(MEMORY_BUDGET)
     return features
 
 
@@ -109,24 +122,71 @@ def encode_captions(vocabulary: Vocabulary, captions: pd.DataFrame) -> TokenRows
     return TokenRows(encoded)
 
 
-def open_inputs(inputs: Inputs) -> tuple[FeatureFile, FeatureFile]:
-    """The features of the images and those of the captions."""
-    return open_vectors(inputs.features), open_vectors(inputs.text)
+class OpenedInputs(ABC):
+    """What a model reads, opened: where its images and its captions come from.
+
+    Attributes:
+        files: the artefacts.
+        features: of the images, or of their regions.
+    """
+
+    files: Inputs
+    features: FeatureFile
+
+    @property
+    @abstractmethod
+    def identity(self) -> dict[str, str]:
+        """What weights cannot be used without."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> dict[str, int]:
+        """What decides the shapes of a network's weights, by the names of its arguments."""
+
+    @abstractmethod
+    def images(self, ids: list[str]) -> FeatureSource:
+        """The source of N images."""
+
+    @abstractmethod
+    def captions(self, table: pd.DataFrame) -> CaptionSource:
+        """The source of M rows of the captions table."""
+
+    def split(self, name: str, images: ImagesById | None = None) -> Split:
+        """The images and captions of a split.
+
+        images: from N image ids to their source, None: that of the features.
+        """
+        sources = images or self.images, self.captions
+        return read_split(name, self.files.images, self.files.captions, *sources)
 
 
-def splits(inputs: Inputs, features: FeatureFile, sentences: FeatureFile) -> Callable[[str], Split]:
-    """A function from a split's name to its images and captions, both as vectors.
+class VectorInputs(OpenedInputs):
+    """One vector per image and one per caption.
 
     Args:
-        inputs: whose tables of the corpus are read.
-        features: of the images, (N, D).
-        sentences: of the captions, (M, S).
+        files: the artefacts; `text` is a file of sentence vectors.
+        in_memory: whether features are read into memory, where they fit the budget.
+
+    Raises:
+        WorkbenchError: files that are missing, damaged or of another shape.
     """
-    sources = partial(FeatureRows, features), partial(SentenceRows, sentences)
-    return lambda name: read_split(name, inputs.images, inputs.captions, *sources)
 
+    def __init__(self, files: Inputs, in_memory: bool = True) -> None:
+        self.files = files
+        self.features = open_vectors(files.features, in_memory)
+        self.sentences = open_vectors(files.text, in_memory)
 
-def identity(features: FeatureFile, sentences: FeatureFile) -> dict[str, str]:
-    """What weights cannot be used without."""
-    of_sentences = feature_identity(sentences.attributes, "sentences")
-    return feature_identity(features.attributes) | of_sentences
+    @property
+    def identity(self) -> dict[str, str]:
+        of_sentences = feature_identity(self.sentences.attributes, "sentences")
+        return feature_identity(self.features.attributes) | of_sentences
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"image_dim": self.features.shape()[1], "sentence_dim": self.sentences.shape()[1]}
+
+    def images(self, ids: list[str]) -> FeatureRows:
+        return FeatureRows(self.features, ids)
+
+    def captions(self, table: pd.DataFrame) -> SentenceRows:
+        return SentenceRows(self.sentences, table)

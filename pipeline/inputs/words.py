@@ -1,33 +1,49 @@
 """Inputs of models that read one vector per image and the words of a caption."""
 
-from collections.abc import Callable
-from functools import partial
+import pandas as pd
 
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.batches import Split, read_split
+from pipeline.inputs.batches import CaptionSource
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.sources import FeatureRows, encode_captions, open_vectors
+from pipeline.inputs.sources import (
+    FeatureRows,
+    FeatureSource,
+    OpenedInputs,
+    encode_captions,
+    open_vectors,
+)
 from pipeline.storage.checkpoint import feature_identity
-from pipeline.storage.features import FeatureFile
 
 
-def open_inputs(inputs: Inputs) -> tuple[Vocabulary, FeatureFile]:
-    """The vocabulary and the features of the images."""
-    return Vocabulary.load(inputs.text), open_vectors(inputs.features)
-
-
-def splits(inputs: Inputs, vocabulary: Vocabulary, features: FeatureFile) -> Callable[[str], Split]:
-    """A function from a split's name to its images and captions.
+class WordInputs(OpenedInputs):
+    """One vector per image, and captions as word ids of a vocabulary.
 
     Args:
-        inputs: the tables of the corpus.
-        vocabulary: of the captions, which become word ids.
-        features: of the images.
+        files: the artefacts; `text` is the folder of the vocabulary.
+        in_memory: whether features are read into memory, where they fit the budget.
+
+    Raises:
+        WorkbenchError: files that are missing, damaged or of another shape.
     """
-    sources = partial(FeatureRows, features), partial(encode_captions, vocabulary)
-    return lambda name: read_split(name, inputs.images, inputs.captions, *sources)
 
+    open_features = staticmethod(open_vectors)
 
-def identity(vocabulary: Vocabulary, features: FeatureFile) -> dict[str, str]:
-    """What weights cannot be used without; features: of images or of their regions."""
-    return {"vocabulary_sha256": vocabulary.sha256} | feature_identity(features.attributes)
+    def __init__(self, files: Inputs, in_memory: bool = True) -> None:
+        self.files, self.vocabulary = files, Vocabulary.load(files.text)
+        self.features = self.open_features(files.features, in_memory)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        own = {"vocabulary_sha256": self.vocabulary.sha256}
+        return own | feature_identity(self.features.attributes)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        width = self.features.shape()[-1]
+        return {"image_dim": width, "vocabulary_size": len(self.vocabulary)}
+
+    def images(self, ids: list[str]) -> FeatureSource:
+        return FeatureRows(self.features, ids)
+
+    def captions(self, table: pd.DataFrame) -> CaptionSource:
+        return encode_captions(self.vocabulary, table)

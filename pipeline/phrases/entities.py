@@ -16,8 +16,8 @@ import pandas as pd
 
 from pipeline.corpus.tables import SPLITS
 from pipeline.corpus.tokens import tokenise
+from pipeline.dataset.source import find_in_raw
 from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
-from pipeline.readers.source import find_in_raw
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress, say
 from pipeline.runtime.text import Problems, read_text

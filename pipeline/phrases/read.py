@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline.dataset.source import Options
 from pipeline.phrases.entities import read_entities
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables
 from pipeline.phrases.world import read_world
-from pipeline.readers.source import Options
 from pipeline.runtime.process import say
 
 

@@ -119,7 +119,7 @@ def check(place: str, phrases: pd.DataFrame, boxes: pd.DataFrame) -> None:
 
 
 @dataclass(frozen=True)
-class Regions:
+class DistinctRegions:
     """The different boxes of phrases, each of them once however many chains have it.
 
     Attributes:
@@ -135,14 +135,14 @@ class Regions:
     of_chain: dict[tuple[str, str], list[int]]
 
 
-def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> Regions:
+def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> DistinctRegions:
     """The regions of some images, image after image in the order of the table of boxes.
 
     Args:
         boxes: columns as in PHRASE_BOXES.
         images: ids of the images.
     """
-    found = Regions([], [], np.empty((0, 4), np.float32), {})
+    found = DistinctRegions([], [], np.empty((0, 4), np.float32), {})
     rows: dict[tuple[str, tuple[float, ...]], int] = {}
     counts: dict[str, int] = {}
     corners: list[tuple[float, ...]] = []
@@ -161,4 +161,4 @@ def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> Regions:
             corners.append(key[1])
         found.of_chain.setdefault((image, chain), []).append(rows[key])
     array = np.array(corners, np.float32).reshape(-1, 4)
-    return Regions(found.ids, found.image_ids, array, found.of_chain)
+    return DistinctRegions(found.ids, found.image_ids, array, found.of_chain)

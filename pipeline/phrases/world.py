@@ -8,15 +8,15 @@ from typing import NamedTuple
 import pandas as pd
 
 from pipeline.corpus.tokens import tokenise
+from pipeline.dataset.params import ShapesConfig
+from pipeline.dataset.processes import ordered_map
+from pipeline.dataset.source import Options
 from pipeline.phrases.tables import PHRASES, SIDES, PhraseTables
-from pipeline.readers.params import ShapesConfig
-from pipeline.readers.processes import ordered_map
 from pipeline.readers.shapes import Task, scenes_of, spoken, world_of
 from pipeline.readers.shapes.drawing import box
 from pipeline.readers.shapes.mentions import Mention, mentions, plain
 from pipeline.readers.shapes.relations import Box
 from pipeline.readers.shapes.world import World
-from pipeline.readers.source import Options
 from pipeline.runtime.errors import WorkbenchError, listing
 
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.criteria import Criterion
 from pipeline.evaluation.file import QueryRanks
-from pipeline.evaluation.separation import separation
-from pipeline.report.hubs import CLASSES, hubs_of
-from pipeline.scores.file import SplitScores
+from pipeline.evaluation.findings import Separation
+from pipeline.report.hubs import CLASSES, Counts, hubs_of
 from pipeline.scores.ranking import DIRECTIONS
 
 # Ranks at which recall is drawn; on a logarithmic axis more would not be told apart.
@@ -44,16 +42,15 @@ def recall_rows(model: str, ranks: QueryRanks) -> Rows:
     ]
 
 
-def separation_rows(model: str, split: SplitScores) -> Rows:
+def separation_rows(model: str, found: Separation) -> Rows:
     """Densities of the scores of true and of other pairs, and their overlap S (dual-path, eq. 10).
 
     Bins beyond the scores that there are have no rows.
 
     Args:
         model: its name.
-        split: N images and M captions with their scores (N, M).
+        found: histograms of both.
     """
-    found = separation(split.scores, split.image_groups, split.caption_groups)
     edges = np.linspace(found.low, found.high, len(found.true) + 1)
     used = np.flatnonzero(found.true + found.others)
     bins = range(max(used[0] - 1, 0), min(used[-1] + 2, len(found.true)))
@@ -70,12 +67,12 @@ def separation_rows(model: str, split: SplitScores) -> Rows:
     ]
 
 
-def hub_rows(model: str, split: SplitScores) -> Rows:
+def hub_rows(model: str, counts: Counts) -> Rows:
     """Shares of the items that are the nearest of no query, of one, and of more, in percent.
 
     Args:
         model: its name.
-        split: N images and M captions with their scores (N, M).
+        counts: criterion -> by direction, of how many queries each item is the nearest.
     """
     return [
         {
@@ -84,7 +81,7 @@ def hub_rows(model: str, split: SplitScores) -> Rows:
             "nearest_of": name,
             "share": share,
         }
-        for hubs in hubs_of(split.scores, model, [Criterion("naive")])
+        for hubs in hubs_of(counts, model, ["naive"])
         for name, share in zip(CLASSES, hubs.shares, strict=True)
     ]
 

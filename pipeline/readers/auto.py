@@ -1,12 +1,11 @@
 """Whichever reader the files of a folder were made for."""
 
-import importlib
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from pipeline.readers import READERS
-from pipeline.readers.source import Options, Source
+from pipeline.dataset import READERS, signs_of
+from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import WorkbenchError, listing
 
 LOOKED_AT = 100_000  # files of a folder below which a sign is looked for
@@ -32,19 +31,19 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             f"{raw}: could be of several kinds: {several}", "name one of them with -S dataset=..."
         )
     if not found:
-        signs = listing((sign for reader in READERS.values() for sign in reader.signs), 100)
+        signs = listing((sign for reader in READERS for sign in signs_of(reader)), 100)
         raise WorkbenchError(
             f"{raw}: no captions that are known by their file's name; looked for {signs}",
             "write captions.txt with lines image,caption there, or name the kind with dataset",
         )
     ((name, file),) = found.items()
-    source: Source = importlib.import_module(READERS[name].module).read(raw, out, options)
+    source: Source = READERS.load(name)(raw, out, options)
     return replace(source, remarks=(f"dataset: {name}, because of {file}", *source.remarks))
 
 
 def _sign(raw: Path, name: str) -> str | None:
     """The first file in `raw` by which its reader is known, as a path inside it."""
-    for sign in READERS[name].signs:
+    for sign in signs_of(name):
         files = (path for path in islice(raw.glob(sign), LOOKED_AT) if path.is_file())
         if (first := min(files, default=None)) is not None:
             return first.relative_to(raw).as_posix()

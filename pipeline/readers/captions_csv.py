@@ -8,12 +8,12 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.corpus.tables import SPLITS
-from pipeline.readers import READERS
-from pipeline.readers.source import Options, Source, find_annotations, find_image_folder
-from pipeline.readers.splits import seeded_splits
+from pipeline.dataset.source import Options, Source, find_annotations, find_image_folder
+from pipeline.dataset.splits import seeded_splits
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, is_inside, read_text
 
+SIGNS = ("captions.txt", "results.csv")
 _COMMA_HEADER = re.compile(r"image(_name)?\s*,\s*caption")
 _BAR_HEADER = re.compile(r"image_name\s*\|\s*comment_number\s*\|\s*comment")
 _COMMA_LINE = re.compile(r'(?P<image>"(?:[^"]|"")+"|[^,"]+),(?P<caption>.*)')
@@ -40,7 +40,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Raises:
         WorkbenchError: lines that cannot be read.
     """
-    path = find_annotations(raw, options.corpus.annotations, READERS["captions_csv"].signs)
+    path = find_annotations(raw, options.corpus.annotations, SIGNS)
     captions = pd.DataFrame(read_captions(path), columns=["caption_id", "image_id", "text"])
     names = list(dict.fromkeys(captions["image_id"]))
     if options.corpus.split_files is None:

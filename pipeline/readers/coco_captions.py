@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from pipeline.readers.source import Options, Source, find_image_folder, find_in_raw
-from pipeline.readers.splits import settled_splits
+from pipeline.dataset.source import Options, Source, find_image_folder, find_in_raw
+from pipeline.dataset.splits import settled_splits
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems, is_text, read_json
 
+SIGNS = ("captions_*20*.json", "annotations/captions_*20*.json")
 _NAME = re.compile(r"captions_((train|val)20\d\d)\.json")
 EXPECTED = "expected is the format of MS-COCO's captions_train2017.json"
 

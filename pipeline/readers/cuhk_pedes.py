@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from pipeline.corpus.tables import SPLITS
-from pipeline.readers.source import Options, Source, find_annotations, find_image_folder
+from pipeline.dataset.source import Options, Source, find_annotations, find_image_folder
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, is_inside, is_text, read_json
 
+SIGNS = ("reid_raw.json", "caption_all.json")
 WITH_SPLITS, WITHOUT_SPLITS = "reid_raw.json", "caption_all.json"
 IMAGES = "imgs"
 HELD_OUT = 1000  # persons, for validation as for test

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from pipeline.corpus.tables import SPLITS
-from pipeline.readers import READERS
-from pipeline.readers.source import Options, Source, find_annotations, find_image_folder
+from pipeline.dataset.source import Options, Source, find_annotations, find_image_folder
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, is_text, read_json
+
+SIGNS = ("dataset_*.json",)
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
@@ -27,7 +28,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     Raises:
         WorkbenchError: text that is not JSON, records with missing or ill-typed fields.
     """
-    path = find_annotations(raw, options.corpus.annotations, READERS["karpathy_json"].signs)
+    path = find_annotations(raw, options.corpus.annotations, SIGNS)
     records = _records(path)
     problems = Problems(str(path))
     problems.add("faulty fields", (fault for n, r in enumerate(records) for fault in _faults(n, r)))

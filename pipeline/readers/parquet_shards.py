@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.readers.extracted import ExtractedImages
-from pipeline.readers.params import CorpusConfig
-from pipeline.readers.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
-from pipeline.readers.source import Options, Source
+from pipeline.dataset.extracted import ExtractedImages
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
+from pipeline.dataset.source import Options, Source
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import Problems
+
+SIGNS = ("**/*.parquet",)
 
 
 class Columns(NamedTuple):
@@ -25,7 +27,7 @@ class Columns(NamedTuple):
     captions: list[str]
 
 
-class Row(NamedTuple):
+class ParquetRow(NamedTuple):
     """A row: the image's bytes and name, each None where it has none, and captions without gaps."""
 
     data: bytes | None
@@ -73,7 +75,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     return read_shards(raw, out, options, ".parquet", read_shard)
 
 
-def read_rows(path: Path, config: CorpusConfig) -> Iterator[Row]:
+def read_rows(path: Path, config: CorpusConfig) -> Iterator[ParquetRow]:
     """The rows of a file, one after the other; WorkbenchError where it is damaged.
 
     One row at a time, because a repeated value is stored once: a small file could ask for any
@@ -152,16 +154,16 @@ def _is_string(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _row(values: dict[str, Any], columns: Columns) -> Row:
+def _row(values: dict[str, Any], columns: Columns) -> ParquetRow:
     image = values[columns.image]
     fields = image if isinstance(image, dict) else {"bytes": image}
     cells = [values[name] for name in columns.captions]
     texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell])]
     kept = [text for text in texts if text is not None]
-    return Row(fields.get("bytes"), fields.get("path"), kept)
+    return ParquetRow(fields.get("bytes"), fields.get("path"), kept)
 
 
-def _identify(shard: Shard, number: int, row: Row) -> tuple[str, bytes | None]:
+def _identify(shard: Shard, number: int, row: ParquetRow) -> tuple[str, bytes | None]:
     """image_id of a row and the digest of its image's bytes."""
     digest = None if row.data is None else hashlib.sha256(row.data).digest()
     if row.name:

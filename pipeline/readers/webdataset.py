@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pipeline.readers.extracted import ExtractedImages
-from pipeline.readers.params import CorpusConfig
-from pipeline.readers.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
-from pipeline.readers.source import Options, Source
-from pipeline.readers.tar import DamagedTar, Member, read_members
+from pipeline.dataset.extracted import ExtractedImages
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.shards import CAPTION_FIELDS, Gathered, Shard, read_shards
+from pipeline.dataset.source import Options, Source
+from pipeline.dataset.tar import DamagedTar, Member, read_members
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import Problems, is_text
 
+SIGNS = ("**/*.tar",)
 IMAGES = ("jpg", "jpeg", "png", "webp")
 TEXTS = ("txt", "json")
 PICKLES = ("pickle", "pkl", "pyd", "pt", "pth")

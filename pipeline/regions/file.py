@@ -1,7 +1,7 @@
 """How regions are laid out in a feature file, for whoever writes one: the detector or an import."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from pipeline.corpus.tables import images_digest
-from pipeline.storage.features import FeatureWriter
 from pipeline.storage.layout import Array
 
 # Keys of the section regions that say nothing of the values: where a run takes place, and what a
@@ -84,25 +83,6 @@ class ImageRegions:
     attributes: npt.NDArray[np.int64] | None = None
     confidences: npt.NDArray[np.float32] | None = None
     attribute_confidences: npt.NDArray[np.float32] | None = None
-
-
-@dataclass(frozen=True)
-class RegionJob:
-    """What a file of regions will hold, and how it is filled.
-
-    Attributes:
-        slots: R, regions an image may have.
-        width: D of a region's feature.
-        attributes: of the file.
-        machine: what else its values depend on.
-        fill: writes the missing rows.
-    """
-
-    slots: int
-    width: int
-    attributes: dict[str, str | int | float]
-    machine: list[Any]
-    fill: Callable[[FeatureWriter], None]
 
 
 def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], str]]:

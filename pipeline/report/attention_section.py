@@ -10,21 +10,20 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.groups import GroupFile
 
 
-def attention_figures(path: Path, scores: Path, shelf: Shelf) -> list[AttentionFigure]:
+def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[AttentionFigure]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
 
     Args:
         path: the attention file.
-        scores: the model's score file.
+        weights: digest of the checkpoint that made the model's scores.
         shelf: the corpus.
 
     Raises:
         WorkbenchError: a file that was made with other weights than the scores, or of images or
             captions that are not in the corpus.
     """
-    weights = [GroupFile(file).attributes.get("checkpoint_sha256") for file in (path, scores)]
-    if weights[0] != weights[1]:
-        raise WorkbenchError(f"{path}: made with other weights than {scores}", REMEDY)
+    if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
+        raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
     pairs = shown_pairs(read_attention(path))
     shelf.check_pairs(path, [(p.attention.image_id, p.attention.caption_id) for p in pairs])
     return [

@@ -1,14 +1,14 @@
 """Hubs as the report shows them: shares for a bar, and the counts of the kNN-margin paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.evaluation.criteria import Criterion
-from pipeline.evaluation.hubness import Hubness, hubness, pairs_table
-from pipeline.scores.ranking import DIRECTIONS
-from pipeline.scores.tiles import Tiles, as_tiles
+from pipeline.evaluation.hubness import Hubness, pairs_table
+from pipeline.scores.ranking import DIRECTIONS, Direction
+
+Counts = Mapping[str, Mapping[Direction, np.ndarray]]
 
 # Of 25,000 pairs of MS-COCO in percent, images as the nearest of captions (table 5).
 PUBLISHED = {"0": 79.2, "1": 4.1, ">=2": 16.7, ">=5": 12.0, ">=10": 2.0}
@@ -38,25 +38,24 @@ class Hubs:
     pairs: dict[str, float]
 
 
-def hubs_of(scores: np.ndarray | Tiles, model: str, criteria: Sequence[Criterion]) -> list[Hubs]:
+def hubs_of(counts: Counts, model: str, criteria: Sequence[str]) -> list[Hubs]:
     """Hubs among the nearest items of all queries of a split, both directions, every criterion.
 
     Args:
-        scores: (N images, M captions) float32 of the model.
+        counts: criterion -> by direction, of how many queries each item is the nearest.
         model: its name.
-        criteria: what the scores are rescored by, naive included.
+        criteria: those to show; left out is what has no counts.
     """
-    tiles = as_tiles(scores)
-    views = [criterion.views(tiles, DIRECTIONS) for criterion in criteria]
     return [
         _hubs(
-            hubness(view[number], direction),
-            model if criterion.name == "naive" else f"{model} + {criterion.name}",
+            Hubness(counts[criterion][direction]),
+            model if criterion == "naive" else f"{model} + {criterion}",
             direction,
-            tiles.shape[1],
+            len(counts[criterion]["i2t"]),
         )
-        for number, direction in enumerate(DIRECTIONS)
-        for criterion, view in zip(criteria, views, strict=True)
+        for direction in DIRECTIONS
+        for criterion in criteria
+        if criterion in counts
     ]
 
 

@@ -16,11 +16,8 @@ from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.evaluation.criteria import Criterion
-from pipeline.evaluation.file import check_scores
+from pipeline.evaluation.findings import read_findings
 from pipeline.evaluation.metrics import METRICS, values_of
-from pipeline.evaluation.separation import separation
-from pipeline.evaluation.subset import first_images
 from pipeline.report.attention import AttentionFigure
 from pipeline.report.attention_section import attention_figures
 from pipeline.report.curve_files import Curve, read_curve
@@ -29,22 +26,19 @@ from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
 from pipeline.report.galleries import Gallery, build_galleries
 from pipeline.report.hubs import CLASSES, PUBLISHED, Hubs, hubs_of, pair_shares
 from pipeline.report.phrases import phrase_section
-from pipeline.report.provenance import attributes, corpus_digests
+from pipeline.report.provenance import corpus_digests
 from pipeline.report.shelf import Shelf
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.scores.file import SplitScores, read_scores
 from pipeline.scores.ranking import DIRECTIONS
-from pipeline.scores.ranks import retrieval_ranks
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where the sections come from; the others than the corpus belong to models by their stem.
+    """Where sections come from beside the ranks; curves and attention belong to models by stem.
 
     Attributes:
-        scores: one for each model.
         curves: of models trained by epochs.
         images: table of the corpus.
         captions: table of the corpus.
@@ -53,7 +47,6 @@ class Files:
         found: what each model of phrases found.
     """
 
-    scores: Sequence[Path]
     curves: Sequence[Path]
     images: Path
     captions: Path
@@ -70,15 +63,11 @@ class Run:
         dataset: its name.
         loss: its name.
         parameters: key -> value.
-        criteria: shown among the hubs, naive first.
-        subset: so many test images alone were evaluated, the first; 0: all.
     """
 
     dataset: str
     loss: str
     parameters: Mapping[str, str]
-    criteria: Sequence[Criterion]
-    subset: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,25 +107,18 @@ def build_page(
         localised: one for each model of phrases.
 
     Raises:
-        WorkbenchError: files and models that do not match, scores of other images or captions than
-            the corpus or the ranks, an image of a gallery that cannot be read.
+        WorkbenchError: files and models that do not match, ranks of other images or captions than
+            the corpus's or by an earlier version, an image of a gallery that cannot be read.
     """
-    scores = _partners(results, files.scores, "score", every=True)
-    paths = _partners(results, files.curves, "curve", every=False)
-    attended = _partners(results, files.attention, "attention", every=False)
+    paths = _partners(results, files.curves, "curve")
+    attended = _partners(results, files.attention, "attention")
     read = {name: read_curve(path) for name, path in paths.items()}
     curves = {name: curve for name, curve in read.items() if curve}
     images, captions = load_images(files.images), load_captions(files.captions)
     shelf = Shelf(images, captions)
+    criteria = list(dict.fromkeys(name for result in results for name in result.criteria))
     models = [
-        _model(
-            number,
-            result,
-            scores[result.name],
-            attended.get(result.name),
-            shelf,
-            run,
-        )
+        _model(number, result, attended.get(result.name), shelf, criteria)
         for number, result in enumerate(results)
     ]
     texts = results[0].record.caption_ids
@@ -149,6 +131,7 @@ def build_page(
             **_extended(results),
             **_curves(curves, [result.name for result in results]),
             **_phrases(localised, files, images, captions),
+            criteria=criteria,
             models=models,
             best=max(results, key=lambda result: result.criteria["naive"]["rsum"]).name,
             directions=DIRECTIONS,
@@ -161,29 +144,20 @@ def build_page(
 
 
 def _model(
-    number: int,
-    result: Result,
-    path: Path,
-    attended: Path | None,
-    shelf: Shelf,
-    run: Run,
+    number: int, result: Result, attended: Path | None, shelf: Shelf, criteria: Sequence[str]
 ) -> Model:
-    check_scores(result.name, result.record, path)
-    split = first_images(read_scores(path, "test"), run.subset)
-    _check_queries(path, split, result)
-    shelf.check(path, split)
-    groups = split.image_groups, split.caption_groups
-    ranks = retrieval_ranks(split.scores, *groups)
-    separated = separation(split.scores, *groups)
+    shelf.check(result.ranks, result.record)
+    found = read_findings(result.ranks)
+    weights = found.source.get("checkpoint_sha256")
     return Model(
         name=result.name,
         number=number,
-        overlap=separated.overlap,
-        separation=separation_figure(separated, result.name, number),
-        hubs=hubs_of(split.scores, result.name, run.criteria),
-        galleries=build_galleries(split, ranks, shelf),
-        attention=attention_figures(attended, path, shelf) if attended else [],
-        provenance=attributes(path),
+        overlap=found.separation.overlap,
+        separation=separation_figure(found.separation, result.name, number),
+        hubs=hubs_of(found.hubs, result.name, criteria),
+        galleries=build_galleries(found.hits, result.record, shelf),
+        attention=attention_figures(attended, weights, shelf) if attended else [],
+        provenance=dict(found.source),
     )
 
 
@@ -201,6 +175,7 @@ def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
         "dashes": dashes,
         "colours": COLOURS,
         "images": images_of(results[0]),
+        "is_subset": results[0].test_images is not None,
         "means": {"i2t": images / captions, "t2i": captions / images},
     }
 
@@ -261,34 +236,21 @@ def _curves(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, Any]
     }
 
 
-def _partners(
-    results: Sequence[Result], paths: Sequence[Path], what: str, every: bool
-) -> dict[str, Path]:
-    """Model -> its file; WorkbenchError for strangers, for two of one model, for missing ones."""
+def _partners(results: Sequence[Result], paths: Sequence[Path], what: str) -> dict[str, Path]:
+    """Model -> its file; WorkbenchError for files of other models and for two of one model."""
     names = [result.name for result in results]
     stems = [path.stem for path in paths]
     problems = {
         "without a metrics file": [stem for stem in stems if stem not in names],
         "given twice": sorted({stem for stem in stems if stems.count(stem) > 1}),
-        "missing": [name for name in names if every and name not in stems],
     }
     for problem, found in problems.items():
         if found:
             raise WorkbenchError(
                 f"{what} files {problem}: {listing(found)}",
-                "give --metrics, --ranks, --scores, --curves and --attention of the same models",
+                "give --metrics, --ranks, --curves and --attention of the same models",
             )
-    found_paths = dict(zip(stems, paths, strict=True))
-    return {name: found_paths[name] for name in names if name in found_paths}
-
-
-def _check_queries(path: Path, split: SplitScores, result: Result) -> None:
-    known = result.record.image_ids, result.record.caption_ids
-    if (list(split.image_ids), list(split.caption_ids)) != known:
-        raise WorkbenchError(
-            f"{path}: scores of other test images or captions than the ranks of {result.name}",
-            "evaluate them again with: dvc repro evaluate",
-        )
+    return dict(zip(stems, paths, strict=True))
 
 
 def _environment() -> jinja2.Environment:

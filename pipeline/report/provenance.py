@@ -1,13 +1,12 @@
 """What a run depended on, as plain lines: parameters and digests, no dates, hosts or paths."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 import pandas as pd
 
 from pipeline.corpus.tables import captions_digest, images_digest
-from pipeline.storage.groups import GroupFile
 
 LEFT_OUT = ("runtime",)  # where a run took place, not what it computed
 
@@ -18,12 +17,6 @@ def parameters(values: Mapping[str, Any]) -> dict[str, str]:
     An absolute path is reduced to its last part: the page goes to readers elsewhere.
     """
     return dict(_flat("", {key: part for key, part in values.items() if key not in LEFT_OUT}))
-
-
-def attributes(path: Path) -> dict[str, str]:
-    """What a score file says it was made from: the checkpoint's digest, or what a program wrote."""
-    found = GroupFile(path).attributes
-    return {name: str(value) for name, value in found.items() if name != "schema_version"}
 
 
 def corpus_digests(images: pd.DataFrame, captions: pd.DataFrame) -> dict[str, str]:

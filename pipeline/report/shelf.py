@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pipeline.evaluation.file import RankRecord
 from pipeline.report.thumbnails import thumbnail
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.scores.file import SplitScores
 
 REMEDY = "score the corpus that is there now: dvc repro"
 
@@ -37,27 +37,29 @@ class Shelf:
         self._paths: dict[str, str] = dict(zip(images["image_id"], images["path"], strict=True))
         self._texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
         self._owners = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
+        groups = dict(zip(images["image_id"], images["group"], strict=True))
+        self._groups = {name: groups[image] for name, image in self._owners.items()}
         self._pictures: dict[str, str] = {}
 
     def captions_of_images(self, captions: Sequence[str]) -> np.ndarray:
         """How many of these captions each of their images has: (images,) int64."""
         return np.unique([self._owners[name] for name in captions], return_counts=True)[1]
 
-    def check(self, path: Path, split: SplitScores) -> None:
-        """Raise WorkbenchError, naming the score file `path`, unless its ids are the corpus's."""
-        claimed = zip(split.caption_ids, split.caption_image_ids, strict=True)
-        moved = [f"{c} ({i})" for c, i in claimed if self._owners.get(c, i) != i]
+    def check(self, path: Path, record: RankRecord) -> None:
+        """Raise WorkbenchError, naming the rank file `path`, unless its ids are the corpus's."""
+        captions = zip(record.caption_ids, record.caption_groups, strict=True)
+        moved = [f"{c} ({g})" for c, g in captions if self._groups.get(c, g) != g]
         problems = [
             f"{len(bad)} {what}: {listing(bad, 5)}"
             for what, bad in (
-                ("images that are not in the corpus", _unknown(split.image_ids, self._paths)),
-                ("captions that are not in the corpus", _unknown(split.caption_ids, self._texts)),
-                ("captions of another image than in the corpus", moved),
+                ("images that are not in the corpus", _unknown(record.image_ids, self._paths)),
+                ("captions that are not in the corpus", _unknown(record.caption_ids, self._texts)),
+                ("captions of another image or person than in the corpus", moved),
             )
             if bad
         ]
         if problems:
-            raise WorkbenchError(f"{path}: scores of " + "; ".join(problems), REMEDY)
+            raise WorkbenchError(f"{path}: ranks of " + "; ".join(problems), REMEDY)
 
     def check_pairs(self, path: Path, pairs: Sequence[tuple[str, str]]) -> None:
         """Raise WorkbenchError, naming the file `path`, unless the corpus has the images and

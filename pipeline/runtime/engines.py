@@ -16,9 +16,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+from pipeline.runtime.code import ROOT
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import ROOT
-from pipeline.runtime.process import pick_device
+from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 
 AGAIN = "run the same command to continue: what is finished is kept"

@@ -6,6 +6,8 @@ WorkbenchError; stages print it in one or two lines and exit with 1. Any other e
 
 from collections.abc import Iterable
 
+OUT_OF_STEP = "bring both up to date with: dvc repro"  # the hint for two files of different runs
+
 
 class WorkbenchError(Exception):
     """A problem the user can mend.

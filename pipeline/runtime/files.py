@@ -4,26 +4,17 @@ Every artefact is written to a temporary name beside its target, fsynced and ren
 kill at any moment leaves either the old file or the new one.
 """
 
-import ast
 import fcntl
 import glob
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.disk import require_room, written
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.yaml_text import plain_yaml
-
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("pipeline", "models", "stages")
-_LOADED = (*PACKAGES, "__main__")
 
 
 @contextmanager
@@ -121,86 +112,9 @@ def fingerprint(**parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def source_digest() -> str:
-    """SHA-256 over the names and contents of `source_files`.
-
-    Part of every resume fingerprint: work begun by other code must not be continued by this code.
-    """
-    digest = hashlib.sha256()
-    for file in sorted(source_files()):
-        digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-def source_files() -> set[Path]:
-    """The first-party files that this process has loaded, and all that these import anywhere.
-
-    Files and not modules, since the stage that runs is `__main__`. Imports are read from the
-    sources, so that one inside a function counts before it is executed, and so does the entry of a
-    registry, a string that names a module. A name put together at run time counts once its module
-    is loaded, as a model's is by `prepare`. All files of the project would be as safe, but then a
-    better drawing would begin a long training again.
-    """
-    modules = [sys.modules[n] for n in list(sys.modules) if n.split(".")[0] in _LOADED]
-    sources = (getattr(module, "__file__", None) for module in modules)
-    queue = {Path(source).resolve() for source in sources if source}
-    found: set[Path] = set()
-    while queue:
-        file = queue.pop()
-        if file.is_relative_to(ROOT) and file.relative_to(ROOT).parts[0] in PACKAGES:
-            found.add(file)
-            queue |= _imported(file) - found
-    return found
-
-
-def _imported(file: Path) -> set[Path]:
-    """First-party files executed by the imports in a file, those in functions and strings too."""
-    files: set[Path] = set()
-    for parts in _modules(file.read_bytes()):
-        paths = [ROOT.joinpath(*parts[: depth + 1]) for depth in range(len(parts))]
-        files.update(path / "__init__.py" for path in paths)  # executed before what is in it
-        files.add(paths[-1].with_suffix(".py"))
-    return {path for path in files if path.is_file()}
-
-
-@cache  # a process that runs several stages, as tests do, would parse most sources many times
-def _modules(source: bytes) -> frozenset[tuple[str, ...]]:
-    """The parts of first-party names in a source that may be modules: imports and strings."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names.add(node.value.partition(":")[0])  # module:name
-    split = (tuple(name.split(".")) for name in names)
-    return frozenset(
-        parts for parts in split if parts[0] in PACKAGES and all(map(str.isidentifier, parts))
-    )
-
-
 def _jsonable(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"cannot fingerprint a {type(value).__name__}")
-
-
-UNDO = "undo with: touch params.yaml && git checkout params.yaml"
-COMPLETE = "keys that params.yaml lacks are added with: vse complete"
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML 1.2 file as plain values; WorkbenchError when it cannot be parsed."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise WorkbenchError(f"{path}: no such file", "run from the repository's root") from None
-    except UnicodeDecodeError as error:
-        raise WorkbenchError(f"{path}: not UTF-8 text (byte {error.start})", UNDO) from None
-    values = plain_yaml(text, str(path), UNDO)
-    if not isinstance(values, dict):
-        raise WorkbenchError(f"{path}: expected a mapping of parameters at the top level", UNDO)
-    return values

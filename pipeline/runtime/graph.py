@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pipeline.runtime.errors import WorkbenchError, first_line, listing
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from dvc.parsing import DataResolver

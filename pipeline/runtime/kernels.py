@@ -1,12 +1,17 @@
-"""The same arithmetic whatever the shell: which kernels the linear algebra libraries choose.
+"""The same arithmetic on every processor: which kernels the linear algebra libraries choose.
 
 They choose by the processor, or by variables of the environment, and kernels add up in different
-orders: the last bits of word2vec's vectors change, and with them all that is made of them.
+orders: the last bits differ, and a training makes points of R@1 of them. `runtime.kernels` of
+params.yaml decides: portable, the kernels that every x86-64 processor with AVX2 has; native, the
+fastest ones of this processor.
 """
 
+import os
 from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Literal
 
+Choice = Literal["portable", "native"]
 # Read by the libraries when they are loaded; none of them is a way to configure a run.
 CHOSEN_BY = (
     "OPENBLAS_CORETYPE",
@@ -21,24 +26,71 @@ CHOSEN_BY = (
     "DNNL_DEFAULT_FPMATH_MODE",
     "ATEN_CPU_CAPABILITY",
 )
+# OpenBLAS computes word vectors, sentence vectors and CCA; in seconds with either kernels.
+NATIVE = {"OPENBLAS_CORETYPE": "Haswell"}
+# and torch's matrix products (MKL), convolutions (oneDNN) and elementwise operations (ATen)
+PORTABLE = NATIVE | {
+    "MKL_CBWR": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+}
 CPU = Path("/proc/cpuinfo")
 
 
-def fix_kernels(environment: MutableMapping[str, str], cpu: Path = CPU) -> None:
-    """Let nothing but the processor choose, and OpenBLAS not even that where it has AVX2.
+def configured(params: Path = Path("params.yaml")) -> Choice:
+    """What params.yaml says, portable where it says nothing; its problems are reported later."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
-    OpenBLAS computes word vectors, sentence vectors and CCA, which are then the same on all such
-    processors. Networks run on other libraries, whose faster kernels are worth minutes. To be
-    called before numpy is loaded.
+    try:
+        values = YAML(typ="safe").load(params)
+        return "native" if values["runtime"]["kernels"] == "native" else "portable"
+    except (OSError, ValueError, KeyError, TypeError, YAMLError):
+        return "portable"
+
+
+def fix_kernels(
+    environment: MutableMapping[str, str], choice: Choice = "portable", cpu: Path = CPU
+) -> list[str]:
+    """Let params.yaml choose the kernels and not the shell. To be called before numpy is loaded.
+
+    A processor without AVX2 keeps its own kernels: its results are close, not equal.
 
     Args:
         environment: of the process, changed.
+        choice: portable or native.
         cpu: file that says what the processor can do; none on other systems.
+
+    Returns:
+        Settings of the shell that are not used, as `NAME=value`.
     """
-    for name in CHOSEN_BY:
-        environment.pop(name, None)
-    if cpu.is_file() and "avx2" in cpu.read_text(encoding="utf-8", errors="replace").split():
-        environment["OPENBLAS_CORETYPE"] = "Haswell"
+    fixed = (PORTABLE if choice == "portable" else NATIVE) if has_avx2(cpu) else {}
+    found = {name: environment.pop(name) for name in CHOSEN_BY if name in environment}
+    environment.update(fixed)
+    return [f"{name}={value}" for name, value in found.items() if fixed.get(name) != value]
+
+
+def notes(not_used: list[str], choice: Choice, cpu: Path = CPU) -> list[str]:
+    """What a user must know of the kernels, a line each.
+
+    Args:
+        not_used: what `fix_kernels` returned.
+        choice: of params.yaml.
+        cpu: as there.
+    """
+    found = []
+    if not_used:
+        found.append(f"{', '.join(not_used)} of the environment is not used: runtime.kernels of "
+                     "params.yaml chooses")  # fmt: skip
+    if choice == "portable" and not has_avx2(cpu):
+        found.append("this processor is no x86-64 with AVX2: results are close to those of other "
+                     "machines, not equal")  # fmt: skip
+    return found
+
+
+def has_avx2(cpu: Path = CPU) -> bool:
+    """Whether this processor is an x86-64 with AVX2."""
+    return cpu.is_file() and "avx2" in cpu.read_text(encoding="utf-8", errors="replace").split()
 
 
 def kernels() -> list[str]:
@@ -47,4 +99,5 @@ def kernels() -> list[str]:
     from threadpoolctl import threadpool_info
 
     chosen = {f"{x['internal_api']} {x.get('architecture', '')}" for x in threadpool_info()}
-    return [*sorted(chosen), torch.backends.cpu.get_cpu_capability()]
+    asked = [f"{name}={os.environ[name]}" for name in CHOSEN_BY if name in os.environ]
+    return [*sorted(chosen), torch.backends.cpu.get_cpu_capability(), *asked]

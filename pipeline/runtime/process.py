@@ -1,17 +1,14 @@
-"""How a process runs: seeds, device, threads, precision and progress. Nothing here changes a result
-on purpose except the seed; the thread count is fixed because float sums differ in the last bits."""
+"""How a process runs: its memory, the other processes of its training, progress. Nothing here
+changes a result."""
 
 import ctypes
 import json
 import os
-import random
 import sys
 import threading
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import safe_lines
@@ -28,34 +25,6 @@ RANK, TORCHRUN, LAUNCHER = "RANK", "TORCHELASTIC_RUN_ID", "WORKBENCH_LAUNCHER"
 DIVIDED = ("train", "train_phrases")  # stages that several processes share
 QUIET = 300.0  # seconds between lines of progress where nobody watches
 LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
-
-
-def seed_everything(seed: int, compiled: bool = False) -> None:
-    """Seed python, numpy and torch, and ask torch for deterministic kernels.
-
-    compiled: whether torch.compile will be used: then its compiler must be told as well.
-    """
-    import torch
-
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - libraries that draw from the global state
-    torch.manual_seed(seed)
-    torch.set_deterministic_debug_mode("warn")
-    if compiled:  # does the same and tells the compiler, whose import takes two seconds
-        torch.use_deterministic_algorithms(True, warn_only=True)
-    # nothing here reads memory before it is written, and filling it costs one to five percent
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    torch.backends.cudnn.benchmark = False
-
-
-def set_threads(threads: int) -> None:
-    """Use exactly `threads` threads in torch and in the BLAS libraries of numpy and scipy."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    torch.set_num_threads(threads)
-    threadpool_limits(threads)
 
 
 def keep_freed_memory() -> None:
@@ -85,22 +54,6 @@ def end_with_input() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def pick_device(name: str) -> "torch.device":
-    """The torch device for `auto` (CUDA if there is one, else CPU), `cpu` or `cuda`.
-
-    Raises WorkbenchError when `cuda` is asked for and there is none.
-    """
-    import torch
-
-    available = torch.cuda.is_available()
-    if name == "cuda" and not available:
-        raise WorkbenchError(
-            "runtime.device = cuda, but torch sees no CUDA device",
-            "set runtime.device to auto or cpu in params.yaml",
-        )
-    return torch.device("cuda" if available and name != "cpu" else "cpu")
-
-
 def is_launched() -> bool:
     """Whether torchrun has started this process, with others or alone."""
     return TORCHRUN in os.environ and RANK in os.environ
@@ -109,10 +62,7 @@ def is_launched() -> bool:
 def check_processes(stage: str) -> None:
     """Raise WorkbenchError where torchrun has started what is the work of one process."""
     if is_launched() and stage not in DIVIDED:
-        raise WorkbenchError(
-            f"{stage} is the work of one process",
-            f"start it without torchrun: python -m stages.{stage}",
-        )
+        raise WorkbenchError(f"{stage} is the work of one process", "start it without torchrun")
 
 
 def process_number() -> int:

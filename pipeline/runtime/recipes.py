@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import COMPLETE, read_yaml
 from pipeline.runtime.rewriting import rewritten
-from pipeline.runtime.yaml_text import plain_yaml
+from pipeline.runtime.yaml_text import COMPLETE, plain_yaml, read_yaml
 
 FindProblems = Callable[[dict[str, Any]], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe without a file: the defaults themselves
@@ -52,7 +51,8 @@ def find_recipe(folder: Path, name: str) -> Path:
     """The file of a recipe; WorkbenchError lists the recipes there are when `name` is none."""
     recipes = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if name not in recipes:
-        raise WorkbenchError(f"no recipe {name!r}", f"recipes: {listing([DEFAULTS, *recipes], 100)}")
+        there = listing([DEFAULTS, *recipes], 100)
+        raise WorkbenchError(f"no recipe {name!r}", f"recipes: {there}")
     return recipes[name]
 
 

@@ -20,6 +20,8 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from pipeline.runtime.kernels import Choice
+
 VECTOR_FILES = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors")
 
 # Context of model_dump: values as params.yaml writes them, `none` for no projection.
@@ -258,4 +260,5 @@ class RuntimeConfig(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: Count = 2
     processes: Count = 1
+    kernels: Choice = "portable"
     extraction: ExtractionConfig = ExtractionConfig()

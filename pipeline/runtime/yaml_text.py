@@ -6,6 +6,7 @@ millions of values. So a text is judged by its parser's events, an alias as larg
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -22,6 +23,8 @@ from pipeline.runtime.errors import WorkbenchError, first_line
 MAX_BYTES = 1 << 18
 MAX_VALUES = 20_000
 MAX_DEPTH = 60
+UNDO = "undo with: touch params.yaml && git checkout params.yaml"
+COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 
 
 def plain_yaml(
@@ -88,3 +91,17 @@ def _excess(text: str, max_values: int) -> str:
 
 def _events(text: str) -> Iterator[Any]:
     yield from YAML(typ="safe", pure=True).parse(io.StringIO(text))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML 1.2 file as plain values; WorkbenchError when it cannot be parsed."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise WorkbenchError(f"{path}: no such file", "run from the repository's root") from None
+    except UnicodeDecodeError as error:
+        raise WorkbenchError(f"{path}: not UTF-8 text (byte {error.start})", UNDO) from None
+    values = plain_yaml(text, str(path), UNDO)
+    if not isinstance(values, dict):
+        raise WorkbenchError(f"{path}: expected a mapping of parameters at the top level", UNDO)
+    return values

@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 import torch
 
+from pipeline.scores.blocks import cuts
 from pipeline.scores.ranking import Direction
-from pipeline.scores.tiles import Change, Rescored, Tiles, check_finite, cuts
+from pipeline.scores.tiles import Change, Rescored, Tiles, check_finite
 
 STRIP = 128  # rows of a tile that are compared at once: 0.5 MB, and what a byte can count
 RUN = 1000  # flags of a row that are summed as the bytes of numbers: 125 each, below 256

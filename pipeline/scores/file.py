@@ -10,14 +10,18 @@ Evaluation reads nothing else, so that the matrix of any other program can be ev
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.scores.blocks import check_numbers, cuts, release
 from pipeline.scores.groups import group_codes
-from pipeline.scores.tiles import Products, as_tensor, as_tiles, check_finite, cuts, release
 from pipeline.storage.groups import GroupFile, encoded_texts, write_groups
 from pipeline.storage.layout import Attributes, encode_ids
+
+if TYPE_CHECKING:  # matrices alone need no torch
+    from pipeline.scores.tiles import Products
 
 TEXTS = ("image_ids", "caption_ids", "caption_image_ids", "image_groups")
 EMBEDDINGS = ("image_embeddings", "caption_embeddings")
@@ -39,7 +43,7 @@ class SplitScores:
         caption_embeddings: (M, K) float32, of models that have them.
     """
 
-    scores: np.ndarray | Products
+    scores: "np.ndarray | Products"
     image_ids: Sequence[str]
     caption_ids: Sequence[str]
     caption_image_ids: Sequence[str]
@@ -50,7 +54,7 @@ class SplitScores:
     @property
     def matrix(self) -> np.ndarray:
         """The scores (N, M), which are made where there are embeddings alone."""
-        return as_tiles(self.scores).matrix()
+        return self.scores if isinstance(self.scores, np.ndarray) else self.scores.matrix()
 
     def held(self) -> "SplitScores":
         """The same with the matrix in memory."""
@@ -128,9 +132,7 @@ def read_scores(
     numbers = file.array if in_memory and has_scores else file.view
     vectors = {name: numbers(split, name) for name in EMBEDDINGS if name in found}
     scores = SplitScores(
-        scores=numbers(split, "scores")
-        if has_scores
-        else Products(vectors["image_embeddings"], vectors["caption_embeddings"]),
+        scores=numbers(split, "scores") if has_scores else _products(vectors),
         image_ids=file.texts(split, "image_ids"),
         caption_ids=file.texts(split, "caption_ids"),
         caption_image_ids=file.texts(split, "caption_image_ids"),
@@ -139,6 +141,13 @@ def read_scores(
     )
     _check(scores, f"{path}, split {split}")
     return scores
+
+
+def _products(vectors: Mapping[str, np.ndarray]) -> "Products":
+    from pipeline.scores.tiles import Products
+
+    images, captions = (vectors[name] for name in EMBEDDINGS)
+    return Products(images, captions)
 
 
 def check_name(path: Path) -> None:
@@ -202,7 +211,7 @@ def _misfits(split: SplitScores) -> list[str]:
 def _check_numbers(split: SplitScores) -> None:
     if isinstance(split.scores, np.ndarray):  # products of finite numbers are checked when ranked
         for rows in cuts(len(split.scores), max(1, BLOCK // split.scores.shape[1])):
-            check_finite(as_tensor(split.scores[rows]), rows.start, 0)
+            check_numbers(split.scores[rows], rows.start, 0)
     for name in EMBEDDINGS:
         array = getattr(split, name)
         if array is not None:

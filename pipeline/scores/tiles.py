@@ -17,6 +17,7 @@ import torch
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
+from pipeline.scores.blocks import check_numbers, cuts, release
 
 # Images and captions of a tile, at most: 4 MB of float32, which are looked at before they leave the
 # cache. Products of 1,024 captions took 8 % longer: rows that lie a power of two apart are in each
@@ -33,11 +34,6 @@ T = TypeVar("T")
 Work = Callable[["Tiles", slice], T]
 Numbers = tuple[np.ndarray, np.ndarray] | None  # of images and captions, None for all
 Spread = Callable[[Work[Any], Numbers, list[slice]], Iterator[Any]]
-
-
-def cuts(size: int, step: int) -> list[slice]:
-    """0 to `size` in runs of `step`, the last one shorter."""
-    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
 def even_block(shape: tuple[int, int], limits: tuple[int, int] | None = None) -> tuple[int, int]:
@@ -390,35 +386,16 @@ def as_tensor(scores: np.ndarray) -> torch.Tensor:
 
 
 def check_finite(scores: torch.Tensor, top: int, left: int) -> None:
-    """Refuse scores that are NaN or infinite.
+    """Refuse scores that are NaN or infinite, as `check_numbers` does.
 
     Args:
         scores: (n, m) of consecutive images and captions.
         top: number of the first image.
         left: number of the first caption.
-
-    Raises:
-        WorkbenchError: naming the first such score.
     """
     # A sum is ten times faster than isfinite; it overflows only for scores near the type's limit.
-    if math.isfinite(scores.sum()) or bool(torch.isfinite(scores).all()):
-        return
-    row, column = (int(part[0]) for part in torch.nonzero(~torch.isfinite(scores), as_tuple=True))
-    raise WorkbenchError(
-        f"score {float(scores[row, column])} of image {top + row} and caption {left + column}: "
-        "every score must be a finite number",
-        "the model or its features are broken; ranks of such scores would mean nothing",
-    )
-
-
-def release(array: np.ndarray) -> None:
-    """Hand back the memory of an array that is mapped from a file.
-
-    It stays in the cache of the system, which may drop it for something else: a process need not
-    have room for embeddings that it goes through a window at a time.
-    """
-    if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        array.base.madvise(mmap.MADV_DONTNEED)
+    if not math.isfinite(scores.sum()):
+        check_numbers(scores.numpy(), top, left)
 
 
 def _place(array: np.ndarray) -> Any:

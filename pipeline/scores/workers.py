@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from pipeline.runtime.process import set_threads
+from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.file import SplitScores
 from pipeline.scores.tiles import Numbers, Products, Work
 

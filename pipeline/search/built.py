@@ -73,7 +73,7 @@ class Part(Section):
     recall_at_10: Share
 
 
-class Description(Section):
+class IndexDescription(Section):
     """What index.json says.
 
     Attributes:
@@ -107,7 +107,7 @@ class Description(Section):
 
 def write_indexes(
     folder: Path, scores: Path, model: str, settings: SearchConfig, seed: int
-) -> Description:
+) -> IndexDescription:
     """Build the indexes of all embeddings in a score file; equal embeddings give equal bytes.
 
     Args:
@@ -162,7 +162,7 @@ def write_indexes(
         "parts": parts,
         "exact": exact,
     }
-    said = Description.model_validate(content)
+    said = IndexDescription.model_validate(content)
     write_json(folder / NAME, content | {"sha256": fingerprint(**content)})
     return said
 
@@ -255,7 +255,7 @@ class BuiltIndexes:
             raise WorkbenchError(f"{path}: missing or damaged: not the file built", self.remedy)
         return replace(index, nearest=opened(path, *shape, self.settings.parameters))
 
-    def _read(self, path: Path) -> Description:
+    def _read(self, path: Path) -> IndexDescription:
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise ValueError("too large")
@@ -263,7 +263,7 @@ class BuiltIndexes:
             recorded = content.pop("sha256")
             if recorded != fingerprint(**content):
                 raise ValueError("its sha256 is another")
-            return Description.model_validate_json(json.dumps(content))
+            return IndexDescription.model_validate_json(json.dumps(content))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             fault = "not what was written" if isinstance(error, ValidationError) else error
             raise WorkbenchError(f"{path}: damaged: {fault}", self.remedy) from None

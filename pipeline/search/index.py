@@ -14,13 +14,12 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tokens import tokenise
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.text import printable
 from pipeline.storage.groups import GroupFile
 from pipeline.storage.hdf5 import damaged
 
 KINDS = ("image", "caption")
-REMEDY = "bring both up to date with: dvc repro"
 SHORTLIST = 100  # how many of the nearest are scored again, where there are such
 CHECKED = 1 << 22  # values looked at together
 Nearest = Callable[[np.ndarray, int], np.ndarray]
@@ -75,7 +74,7 @@ class Index:
             raise WorkbenchError(
                 f"the query's embedding has shape {vector.shape}, those of the index "
                 f"{self.embeddings.shape[1:]}",
-                REMEDY,
+                OUT_OF_STEP,
             )
         if not np.isfinite(vector).all():
             raise WorkbenchError("the query's embedding has values that are not finite")
@@ -119,7 +118,7 @@ def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Ind
     if split not in file.layouts:
         raise WorkbenchError(f"split {split!r}: {path} has {listing(sorted(file.layouts))}")
     if file.attributes.get("checkpoint_sha256") != checkpoint_sha256:
-        raise WorkbenchError(f"{path}: not made with the weights of the checkpoint", REMEDY)
+        raise WorkbenchError(f"{path}: not made with the weights of the checkpoint", OUT_OF_STEP)
     name = f"{kind}_embeddings"
     if name not in file.names(split):
         raise WorkbenchError(
@@ -161,28 +160,6 @@ def words_of(text: str) -> list[str]:
     return words
 
 
-def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list[str]:
-    """The words of a query that the model does not know, each once.
-
-    Args:
-        words: T.
-        known: (T,) whether the model knows the word.
-        model: its name, for the message.
-
-    Raises:
-        WorkbenchError: it knows none of them.
-    """
-    unknown = list(
-        dict.fromkeys(w for w, is_known in zip(words, known, strict=True) if not is_known)
-    )
-    if not any(known):
-        raise WorkbenchError(
-            f"no word of the query is known to {model}: {listing(unknown)}",
-            "use words of the training captions",
-        )
-    return unknown
-
-
 class Catalogue:
     """The tables of a corpus, looked up by ids: what that takes of a million rows is made once.
 
@@ -213,7 +190,7 @@ class Catalogue:
             raise WorkbenchError(
                 f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have: they are of "
                 "different corpora",
-                REMEDY,
+                OUT_OF_STEP,
             )
         return table.iloc[places]
 

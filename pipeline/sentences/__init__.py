@@ -7,5 +7,5 @@ and name both in ENCODINGS. The module is imported only when sentences are encod
 ENCODINGS = {
     "mean_vector": "pipeline.sentences.mean_vector:MeanVector",
     "tfidf": "pipeline.sentences.tfidf:TfIdf",
-    "fisher": "pipeline.sentences.joined:FisherVectors",
+    "fisher": "pipeline.sentences.joined:JoinedFisher",
 }

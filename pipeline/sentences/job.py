@@ -11,13 +11,13 @@ from pipeline.corpus.tables import captions_digest
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import Progress
 from pipeline.sentences.encoder import Captions, SentenceEncoder, blocks, read_encoder
-from pipeline.storage.jobs import VectorJob
+from pipeline.storage.shards import FeatureJob
 from pipeline.storage.writer import FeatureWriter
 
 
 def encoder_job(
     fitted: Path, wordnet: Path | None, captions: DataFrame, settings: str, machine: list[Any]
-) -> tuple[VectorJob, SentenceEncoder]:
+) -> tuple[FeatureJob, SentenceEncoder]:
     """The vectors of captions, and the encoder that makes them.
 
     It is read from its file, so that a run that was continued computes with the very same numbers.
@@ -41,7 +41,9 @@ def encoder_job(
         "layer": f"pca {made.dim}" if made.projection else "none",
     }
     fill = partial(encode_missing, made, list(captions["tokens"]))
-    return VectorJob(made.dim, "float16", attributes, machine, fill), made
+    datasets = {"features": ((made.dim,), "float16")}
+    ids = captions["caption_id"].tolist()
+    return FeatureJob(ids, datasets, attributes, machine, fill), made
 
 
 def encode_missing(encoder: SentenceEncoder, captions: Captions, writer: FeatureWriter) -> None:

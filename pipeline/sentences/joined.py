@@ -20,7 +20,7 @@ from pipeline.sentences.state import Material, State
 from pipeline.sentences.word_space import SCALES, fit_word_space
 
 
-class FisherVectors:
+class JoinedFisher:
     """The Fisher vectors of P mixtures, [first | second | ...]; for one its own and nothing else.
 
     parts: P Fisher vectors by the kind of their mixture, all of the same words.

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.runtime.code import code_digest
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import fingerprint, source_digest
+from pipeline.runtime.files import fingerprint
 from pipeline.runtime.process import Progress, end_with_input, say
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import Attributes, Datasets, stored_attributes
@@ -34,11 +35,10 @@ MAKE_AGAIN = "delete it and run the same command: this shard alone is made again
 
 
 @dataclass(frozen=True)
-class Extraction:
-    """A feature file that is to be made.
+class FeatureJob:
+    """A feature file that is to be made, whoever fills it: a network, an encoder or an import.
 
     Attributes:
-        work: folder for unfinished work.
         ids: N.
         datasets: name -> (shape of one row, dtype).
         attributes: of the file.
@@ -46,21 +46,25 @@ class Extraction:
         fill: writes the missing rows.
     """
 
-    work: Path
     ids: Sequence[str]
     datasets: Datasets
     attributes: Attributes
     machine: Sequence[Any]
     fill: Callable[[FeatureWriter], None]
 
-    def make(self, output: Path, plan: "Plan", engine: Engine, is_shard: bool = False) -> None:
+    @property
+    def width(self) -> int:
+        """D of a feature."""
+        return self.datasets["features"][0][-1]
+
+    def make(self, work: Path, output: Path, plan: "Plan", is_shard: bool = False) -> None:
         """Make the file, of shards where the plan has any; what was killed is continued.
 
         Args:
+            work: folder for unfinished work.
             output: of the file.
             plan: how it is divided.
-            engine: runs the processes that make shards.
-            is_shard: whether this process is one of them.
+            is_shard: whether this process makes one of the shards.
 
         Raises:
             WorkbenchError: a shard that could not be made, is missing, damaged or another's. What
@@ -69,13 +73,16 @@ class Extraction:
         if is_shard:
             self._write_shard(output)
         elif plan.size is None:
-            self.write(output)
+            self.write(work, output)
         else:
-            self._write_in_shards(output, plan.ranges(len(self.ids)), plan, engine)
+            self._write_in_shards(work, output, plan)
 
-    def write(self, output: Path) -> None:
-        """Make the file in this process."""
-        with self._writer(self.work, self._key()) as writer:
+    def write(self, work: Path, output: Path) -> None:
+        """Make the file in this process.
+
+        work: folder for unfinished work; output: of the file.
+        """
+        with self._writer(work, self._key()) as writer:
             self.fill(writer)
             writer.finish(output)
 
@@ -94,50 +101,50 @@ class Extraction:
             writer.finish(output)
         shutil.rmtree(work)
 
-    def _write_in_shards(
-        self, output: Path, ranges: list[range], plan: "Plan", engine: Engine
-    ) -> None:
-        source = source_digest()
-        shards = [self._shard(rows, plan, source) for rows in ranges]
+    def _write_in_shards(self, work: Path, output: Path, plan: "Plan") -> None:
+        source = code_digest()
+        shards = [
+            self._shard(rows, work / "shards", plan, source) for rows in plan.ranges(len(self.ids))
+        ]
         # A flush saves the mask of all rows: one per shard, whose file stays until then, is enough.
-        with self._writer(self.work, self._key(source), math.inf) as writer:
+        with self._writer(work, self._key(source), math.inf) as writer:
             absent = np.zeros(len(self.ids), bool)
             absent[writer.missing] = True
             left = [shard for shard in shards if absent[shard.rows.start : shard.rows.stop].any()]
             made = [shard for shard in left if shard.path.is_file()]
             asked = {shard.name: shard for shard in left if not shard.path.is_file()}
-            say(_told(len(shards), len(shards) - len(asked), engine.workers))
+            say(_told(len(shards), len(shards) - len(asked), plan.engine.workers))
             done = len(self.ids) - sum(len(shard.rows) for shard in left)
             with Progress("shards", len(self.ids), plan.unit, done) as progress:
                 for shard in made:
                     progress.update(shard.move_into(writer))
                 commands = {name: plan.command(shard) for name, shard in asked.items()}
-                for name in engine.run(commands):
+                for name in plan.engine.run(commands):
                     progress.update(asked[name].move_into(writer))
             writer.finish(output)
         for shard in shards:  # of which a kill left the file after its rows had been copied
             shard.path.unlink(missing_ok=True)
         with suppress(OSError):  # there are others, of other settings
-            (self.work / "shards").rmdir()
+            (work / "shards").rmdir()
 
     def _key(self, source: str | None = None, attributes: Attributes | None = None) -> str:
         return fingerprint(
             attributes=attributes or self.attributes,
-            source=source or source_digest(),
+            source=source or code_digest(),
             machine=list(self.machine),
         )
 
     def _writer(self, work: Path, key: str, flush_seconds: float = 5.0) -> FeatureWriter:
         return FeatureWriter(work, key, self.ids, self.datasets, self.attributes, flush_seconds)
 
-    def _shard(self, rows: range, plan: "Plan", source: str) -> "Shard":
+    def _shard(self, rows: range, folder: Path, plan: "Plan", source: str) -> "FeatureShard":
         own = {**self.attributes, CORPUS: plan.digest(plan.table[rows.start : rows.stop])}
-        return Shard(rows, self.work / "shards" / f"{self._key(source, own)}.h5", own)
+        return FeatureShard(rows, folder / f"{self._key(source, own)}.h5", own)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How an extraction is divided.
+    """How a feature file is divided, and who makes the parts.
 
     Attributes:
         size: rows of a shard, None for no shards.
@@ -147,6 +154,7 @@ class Plan:
         digest: from some of these to the `corpus_sha256` of a file of them alone.
         module: that is run to make a shard, a stage with the option --rows.
         paths: its other options, None for those that were not given.
+        engine: runs the processes that make shards.
         unit: what rows are, in the plural.
     """
 
@@ -156,6 +164,7 @@ class Plan:
     digest: Callable[["pd.DataFrame"], str]
     module: str
     paths: Mapping[str, Path | None]
+    engine: Engine
     unit: str = "images"
 
     def ranges(self, count: int) -> list[range]:
@@ -163,7 +172,7 @@ class Plan:
         size = -(-(self.size or count) // self.batch) * self.batch
         return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
-    def command(self, shard: "Shard") -> list[str]:
+    def command(self, shard: "FeatureShard") -> list[str]:
         """What makes a shard."""
         paths = {name: path for name, path in self.paths.items() if path} | {"output": shard.path}
         options = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
@@ -172,7 +181,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Shard:
+class FeatureShard:
     """A part of a feature file, in a file of its own.
 
     Attributes:

@@ -17,9 +17,9 @@ from pipeline.runtime.process import Progress, say
 from pipeline.training.phases import (
     WHOLE,
     Batches,
+    EpochVerdict,
     Fitted,
     Judge,
-    Judgement,
     LearningRates,
     Objective,
     Parts,
@@ -212,12 +212,12 @@ class _Loop:
             )
         return f"epoch {self.epoch + 1}, loss {self.totals.sum().item() / self.step:.4g}"
 
-    def judged(self, judge: Judge, score_validation: Callable[[], Any]) -> Judgement:
+    def judged(self, judge: Judge, score_validation: Callable[[], Any]) -> EpochVerdict:
         """What the first process makes of its validation of the epoch that ends."""
         score = self.current.score or score_validation
         return on_first(lambda: judge(score(), self.history))
 
-    def close_epoch(self, judged: Judgement, progress: Progress) -> None:
+    def close_epoch(self, judged: EpochVerdict, progress: Progress) -> None:
         """Record the epoch, keep its weights when they are the best, and write the state."""
         row = self.row() | judged.columns | {"lr": self.optimiser.param_groups[0]["lr"]}
         self.collapsed = judged.collapsed if self.current.ranks else ""

@@ -20,13 +20,6 @@ Precision = Literal["fp32", "bf16"]
 Reduction = Literal["sum", "mean"]
 
 
-class RankingConfig(Section):
-    """Settings of the ranking losses; each reads those that its constructor names."""
-
-    k: Count = 3
-    temperature: Positive = 0.07
-
-
 class TrainingConfig(Section):
     """Optimisation of one model."""
 

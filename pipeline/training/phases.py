@@ -158,7 +158,7 @@ class WarmupSchedule:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class EpochVerdict:
     """What an epoch's validation says.
 
     Attributes:
@@ -187,7 +187,7 @@ Parts = Mapping[str, tuple[str, ...]]
 WHOLE: Parts = {"": ("",)}
 
 # from what a validation gave and the rows of the epochs before to what it says
-Judge = Callable[[Any, Sequence[Row]], Judgement]
+Judge = Callable[[Any, Sequence[Row]], EpochVerdict]
 
 
 @dataclass(frozen=True)

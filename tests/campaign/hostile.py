@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image
 from ruamel.yaml import YAML
 
-from pipeline.runtime.files import read_yaml
 from pipeline.runtime.text import safe_lines
+from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import SplitScores, read_scores, write_scores
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import digest_of, encode_ids, structure_of

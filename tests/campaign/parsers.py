@@ -34,6 +34,9 @@ from models.backbone.weights import read_state_dict
 from pipeline.comparison.ablation import read_experiments
 from pipeline.comparison.results import read_metrics
 from pipeline.corpus.vocabulary import Vocabulary, content_digest
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.source import Options
+from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.embeddings.arrays import read_npy, read_npz
 from pipeline.embeddings.hdf5 import read_hdf5
 from pipeline.embeddings.ids import text_ids
@@ -44,18 +47,15 @@ from pipeline.phrases.entities import listed_splits, read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
 from pipeline.readers import captions_csv, coco_captions, cuhk_pedes, karpathy_json
-from pipeline.readers.params import CorpusConfig
 from pipeline.readers.parquet_shards import read_rows as read_shard_rows
 from pipeline.readers.shapes.world import load_world
-from pipeline.readers.source import Options
-from pipeline.readers.tar import DamagedTar, read_members
 from pipeline.regions.imports.butd_h5 import ButdRegions
-from pipeline.regions.imports.source import Corpus
+from pipeline.regions.imports.source import ImportCorpus
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml
 from pipeline.runtime.recipes import parse_settings
 from pipeline.runtime.text import read_json
+from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.matrix_file import open_matrix
 from pipeline.storage.npy import read_header
 from pipeline.words.vectors import read_vectors
@@ -409,7 +409,7 @@ def _datasets() -> dict[str, Parser]:
            "<scene>1</scene><nobndbox>1</nobndbox></object></annotation>")  # fmt: skip
     marked = b"[/EN#11/people A red block] is left of [/EN#12/other a blue block] .\n"
     images = pd.DataFrame({"image_id": NAMES, "width": 32, "height": 32})
-    corpus = Corpus(images)
+    corpus = ImportCorpus(images)
     features = np.random.default_rng(0).normal(size=(3, 2, 4)).astype(np.float32)
     boxes = np.tile(np.array([1, 2, 8, 9], np.float32), (3, 2, 1))
     shard = pd.DataFrame({"image": [{"bytes": b"abc", "path": name} for name in NAMES],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from tests.campaign.world import ROOT, TINY, Files, files_of, merged
 from tests.support.clone import PLAIN_WORLD, Clone
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,8 +29,8 @@ from ruamel.yaml import YAML
 
 from models.base.registry import model_names
 from models.phrases.registry import MODELS as PHRASE_MODELS
-from pipeline.runtime import files as sources
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.code import code_digest
+from pipeline.runtime.yaml_text import read_yaml
 from tests.support.clone import PLAIN_WORLD
 from tests.support.warm_python import LIBRARIES
 
@@ -331,8 +331,7 @@ def _load(modules: list[str]) -> None:
     models = [f"models.{name}.model" for name in model_names()]
     for name in (*LIBRARIES, *LATE, *models, *PHRASE_MODELS.values(), *modules):
         importlib.import_module(name)
-    sources._imported = cache(sources._imported)
-    sources.source_digest()
+    code_digest()
 
 
 def _stage(name: str, resolved: dict[str, Any]) -> Stage:

@@ -18,7 +18,7 @@ from tiny_inputs import (
     write_sentences,
 )
 
-from models.losses import LOSSES
+from models.ranking import LOSSES
 
 # batches of seven for two processes: their shares differ, and an epoch's last batch is smaller
 SIZE = {"training__batch_size": 7}

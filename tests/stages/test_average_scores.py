@@ -50,7 +50,7 @@ def test_members_lie_beside_the_output(project, run_stage):
     assert f"mine: averaged scan, scan_i2t, test {rows} x {columns}, val" in process.stderr
 
 
-def test_an_average_is_evaluated_compared_and_analysed_as_a_model_is(project, run_stage):
+def test_an_average_is_evaluated_compared_and_analysed_as_a_model_is(project, run_stage, run_vse):
     run_stage("average_scores", *ARGUMENTS, cwd=project)
     for name in ("scan", "mine"):
         files = {
@@ -67,11 +67,11 @@ def test_an_average_is_evaluated_compared_and_analysed_as_a_model_is(project, ru
     html = (project / "page.html").read_text()
     assert "members_sha256" in html
     runs = ("metrics/scan.json", "metrics/mine.json")
-    told = run_stage("compare_runs", *runs, "--resamples", 100, cwd=project).stdout
+    told = run_vse("compare", *runs, "--resamples", 100, cwd=project).stdout
     assert "B: metrics/mine.json, naive" in told
     analysis = ("mine", "--output", "a", "--only", "separation")
-    run_stage("analyse_model", *analysis, cwd=project)
-    refused = run_stage("analyse_model", "mine", "--output", "b", cwd=project, check=False)
+    run_vse("analyse", *analysis, cwd=project)
+    refused = run_vse("analyse", "mine", "--output", "b", cwd=project, check=False)
     assert refused.stderr == "error: mine is an average: scores alone\nchoose: --only separation\n"
 
 
@@ -101,12 +101,12 @@ def test_what_is_not_there_is_named(project, run_stage):
     )
 
 
-@pytest.mark.parametrize("command", ["search", "draw_attention"])
-def test_what_needs_a_network_refuses_an_average(project, run_stage, command):
+@pytest.mark.parametrize("command", ["search", "attention"])
+def test_what_needs_a_network_refuses_an_average(project, run_vse, command):
     options = {
         "search": ["a dog", "--model", "mine"],
-        "draw_attention": ["mine", "--caption", "0", "--output", "a.png"],
+        "attention": ["mine", "--caption", "0", "--output", "a.png"],
     }
-    done = run_stage(command, *options[command], cwd=project, check=False)
+    done = run_vse(command, *options[command], cwd=project, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: model 'mine': allowed are cca, dp_rnn")

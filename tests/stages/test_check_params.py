@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from models.ranking import LOSSES
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -29,18 +31,16 @@ def test_wrong_params_are_plain_lines_and_exit_code_1(workspace, run_process):
     assert process.returncode == 1
     assert process.stderr == (
         "error: params.yaml: 2 problems\n"
-        "  loss = 'bogus': allowed are sum_margin, max_margin, knn_margin, infonce\n"
+        f"  loss = 'bogus': allowed are {', '.join(LOSSES)}\n"
         "  los = 1: unknown key; did you mean loss?\n"
         "undo with: touch params.yaml && git checkout params.yaml\n"
     )
     assert not (workspace / "a.ok").exists()
 
 
-def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_process):
+def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_vse):
     before = (workspace / "params.yaml").read_text()
-    process = run_process(
-        "apply_recipe", "vse_2019_flickr30k", "-S", "vse.training.epochs=2", cwd=workspace
-    )
+    process = run_vse("recipe", "vse_2019_flickr30k", "-S", "vse.training.epochs=2", cwd=workspace)
     assert "image_features.model: resnet18 -> vgg19" in process.stdout
     assert "vse.training.epochs: 15 -> 2" in process.stdout
     assert "\nrun: dvc repro evaluate@vse\n" in process.stdout
@@ -49,25 +49,25 @@ def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_proce
     assert len(before.splitlines()) == len(after.splitlines())
 
 
-def test_apply_recipe_leaves_params_alone_on_an_error(workspace, run_stage):
+def test_apply_recipe_leaves_params_alone_on_an_error(workspace, run_vse):
     before = (workspace / "params.yaml").read_bytes()
     for arguments in (
         ["nothing"],
         ["vse_2019_mscoco", "-S", "lss=1"],
         ["vse_2019_mscoco", "-S", "x"],
     ):
-        process = run_stage("apply_recipe", *arguments, cwd=workspace, check=False)
+        process = run_vse("recipe", *arguments, cwd=workspace, check=False)
         assert process.returncode == 1
         assert process.stderr.startswith("error: ")
         assert "Traceback" not in process.stderr
     assert (workspace / "params.yaml").read_bytes() == before
 
 
-def test_apply_recipe_default_brings_the_defaults_back(workspace, run_stage):
+def test_apply_recipe_default_brings_the_defaults_back(workspace, run_vse):
     before = (workspace / "params.yaml").read_bytes()
-    run_stage("apply_recipe", "vse_2019_flickr30k", "-S", "runtime.threads=3", cwd=workspace)
+    run_vse("recipe", "vse_2019_flickr30k", "-S", "runtime.threads=3", cwd=workspace)
     assert (workspace / "params.yaml").read_bytes() != before
-    process = run_stage("apply_recipe", "default", cwd=workspace)
+    process = run_vse("recipe", "default", cwd=workspace)
     assert (workspace / "params.yaml").read_bytes() == before
     assert "loss: knn_margin -> sum_margin\n" in process.stdout
     assert "\nrun: dvc repro\n" in process.stdout

@@ -212,10 +212,10 @@ def test_the_curve_goes_on_in_fine_tuning(folder):
     assert description.epoch in (13, 14)
 
 
-def test_a_phrase_is_drawn_into_an_image(stage, folder):
+def test_a_phrase_is_drawn_into_an_image(run_vse, folder):
     image = sorted((folder / "images").glob("*.jpg"))[-1]
     words = ("localise", "the red block", "--image", image.name, "--output", "out.png")
-    done = stage(*words, "--model", "phrase_cca", "--top", "2")
+    done = run_vse(*words, "--model", "phrase_cca", "--top", "2", cwd=folder)
     assert len(done.stdout.splitlines()) == 2
     assert "best 2 of 8 proposals" in done.stderr
     assert "unknown words, left out: the" in done.stderr
@@ -231,8 +231,8 @@ def test_a_phrase_is_drawn_into_an_image(stage, folder):
         (("!", "--image", "1000001.jpg", "--output", "o.png"), "has no words"),
     ],
 )
-def test_what_cannot_be_drawn_is_said(run_stage, folder, words, message):
-    done = run_stage("localise", *words, cwd=folder, check=False)
+def test_what_cannot_be_drawn_is_said(run_vse, folder, words, message):
+    done = run_vse("localise", *words, cwd=folder, check=False)
     assert done.returncode == 1
     assert message in done.stderr
 

@@ -22,7 +22,7 @@ from models.vse.network import VSE
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.evaluation.file import read_query_ranks
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import EMBEDDINGS, TEXTS, read_scores
 from pipeline.storage.checkpoint import Description, feature_identity, write_checkpoint
 from pipeline.storage.features import FeatureFile

@@ -22,7 +22,7 @@ from tiny_inputs import (
 
 from models.two_branch import model
 from pipeline.inputs.files import Inputs
-from pipeline.runtime.process import seed_everything
+from pipeline.runtime.repeatable import seed_everything
 from stages.extract_image_features import main as extract
 from stages.params import load_params
 

@@ -21,12 +21,12 @@ from models.dual_path.build import build
 from models.scan.network import SCAN
 from models.two_branch.network import TwoBranch
 from models.vse.network import VSE
-from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs import sources as vectors
-from pipeline.inputs import words
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.regions import RegionInputs
+from pipeline.inputs.sources import VectorInputs
+from pipeline.inputs.words import WordInputs
 from pipeline.runtime.graph import stage_paths
 from pipeline.storage.checkpoint import Description, write_checkpoint
-from pipeline.storage.features import FeatureFile
 from stages import encode_sentences, extract_image_features, extract_region_features, score
 
 SIDE = 32
@@ -48,7 +48,9 @@ NETWORKS = {
     "dual_path": (build, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "text_cnn": "resnet18",
                           "text_width": 8, "hidden": 9, "dim": 7, "slots": 8}),
 }  # fmt: skip
-WITH_VOCABULARY = ("dp_rnn", "dual_path", "scan", "vse")
+# of the others WordInputs
+KINDS = {"cca": VectorInputs, "two_branch": VectorInputs}
+KINDS |= dict.fromkeys(("dp_rnn", "scan"), RegionInputs)
 
 
 def small_params(folder, **changes):
@@ -144,15 +146,12 @@ def files_of(model):
 def draw_weights(model, seed=0):
     """A checkpoint of weights that tell inputs apart, whatever they are."""
     files, (kind, sizes) = files_of(model), NETWORKS[model]
-    features = FeatureFile(files["features"])
-    sizes = {"image_dim": features.shape()[-1]} | sizes
+    given = Inputs(**{name: files[name] for name in ("images", "captions", "features", "text")})
+    read = KINDS.get(model, WordInputs)(given)
+    sizes = {"image_dim": read.sizes["image_dim"]} | sizes
     if model == "dual_path":
         path = stage_paths("extract_image_features", ("network",))["network"]
-        sizes |= open_network(path, features).architecture
-    if model in WITH_VOCABULARY:
-        inputs = words.identity(Vocabulary.load(files["text"]), features)
-    else:
-        inputs = vectors.identity(features, FeatureFile(files["text"]))
+        sizes |= open_network(path, read.features).architecture
     torch.manual_seed(seed)
     network = kind(**sizes)
     state = network.state_dict()
@@ -163,6 +162,6 @@ def draw_weights(model, seed=0):
     elif model != "dual_path":  # whose own weights are drawn already
         state |= {n: v for n, v in drawn.items() if not n.startswith(("image_s", "sentence_s"))}
     description = Description(
-        model=model, architecture=sizes, params={}, inputs=inputs, epoch=1, val_rsum=1.0
+        model=model, architecture=sizes, params={}, inputs=read.identity, epoch=1, val_rsum=1.0
     )
     write_checkpoint(files["checkpoint"], state, description)

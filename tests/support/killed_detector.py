@@ -15,12 +15,12 @@ from models.detector.data import DetectionBatches, LabelledImages
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
 from models.detector.metrics import Truth
-from models.detector.training import Recipe, fit_detector
+from models.detector.training import DetectorRecipe, fit_detector
 from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
 
 POINTS = ["never", "step 1", "step 4", "validation 1"]  # 3 steps an epoch, 2 epochs
-RECIPE = Recipe(
+RECIPE = DetectorRecipe(
     epochs=2,
     lr=0.002,
     warmup=2,

@@ -12,7 +12,7 @@ from pathlib import Path
 from forked import Killer, ended, into_log, killed
 
 from pipeline.runtime import files
-from pipeline.runtime.process import seed_everything
+from pipeline.runtime.repeatable import seed_everything
 from pipeline.storage import writer as feature_writer
 from stages.encode_sentences import main as encode_sentences
 

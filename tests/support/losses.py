@@ -6,8 +6,9 @@ import math
 
 import torch
 
-from models.losses import LOSSES, make_loss
-from models.losses.pairs import PairLoss
+from models.ranking import LOSSES, loss_class, make_loss
+from models.ranking.pairs import PairLoss
+from models.ranking.params import settings_of
 from models.two_branch.loss import StructureLoss
 
 # Every loss is given all settings and reads its own; the logarithm is exact in float32.
@@ -25,12 +26,15 @@ def structure_loss(name, margin, k=50, structure_k=50, reduction="sum", **weight
 
 def slow_direction(name, scores, pairs, negatives, margin, k, temperature=TEMPERATURE):
     """A loss of one direction by the reference in its file; lists of lists in, a float out."""
-    reference = importlib.import_module(LOSSES[name].split(":")[0]).reference
+    reference = importlib.import_module(LOSSES.module(name)).reference
     given = {"margin": margin, "k": k, "temperature": temperature}
-    read = {
-        key: value for key, value in given.items() if key in inspect.signature(reference).parameters
-    }
-    return reference(scores, pairs, negatives, **read)
+    defaults = {key: setting.default for key, setting in settings_of(name).items()}
+    asked = ["margin"] * takes_margin(name) + list(defaults)
+    return reference(scores, pairs, negatives, **{key: (defaults | given)[key] for key in asked})
+
+
+def takes_margin(name):
+    return "margin" in inspect.signature(loss_class(name)).parameters
 
 
 def slow_pairs(scores, groups, name, margin=0.2, k=2, reduction="sum", computed=None):

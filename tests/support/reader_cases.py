@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from pipeline.readers.params import CorpusConfig, ShapesConfig
-from pipeline.readers.read import read_corpus
-from pipeline.readers.source import Options
+from pipeline.dataset.params import CorpusConfig, ShapesConfig
+from pipeline.dataset.read import read_corpus
+from pipeline.dataset.source import Options
 
 CORPUS = {
     "annotations": None,

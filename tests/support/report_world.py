@@ -11,9 +11,10 @@ from PIL import Image
 from pipeline.attention.pairs import PairAttention, RankedPair, write_attention
 from pipeline.comparison.phrases import read_rows
 from pipeline.comparison.results import read_results
-from pipeline.evaluation.criteria import Criterion
-from pipeline.evaluation.file import write_ranks
+from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.file import metrics_digest, write_ranks
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.look import look
 from pipeline.evaluation.subset import first_images
 from pipeline.phrases.found import searched
 from pipeline.phrases.result import evaluate_phrases, write_result
@@ -21,6 +22,7 @@ from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables, load_ph
 from pipeline.report.page import Files, Run, build_page
 from pipeline.runtime.files import write_json
 from pipeline.scores.file import SplitScores, write_scores
+from pipeline.storage.groups import GroupFile
 
 HOSTILE = '<script>alert("caption")</script> & <img src=x onerror=alert(1)>'
 CSLS = Criterion("csls", k=3)
@@ -84,7 +86,8 @@ def put_model(folder, name, split, csls=False, subset=0, relevance=None):
     cut = first_images(split, subset)
     evaluation = evaluate(cut, 1, 20, 0.95, 0, criteria, IMAGES, relevance)
     write_json(folder / f"metrics/{name}.json", evaluation.summary())
-    write_ranks(folder / f"ranks/{name}.h5", cut, evaluation, 0.95)
+    findings = look(cut, evaluation, criteria, GroupFile(folder / f"scores/{name}.h5").attributes)
+    write_ranks(folder / f"ranks/{name}.h5", cut, evaluation, 0.95, findings=findings)
     (folder / "curves").mkdir(exist_ok=True)
     (folder / f"curves/{name}.tsv").write_text(
         "epoch\tphase\tloss\tval_rsum\n1\tsum\t90\t100.5\n2\tsum\t30\t250\n3\tsum\t20\t240\n"
@@ -141,21 +144,19 @@ def put_phrases(folder, *names):
         scores = np.random.default_rng(number).normal(size=(len(phrases), 3))
         scores += 2 * number * found.hits()
         result = evaluate_phrases(found, scores, 0.3, 20, 0.95, 0)
-        write_result(folder / f"found/{name}.h5", found, scores, result, {"model": name})
+        described = {"model": name, "metrics_sha256": metrics_digest(result.summary())}
+        write_result(folder / f"found/{name}.h5", found, scores, result, described)
         write_json(folder / f"metrics/{name}.json", result.summary())
     return read_rows([folder / f"metrics/{name}.json" for name in names])
 
 
-def page_of(
-    folder, *names, curves=(), criterion=None, scores=None, attention=(), subset=0, phrases=()
-):
+def page_of(folder, *names, curves=(), attention=(), phrases=()):
     """The page of models written by `put_model`, and of models written by `put_phrases`."""
     results = read_results(
         [folder / f"metrics/{name}.json" for name in names],
         [folder / f"ranks/{name}.h5" for name in names],
     )
     files = Files(
-        [folder / f"scores/{name}.h5" for name in (names if scores is None else scores)],
         [folder / f"curves/{name}.tsv" for name in curves],
         folder / "images.parquet",
         folder / "captions.parquet",
@@ -164,8 +165,7 @@ def page_of(
         [folder / f"found/{name}.h5" for name in phrases],
     )
     rows = read_rows([folder / f"metrics/{name}.json" for name in phrases])
-    criteria = [Criterion("naive"), *([criterion] if criterion else [])]
-    run = Run("shapes", "sum_margin", {"vse.dim": "256"}, criteria, subset)
+    run = Run("shapes", "sum_margin", {"vse.dim": "256"})
     return build_page(results, files, run, rows)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pipeline.runtime.engines import Engine
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.section import RuntimeConfig
-from pipeline.storage.shards import Extraction, Plan
+from pipeline.storage.shards import FeatureJob, Plan
 
 COUNT, BATCH = 22, 4
 WORK, DRIVER, MADE = Path("work"), Path("driver.pid"), Path("made")
@@ -81,9 +81,9 @@ def main():
         DRIVER.write_text(str(os.getpid()))
     sharing = {"engine": given.engine, "workers": given.workers, "shard": given.shard}
     runtime = RuntimeConfig(device="cpu", threads=1, processes=1, extraction=sharing)
-    plan = Plan(given.shard, BATCH, table, digest, "sharded_program", {"corpus": given.corpus})
-    made = Extraction(
-        WORK,
+    made_by = "sharded_program", {"corpus": given.corpus}, Engine(runtime)
+    plan = Plan(given.shard, BATCH, table, digest, *made_by)
+    made = FeatureJob(
         [name for name, _ in table],
         {"features": ((2,), "float16")},
         {"corpus_sha256": digest(table)},
@@ -91,7 +91,7 @@ def main():
         partial(fill, table, given.rows is not None),
     )
     try:
-        made.make(given.output, plan, Engine(runtime), given.rows is not None)
+        made.make(WORK, given.output, plan, given.rows is not None)
     except WorkbenchError as error:
         sys.exit(f"error: {error}")
     if given.rows:

@@ -21,7 +21,7 @@ from forked import in_child
 from models.base.registry import model_function
 from pipeline.inputs.files import Inputs
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import seed_everything
+from pipeline.runtime.repeatable import seed_everything
 from pipeline.training import loop
 from pipeline.training.processes import agree, divided, joined, number
 from pipeline.training.resume import ResumeFile

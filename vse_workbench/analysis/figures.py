@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from pipeline.evaluation.separation import Separation
+from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
 from vse_workbench.analysis.correlation import Correlation
 from vse_workbench.analysis.drawing import FAINT, OTHER, SERIES, TRUE, panels, picture, rows_of

@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.scores.file import SplitScores
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.groups import GroupFile
 from vse_workbench.analysis.correlation import Correlation, correlate, sample_rows
 
 FEATURES = "image features"  # the label of what a model was given, before any training
-REMEDY = "bring both up to date with: dvc repro"
 
 
 def correlations(
@@ -72,7 +71,7 @@ def described(
 def check_weights(path: Path, checkpoint_sha256: str) -> None:
     """Raise WorkbenchError unless a score file was made with these weights."""
     if GroupFile(path).attributes.get("checkpoint_sha256") != checkpoint_sha256:
-        raise WorkbenchError(f"{path}: not made with the weights of the checkpoint", REMEDY)
+        raise WorkbenchError(f"{path}: not made with the weights of the checkpoint", OUT_OF_STEP)
 
 
 def _embeddings(scores: SplitScores, label: str) -> np.ndarray:
@@ -90,6 +89,6 @@ def _rows_of(names: Iterable[str], wanted: Iterable[str], where: str) -> np.ndar
     if (rows < 0).any():
         raise WorkbenchError(
             f"{where} lacks {listing(chosen[rows < 0], 5)}: the files are of different corpora",
-            REMEDY,
+            OUT_OF_STEP,
         )
     return rows

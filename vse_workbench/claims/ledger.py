@@ -10,10 +10,11 @@ from pydantic import Field, ValidationError
 
 from pipeline.evaluation.metrics import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import fingerprint, read_yaml
+from pipeline.runtime.files import fingerprint
 from pipeline.runtime.graph import LOCALISING
 from pipeline.runtime.recipes import merge, read_recipe
 from pipeline.runtime.section import Name, Positive, Section
+from pipeline.runtime.yaml_text import read_yaml
 
 # of models of retrieval, and of models of phrases
 PHRASE_FIGURES = ("phrases.r1", "phrases.r5", "phrases.r10", "phrases.map")

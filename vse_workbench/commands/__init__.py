@@ -1,1 +1,141 @@
-"""The commands of `vse`, one file each."""
+"""The commands of `vse`, one file each: `export_model.py` is `vse export model`.
+
+A file has a docstring, whose first line `vse --help` shows, a constant GROUP, the title it stands
+under there, and the command `main`. It is imported when it is run or asked for its options. To list
+it, its text is read: importing all commands would load every library.
+"""
+
+import ast
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from stages import HELP_OPTIONS  # stages fixes the kernels, before a command loads numpy
+
+FOLDER = Path(__file__).parent
+GROUPS = ("look", "compare", "bring in", "take out", "settings")  # in the order of `vse --help`
+# First words that several commands share, with the help of `vse WORD --help`.
+FIRST_WORDS = {
+    "claims": "Test what the papers claim: queue the runs, keep their results, judge.",
+    "export": "Write what the pipeline has made in a form for other programs.",
+    "import": "Bring in what other programs have made.",
+}
+
+
+def files() -> dict[str, Path]:
+    """The file of every command, by its name as it is typed."""
+    return {typed(file.stem): file for file in sorted(FOLDER.glob("[!_]*.py"))}
+
+
+def typed(stem: str) -> str:
+    """The name of a command as it is typed: `export image-network` for `export_image_network`."""
+    first, _, rest = stem.partition("_")
+    words = [first, rest] if first in FIRST_WORDS else [stem]
+    return " ".join(word.replace("_", "-") for word in words)
+
+
+def group_and_line(file: Path) -> tuple[str, str]:
+    """GROUP and the first line of the docstring of a command's file, read without importing it.
+
+    Raises click.ClickException for a file that has not both.
+    """
+    tree = ast.parse(file.read_text(encoding="utf-8"), file.name)
+    constants = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    group, document = constants.get("GROUP"), ast.get_docstring(tree)
+    if group not in GROUPS or not document:
+        raise click.ClickException(
+            f"{file}: needs a docstring and a constant GROUP, one of: {', '.join(GROUPS)}"
+        )
+    return str(group), document.splitlines()[0]
+
+
+@click.pass_context
+def show_help(context: click.Context) -> None:
+    """Print the help where no command is given."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+class Commands(click.Group):
+    """The commands whose names begin with one word, or all.
+
+    Args:
+        first: the word, empty for all.
+        text: help of the group.
+        **settings: of click.Group.
+    """
+
+    def __init__(self, first: str, text: str, **settings: Any) -> None:
+        super().__init__(
+            name=first or "vse",
+            help=text,
+            callback=show_help,
+            invoke_without_command=True,
+            context_settings=HELP_OPTIONS,
+            **settings,
+        )
+        self.prefix = f"{first} " if first else ""
+
+    def names(self) -> list[str]:
+        """The names of the commands without the word that they share."""
+        return [name.removeprefix(self.prefix) for name in files() if name.startswith(self.prefix)]
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The next word of every command, sorted."""
+        return sorted({name.split()[0] for name in self.names()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command or group of a word, None when there is none."""
+        if not self.prefix and cmd_name in FIRST_WORDS:
+            return Commands(cmd_name, FIRST_WORDS[cmd_name])
+        file = files().get(self.prefix + cmd_name)
+        if file is None:
+            return None
+        found: click.Command = import_module(f"{__name__}.{file.stem}").main
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does; the error for an unknown name has the nearest one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0].replace("_", " "), self.names(), n=1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """A line for each command, under the title of its group."""
+        found = files()
+        rows = [(name, *group_and_line(found[self.prefix + name])) for name in self.names()]
+        for title in GROUPS:
+            lines = [(name, line) for name, group, line in rows if group == title]
+            if lines:
+                with formatter.section(title.capitalize()):
+                    formatter.write_dl(lines)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The words that begin so; click would import every command for its help."""
+        words = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*map(CompletionItem, words), *options]
+
+
+vse = Commands(
+    "",
+    "Look at, compare and take out what the pipeline has made; from the repository's root.",
+    epilog="`dvc repro` runs the pipeline; its programs are `python -m stages.NAME`.",
+)
+click.version_option(package_name="vse-workbench")(vse)

@@ -1,4 +1,4 @@
-"""Look into a trained model: the analyses of the dual-path papers, as tables and pictures."""
+"""Look into a trained model: tables and pictures."""
 
 from pathlib import Path
 
@@ -8,11 +8,14 @@ from pipeline.comparison.revisions import load_scores
 from pipeline.corpus.tables import load_captions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_of, stage_paths
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from stages.common import command
 from stages.params import load_params
 from vse_workbench.analysis import artefacts, subjects
 from vse_workbench.analysis.discriminative import word_drops
+
+GROUP = "look"
 
 ANALYSES = ("separation", "correlations", "words", "curve")
 folder = click.Path(file_okay=False, path_type=Path)
@@ -31,15 +34,34 @@ folder = click.Path(file_okay=False, path_type=Path)
 @click.option("--label", help="Label of MODEL in the pictures, its name if not given.")
 @click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
 @click.option("--split", default="test", show_default=True, help="Split to look at.")
-@click.option("--images", default=100, show_default=True, type=click.IntRange(2, 1000),
-              help="Images whose features are correlated.")  # fmt: skip
-@click.option("--captions", default=1000, show_default=True, type=click.IntRange(min=1),
-              help="Captions that words are left out of.")  # fmt: skip
+@click.option(
+    "--images",
+    default=100,
+    show_default=True,
+    type=click.IntRange(2, 1000),
+    help="Images whose features are correlated.",
+)
+@click.option(
+    "--captions",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Captions that words are left out of.",
+)
 def main(
-    name: str, output: Path, others: tuple[str, ...], label: str | None, only: tuple[str, ...],
-    split: str, images: int, captions: int,
-) -> None:  # fmt: skip
-    """Analyse MODEL: what its scores separate, how alike it sees images, which words matter."""
+    name: str,
+    output: Path,
+    others: tuple[str, ...],
+    label: str | None,
+    only: tuple[str, ...],
+    split: str,
+    images: int,
+    captions: int,
+) -> None:
+    """Analyse MODEL: what its scores separate, how alike it sees images, which words matter.
+
+    Example: vse analyse vse --output analysis/vse
+    """
     wanted, params = only or ANALYSES, load_params()
     set_threads(params.runtime.threads)
     own, stage = label or name, stage_of(name, SCORING)
@@ -80,7 +102,3 @@ def labelled(options: tuple[str, ...], own: str) -> dict[str, str]:
             "for example: --with before=scores/before.h5, or --with before=HEAD:vse",
         )
     return dict(pairs)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Draw what a model attends to in an image and a caption of the test split."""
+"""Draw what a model attends to in an image and a caption."""
 
 from pathlib import Path
 
@@ -11,10 +11,13 @@ from pipeline.report.attention import draw_attention
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 from pipeline.runtime.graph import stage_paths
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, target
 from stages.params import load_params
+
+GROUP = "look"
 
 INPUTS = ("images", "captions", "features", "text")
 
@@ -25,7 +28,10 @@ INPUTS = ("images", "captions", "features", "text")
 @click.option("--image", "image_id", help="Id of an image of it; the caption's own by default.")
 @click.option("--output", type=target, required=True, help="Picture to write, .png.")
 def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None:
-    """Draw the image for every word of a caption, lit where MODEL looks; files as in dvc.yaml."""
+    """Draw the image for every word of a caption, lit where MODEL looks; files as in dvc.yaml.
+
+    Example: vse attention scan --caption 'test_00000.jpg#0' --output attention.png
+    """
     if output.suffix.lower() != ".png":
         raise WorkbenchError(f"--output {output}: pictures are written as .png")
     attention = attention_of(name)
@@ -42,7 +48,3 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
     with atomic_path(output) as temporary:
         sheet.save(temporary, "PNG")
     say(f"{output}: {name}, image {pair.image_id}, caption {caption_id}")
-
-
-if __name__ == "__main__":
-    main()

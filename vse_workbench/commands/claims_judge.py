@@ -1,4 +1,4 @@
-"""Judge the papers' claims by the runs that were kept, and write docs/claims.md."""
+"""Judge the papers' claims by the runs that were kept."""
 
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from vse_workbench.claims.ledger import chosen, read_ledger
 from vse_workbench.claims.page import page, rows_of, summary
 from vse_workbench.claims.results import read_rows
 
+GROUP = "compare"
+
 
 @command
 @click.argument("names", metavar="[CLAIM]...", nargs=-1)
@@ -22,6 +24,8 @@ def main(names: tuple[str, ...], claims: Path, kept: Path, output: Path) -> None
     """Differences over seeds, 95 % intervals and verdicts; nothing is run.
 
     All claims are printed and written to OUTPUT; CLAIMs that are named are printed alone.
+
+    Example: vse claims judge
     """
     ledger = read_ledger(claims)
     judgements = judge_claims(ledger, chosen(ledger, names), read_rows(kept))
@@ -32,7 +36,3 @@ def main(names: tuple[str, ...], claims: Path, kept: Path, output: Path) -> None
     if not names:
         write_text(output, page(ledger, judgements))
     click.echo(summary(judgements))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Keep the figures of experiments: `dvc exp show --csv | vse claims keep`."""
+"""Keep the figures of finished experiments."""
 
 from pathlib import Path
 from typing import TextIO
@@ -14,6 +14,8 @@ from vse_workbench.claims.ledger import leaves, read_ledger, setting_params
 from vse_workbench.claims.recorded import read_experiment, recorded
 from vse_workbench.claims.results import Row, matching_rows, merged, read_rows, write_rows
 
+GROUP = "compare"
+
 
 @command
 @click.option("--claims", type=click.Path(path_type=Path), default=Path("claims.yaml"))
@@ -24,6 +26,8 @@ def main(claims: Path, kept: Path, recipes: Path, experiments: TextIO) -> None:
     """Add the runs of claims' settings among the EXPERIMENTS that `dvc exp show --csv` lists.
 
     What is no run of any setting, or not of one piece, is named and left out.
+
+    Example: dvc exp show --csv --hide-queued | vse claims keep
     """
     ledger, defaults = read_ledger(claims), default_values()
     settings = {
@@ -52,7 +56,3 @@ def main(claims: Path, kept: Path, recipes: Path, experiments: TextIO) -> None:
     new = merged(old, rows)
     write_rows(kept, new)
     click.echo(f"{kept}: {len(new)} runs, {len(new) - len(old)} of them new")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,18 +4,25 @@ from pathlib import Path
 
 import click
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from stages.common import command
 from stages.params import default_values
 from vse_workbench.claims.commands import commands
 from vse_workbench.claims.ledger import chosen, read_ledger
 from vse_workbench.claims.results import read_rows
 
+GROUP = "compare"
+
 
 @command
 @click.argument("names", metavar="[CLAIM]...", nargs=-1)
-@click.option("--seeds", type=click.IntRange(2, 10_000), default=5, show_default=True,
-              help="Seeds 0, 1, ... wanted of every setting.")  # fmt: skip
+@click.option(
+    "--seeds",
+    type=click.IntRange(2, 10_000),
+    default=5,
+    show_default=True,
+    help="Seeds 0, 1, ... wanted of every setting.",
+)
 @click.option("--claims", type=click.Path(path_type=Path), default=Path("claims.yaml"))
 @click.option("--kept", type=click.Path(path_type=Path), default=Path("docs/claims.tsv"))
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
@@ -25,7 +32,7 @@ def main(
 ) -> None:
     """A line for the shell for every setting of the CLAIMs, or of all, that lacks seeds.
 
-    Run them by: vse claims queue | sh && dvc queue start
+    Example: vse claims queue --seeds 5 knn_sum | sh && dvc queue start
     """
     ledger = read_ledger(claims)
     lines = commands(
@@ -41,7 +48,3 @@ def main(
         click.echo("\n".join(lines))
     else:
         click.echo(f"every setting has {seeds} seeds", err=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Two runs side by side, and which of their differences are within noise."""
+"""Compare two runs: which of their differences are within noise?"""
 
 from dataclasses import asdict
 
@@ -8,6 +8,8 @@ from pipeline.comparison.paired import conclusion, paired_differences, table
 from pipeline.comparison.revisions import load_run
 from pipeline.runtime.process import print_json
 from stages.common import command, json_option
+
+GROUP = "compare"
 
 
 @command
@@ -41,6 +43,8 @@ def main(
 
     A and B are each a rank file (.h5), a metrics file (.json), or REVISION:MODEL, such as HEAD:vse
     or an experiment's name. Intervals are of B - A; they say nothing about other training seeds.
+
+    Example: vse compare metrics/vse.json metrics/two_branch.json
     """
     criteria = criterion, criterion_b or criterion
     first, second = load_run(a, model, criteria[0]), load_run(b, model, criteria[1])
@@ -57,7 +61,3 @@ def main(
         f"{first.protocol}, {resamples:,} resamples\n"
     )
     click.echo("\n".join([*table(differences, confidence), "", said]))
-
-
-if __name__ == "__main__":
-    main()

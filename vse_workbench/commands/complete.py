@@ -1,4 +1,4 @@
-"""Bring a params.yaml of an earlier version up to date: new keys in, renamed ones moved."""
+"""Bring a params.yaml of an earlier version up to date."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -8,18 +8,24 @@ from typing import Any
 import click
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import UNDO, read_yaml, write_text
+from pipeline.runtime.files import write_text
 from pipeline.runtime.recipes import merge, shown
 from pipeline.runtime.rewriting import rewritten
+from pipeline.runtime.yaml_text import UNDO, read_yaml
 from stages.common import command
 from stages.params import MOVED, NAMED, default_values, find_problems
+
+GROUP = "settings"
 
 
 @command
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 def main(params: Path) -> None:
     """Insert the keys that params.yaml lacks, with their defaults, move renamed ones, take out dead
-    ones, and print each; all other lines stay. What only you can mend is named."""
+    ones, and print each; all other lines stay. What only you can mend is named.
+
+    Example: vse complete
+    """
     values, lines = completed(read_yaml(params), default_values(), MOVED)
     if lines:
         write_text(params, rewritten(params.read_bytes().decode("utf-8"), values, str(params)))
@@ -77,7 +83,3 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
             yield from _leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""A page template for `dvc plots` that carries its scripts: the pictures need no network then."""
+"""Let the pages of `dvc plots` work without a network."""
 
 from pathlib import Path
 
@@ -10,13 +10,18 @@ from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say
 from stages.common import command
 
+GROUP = "settings"
+
 NAME = "plots.html"  # in .dvc, which ignores it
 
 
 @command
 @click.option("--remove", is_flag=True, help="Go back to scripts from the network.")
 def main(remove: bool) -> None:
-    """Let the pages of `dvc plots` carry their scripts, in this clone."""
+    """Let the pages of `dvc plots` carry their scripts, in this clone.
+
+    Example: vse embed-plots
+    """
     from dvc.config import Config
 
     folder = Path(".dvc")
@@ -32,7 +37,3 @@ def main(remove: bool) -> None:
     if remove:
         (folder / NAME).unlink(missing_ok=True)
     say("dvc plots: scripts from " + ("the network" if remove else f".dvc/{NAME}, no network"))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The image CNN that a model has tuned, as weights for `image_features.weights`."""
+"""Write the image network that a model has tuned."""
 
 from pathlib import Path
 
@@ -11,12 +11,17 @@ from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.weights import write_weights
 from stages.common import command, existing, target
 
+GROUP = "take out"
+
 
 @command
 @click.argument("file", type=existing)
 @click.option("--output", type=target, required=True, help="Weights to write, .safetensors.")
 def main(file: Path, output: Path) -> None:
-    """Write the image CNN in FILE, a checkpoint of dual_path or of a tuned two_branch."""
+    """Write the image CNN in FILE, a checkpoint of dual_path or of a tuned two_branch.
+
+    Example: vse export image-network data/checkpoints/dual_path.safetensors --output c.safetensors
+    """
     if output.suffix != ".safetensors":
         raise WorkbenchError(f"--output {output}: must end in .safetensors")
     checkpoint = read_checkpoint(file)
@@ -26,7 +31,3 @@ def main(file: Path, output: Path) -> None:
     say(f"written: {output}, {of['image_model']} tuned up to {of['image_layers']}")
     if behind:
         say(f"not tuned but random, since they lie behind that: {listing(behind)}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""A trained model as a folder that travels: weights, what queries go through, a card, ONNX."""
+"""Write a trained model as a folder that answers queries elsewhere."""
 
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import read_index
 from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command
@@ -19,6 +20,8 @@ from stages.params import load_params
 from vse_workbench.export.card import card
 from vse_workbench.export.folder import read_folder, write_folder
 from vse_workbench.export.onnx import write_tower
+
+GROUP = "take out"
 
 folder = click.Path(file_okay=False, path_type=Path)
 
@@ -31,7 +34,10 @@ folder = click.Path(file_okay=False, path_type=Path)
     "--licence", default="Apache-2.0", show_default=True, help="Of the weights, for the card."
 )
 def main(name: str, output: Path, onnx: bool, licence: str) -> None:
-    """Write MODEL with all that its queries need, for `Embedder` and for search --from."""
+    """Write MODEL with all that its queries need, for `Embedder` and for search --from.
+
+    Example: vse export model vse --output exported
+    """
     params = load_params()
     set_threads(params.runtime.threads)
     files = query_files(name)
@@ -57,7 +63,3 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
         difference = write_tower(output / f"{side}_tower.onnx", tower)
         say(f"{output / f'{side}_tower.onnx'}: differs from the model by {difference:.1g} at most")
     say(f"{name}: exported to {output}, {len(config['files'])} files and a card")
-
-
-if __name__ == "__main__":
-    main()

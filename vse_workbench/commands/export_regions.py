@@ -1,4 +1,4 @@
-"""Region features in another tool's format, for code that is not ours."""
+"""Write region features in the format of another tool."""
 
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from stages.common import command, existing, target
 
+GROUP = "take out"
+
 
 @command
 @click.argument("file", type=existing)
@@ -19,7 +21,10 @@ from stages.common import command, existing, target
 @click.option("--images", type=existing, help="Images table; default: the one of dvc.yaml.")
 @click.option("--captions", type=existing, help="Captions table; default: the one of dvc.yaml.")
 def main(file: Path, kind: str, output: Path, images: Path | None, captions: Path | None) -> None:
-    """Write the regions in FILE as SCAN's arrays with captions and ids, or as bottom-up TSV."""
+    """Write the regions in FILE as SCAN's arrays with captions and ids, or as bottom-up TSV.
+
+    Example: vse export regions data/features/regions.h5 --format tsv --output exported
+    """
     regions = open_regions(file)
     if kind == "tsv":
         written = [export_tsv(regions, output)]
@@ -29,7 +34,3 @@ def main(file: Path, kind: str, output: Path, images: Path | None, captions: Pat
         written = export_scan(regions, load_images(images), load_captions(captions), output)
     for path in written:
         say(f"written: {path}, {path.stat().st_size:,} bytes")
-
-
-if __name__ == "__main__":
-    main()

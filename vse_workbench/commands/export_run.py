@@ -1,14 +1,16 @@
-"""Scores as runs and qrels in TREC format, for trec_eval, ir_measures, ranx and their kin."""
+"""Write scores as runs and qrels in TREC format."""
 
 from pathlib import Path
 
 import click
 
 from pipeline.corpus.tables import load_relevance
-from pipeline.evaluation.criteria import NAMES, make_criteria
+from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.criterion import make_criteria
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.graph import EVALUATING, stage_of, stage_paths
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.file import read_scores
 from pipeline.scores.positives import relevance_of
 from pipeline.scores.ranking import DIRECTIONS
@@ -16,13 +18,15 @@ from stages.common import command
 from stages.params import load_params
 from vse_workbench.trec.write import write_pairs, write_positives, write_run
 
+GROUP = "take out"
+
 folder = click.Path(file_okay=False, path_type=Path)
 
 
 @command
 @click.argument("name", metavar="MODEL")
 @click.option("--output", type=folder, required=True, help="Folder to write to.")
-@click.option("--criterion", default="naive", show_default=True, type=click.Choice(NAMES))
+@click.option("--criterion", default="naive", show_default=True, type=click.Choice(list(CRITERIA)))
 @click.option("--split", default="test", show_default=True, help="Split to export.")
 @click.option(
     "--depth",
@@ -35,6 +39,8 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
     """Write MODEL.i2t.run, MODEL.t2i.run and the qrels they are judged by.
 
     MODEL is whatever dvc.yaml evaluates: a model, an average or scores of another program.
+
+    Example: vse export run vse --output runs
     """
     params = load_params()
     set_threads(params.runtime.threads)
@@ -60,7 +66,3 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
         say(f"{run}: {tied:,} queries had equal scores; true items were put behind")
     if params.evaluation.folds > 1 and split == "test":
         say(f"evaluation.folds = {params.evaluation.folds}: the runs are of the whole split")
-
-
-if __name__ == "__main__":
-    main()

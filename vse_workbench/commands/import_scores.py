@@ -1,4 +1,4 @@
-"""Another program's scores as a score file, and the table of what they reach."""
+"""Evaluate scores or embeddings of another program."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,10 +8,11 @@ import click
 from pipeline.comparison.results import read_results
 from pipeline.comparison.table import described
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.evaluation.criteria import NAMES
+from pipeline.evaluation.criteria import CRITERIA
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
-from pipeline.runtime.process import say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.external import Pairs, write_external
 from pipeline.scores.external_files import digests_of
 from pipeline.scores.params import ALLOWED_NAME, FILE_NAME, ExternalConfig
@@ -19,14 +20,21 @@ from stages.common import command, existing
 from stages.evaluate import evaluated
 from stages.params import load_params
 
+GROUP = "bring in"
+
 
 @command
 @click.argument("files", nargs=-1, required=True, type=existing, metavar="FILE [FILE]")
 @click.option("--name", required=True, help="Of the score file, beside those of the models.")
 @click.option("--val", type=existing, help="Matrix of scores of the validation split.")
 @click.option("--similarity", type=click.Choice(["cosine", "dot"]), help="Of embeddings: cosine.")
-@click.option("--criterion", "criteria", multiple=True, type=click.Choice(NAMES),
-              help="To rank by, beside the scores themselves; again for more.")  # fmt: skip
+@click.option(
+    "--criterion",
+    "criteria",
+    multiple=True,
+    type=click.Choice(list(CRITERIA)),
+    help="To rank by, beside the scores themselves; again for more.",
+)
 def main(
     files: tuple[Path, ...],
     name: str,
@@ -35,7 +43,10 @@ def main(
     criteria: tuple[str, ...],
 ) -> None:
     """Bring in a matrix of scores (one FILE, images by captions), or embeddings of images and of
-    captions (two). Formats and ids: docs/running.md."""
+    captions (two). Formats and ids: docs/running.md.
+
+    Example: vse import scores IMAGES.npy CAPTIONS.npy --name my_clip
+    """
     params = load_params()
     set_threads(params.runtime.threads)
     taken = {item for stage in SCORING for item in stage_items(stage)}
@@ -43,9 +54,10 @@ def main(
         text = f"a stage of dvc.yaml writes {name}.h5" if name in taken else ALLOWED_NAME
         raise WorkbenchError(f"--name {name!r}: {text}", "choose another name")
     config = config_of(files, val, similarity)
-    paths = stage_paths("compare", ("images", "captions", "scores"))
+    paths = stage_paths("compare", ("images", "captions"))
     corpus = Pairs(load_images(paths["images"]), load_captions(paths["captions"]))
-    output = paths["scores"] / f"{name}.h5"
+    model = next(iter(stage_items("score")), None)
+    output = stage_paths("score", ("output",), model)["output"].with_name(f"{name}.h5")
     sizes = write_external(output, config, corpus, digests_of(config))
     said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
     say(f"{output}: {', '.join(said)} (images x captions)")
@@ -53,7 +65,8 @@ def main(
     chosen = params.model_copy(update={"inference": ranked})
     with TemporaryDirectory() as folder:
         made = [Path(folder) / f"{name}{ending}" for ending in (".json", ".h5")]
-        evaluated(output, paths["images"].parent / "relevance.parquet", made[0], made[1], chosen)
+        relevance = paths["images"].parent / "relevance.parquet"
+        evaluated(output, relevance, made[0], made[1], chosen, has_page=False)
         click.echo("\n".join(described(read_results(made[:1], made[1:]), params.corpus_name)))
 
 
@@ -78,7 +91,3 @@ def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None)
     keys = ("scores", "val_scores") if len(files) == 1 else ("images", "captions")
     given = dict(zip(keys, map(str, (*files, val) if val else files), strict=False))
     return ExternalConfig.model_validate(given | ({"similarity": similarity} if similarity else {}))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""What is in a cached HDF5 file, and whether it is what was written."""
+"""Show what is in a cached HDF5 file, and check its digests."""
 
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from pipeline.runtime.process import print_json
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
 from stages.common import command, existing, json_option, target
+
+GROUP = "look"
 
 
 @command
@@ -32,7 +34,10 @@ def main(
     images: Path | None,
     as_json: bool,
 ) -> None:
-    """Show datasets, attributes, value statistics and first ids of FILE."""
+    """Show datasets, attributes, value statistics and first ids of FILE.
+
+    Example: vse inspect data/features/image.h5 --neighbours test_00000.jpg
+    """
     if picture is not None and row is None:
         raise WorkbenchError("--picture needs --id: the image to draw")
     if as_json:
@@ -78,7 +83,3 @@ def draw(file: FeatureFile, name: str, picture: Path, images: Path | None) -> No
         raise WorkbenchError(f"{name}: not in the images table; name the right one with --images")
     write_picture(draw_regions(file, name, paths[0]), picture)
     click.echo(f"{picture}: {printable(name)} with its regions")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Find a phrase in an image and draw its best boxes, on the detector's proposals."""
+"""Find a phrase in an image and draw its best boxes."""
 
 from pathlib import Path
 
@@ -11,10 +11,13 @@ from pipeline.report.phrases import COLOURS, with_boxes
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 from pipeline.runtime.graph import stage_paths
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import words_of
 from stages.common import command, target
 from stages.params import load_params
+
+GROUP = "look"
 
 SIDE = 640  # pixels of the picture's longer side
 INPUTS = ("phrases", "proposals", "truth", "vectors", "checkpoint")
@@ -27,7 +30,10 @@ INPUTS = ("phrases", "proposals", "truth", "vectors", "checkpoint")
 @click.option("--model", "name", default="phrase_two_branch", show_default=True)
 @click.option("--top", default=1, show_default=True, type=click.IntRange(1, len(COLOURS)))
 def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
-    """Draw the boxes where MODEL finds PHRASE; files as in dvc.yaml."""
+    """Draw the boxes where MODEL finds PHRASE; files as in dvc.yaml.
+
+    Example: vse localise "red circle" --image test_00000.jpg --output boxes.png
+    """
     if output.suffix.lower() != ".png":
         raise WorkbenchError(f"--output {output}: pictures are written as .png")
     words, params = words_of(phrase), load_params()
@@ -64,7 +70,3 @@ def image_path(image: str, table: Path) -> Path:
     if Path(image).is_file():
         return Path(image)
     raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
-
-
-if __name__ == "__main__":
-    main()

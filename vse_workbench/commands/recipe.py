@@ -1,4 +1,4 @@
-"""Lay a paper's settings over the defaults in params.yaml, and say what changed and what to run."""
+"""Replace params.yaml by a paper's settings, and say what to run."""
 
 from pathlib import Path
 
@@ -16,11 +16,19 @@ from pipeline.runtime.recipes import (
 from stages.common import command
 from stages.params import default_values, find_problems
 
+GROUP = "settings"
+
 
 @command
 @click.argument("name")
-@click.option("-S", "--set-param", "settings", multiple=True, metavar="KEY=VALUE",
-              help="A value laid over the recipe, such as raw=/data/flickr30k.")  # fmt: skip
+@click.option(
+    "-S",
+    "--set-param",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A value laid over the recipe, such as raw=/data/flickr30k.",
+)
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 @click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
 def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> None:
@@ -28,6 +36,8 @@ def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> N
 
     Of the values there only `runtime` is kept; paths such as `raw` are given with -S. The recipe
     `default` is the defaults alone, those of `runtime` too.
+
+    Example: vse recipe vse_2019_flickr30k -S raw=/path/to/flickr30k
     """
     defaults = default_values()
     recipe = Recipe(defaults, ()) if name == DEFAULTS else read_recipe(recipes, name)
@@ -37,7 +47,3 @@ def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> N
     click.echo("\n".join(lines) or f"{params} already has these settings")
     click.echo(f"run: {' '.join(['dvc repro', *recipe.targets])}")
     click.echo("undo with: touch params.yaml && git checkout params.yaml")
-
-
-if __name__ == "__main__":
-    main()

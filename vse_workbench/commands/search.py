@@ -1,4 +1,4 @@
-"""Search the indexed corpus by a text or an image: what a model finds, in its own order."""
+"""Find the images nearest to a text, or the captions nearest to an image."""
 
 import time
 from dataclasses import asdict
@@ -7,16 +7,20 @@ from pathlib import Path
 import click
 
 from pipeline.corpus.images import open_rgb
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criteria import single_query_criteria
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
-from pipeline.runtime.process import pick_device, print_json, say, set_threads
+from pipeline.runtime.process import print_json, say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import SHORTLIST, lines, words_of
 from stages.common import command, json_option, target
 from stages.params import load_params
 from vse_workbench.export.folder import read_folder
 from vse_workbench.search.page import page
-from vse_workbench.search.searcher import CRITERIA, Question, Searcher
+from vse_workbench.search.searcher import Question, Searcher
+
+GROUP = "look"
 
 page_path = click.Path(dir_okay=False, path_type=Path)
 exported = click.Path(file_okay=False, path_type=Path)
@@ -26,14 +30,25 @@ exported = click.Path(file_okay=False, path_type=Path)
 @click.argument("query", required=False, metavar="[TEXT]")
 @click.option("--image", type=target, help="Image file to search with instead of TEXT.")
 @click.option("--model", "name", help="Model whose scores are in dvc.yaml.")
-@click.option("--from", "folder", type=exported, help="Folder of export_model, instead of --model.")
+@click.option(
+    "--from", "folder", type=exported, help="Folder of `vse export model`, instead of --model."
+)
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
 @click.option("--split", default="test", show_default=True, help="Split to search.")
-@click.option("--shortlist", default=SHORTLIST, show_default=True, type=click.IntRange(min=1),
-              help="How many the vectors or an index choose, at least --top; the best are ordered.",
-)  # fmt: skip
-@click.option("--criterion", default="naive", show_default=True, type=click.Choice(CRITERIA),
-              help="What ranks the results; params of inference.")  # fmt: skip
+@click.option(
+    "--shortlist",
+    default=SHORTLIST,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many the vectors or an index choose, at least --top; the best are ordered.",
+)
+@click.option(
+    "--criterion",
+    default="naive",
+    show_default=True,
+    type=click.Choice(single_query_criteria()),
+    help="What ranks the results; params of inference.",
+)
 @click.option("--html", type=page_path, help="Page with thumbnails to write.")
 @json_option
 def main(
@@ -48,7 +63,10 @@ def main(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Find the images nearest to TEXT, or the captions nearest to an image."""
+    """Find the images nearest to TEXT, or the captions nearest to an image.
+
+    Example: vse search "a red circle" --model vse
+    """
     if (query is None) == (image is None):
         raise WorkbenchError("give either a text or --image FILE")
     if (name is None) == (folder is None):
@@ -83,7 +101,3 @@ def main(
         say(f"{html}: {len(answer.hits)} results with their images")
     seconds = time.perf_counter() - began
     say(f"{name}: {answer.searched:,} {answer.kind}s of {split} searched in {seconds:.2f} s")
-
-
-if __name__ == "__main__":
-    main()

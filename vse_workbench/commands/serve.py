@@ -1,4 +1,4 @@
-"""Search the indexed corpus in a browser, and by JSON from other programs."""
+"""Search in a browser, and by JSON from other programs."""
 
 import socket
 from contextlib import suppress
@@ -6,12 +6,16 @@ from contextlib import suppress
 import click
 
 from models.base.registry import offered
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criteria import single_query_criteria
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import pick_device, say, set_threads
+from pipeline.runtime.process import say
+from pipeline.runtime.repeatable import pick_device, set_threads
 from stages.common import command
 from stages.params import load_params
-from vse_workbench.search.searcher import CRITERIA, Searcher, scored_models
+from vse_workbench.search.searcher import Searcher, scored_models
+
+GROUP = "look"
 
 LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 
@@ -19,13 +23,28 @@ LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 @command
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535),
-              help="Port to listen at; 0 for any that is free.")  # fmt: skip
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen at; 0 for any that is free.",
+)
 @click.option("--name", "called", multiple=True, help="More names by which others call this host.")
-@click.option("--max-upload", default=10.0, show_default=True, type=click.FloatRange(0.001, 1000),
-              help="MB of an image to search with.")  # fmt: skip
-@click.option("--timeout", default=30.0, show_default=True, type=click.FloatRange(0.1, 3600),
-              help="Seconds of a request.")  # fmt: skip
+@click.option(
+    "--max-upload",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0.001, 1000),
+    help="MB of an image to search with.",
+)
+@click.option(
+    "--timeout",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 3600),
+    help="Seconds of a request.",
+)
 def main(
     names: tuple[str, ...],
     host: str,
@@ -34,7 +53,10 @@ def main(
     max_upload: float,
     timeout: float,
 ) -> None:
-    """Serve searches with each MODEL, by default with all that are trained, until Ctrl-C."""
+    """Serve searches with each MODEL, by default with all that are trained, until Ctrl-C.
+
+    Example: vse serve vse scan --port 8080
+    """
     try:
         import uvicorn
 
@@ -57,7 +79,7 @@ def main(
     own = params.inference
     made = {
         name: make_criterion(name, beta=own.beta, k=own.k, iterations=own.iterations)
-        for name in CRITERIA
+        for name in single_query_criteria()
     }
     limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)
     with listening_at(host, port) as socket_:
@@ -82,7 +104,3 @@ def listening_at(host: str, port: int) -> socket.socket:
         raise WorkbenchError(
             f"cannot listen at {host}, port {port}: {error.strerror}", "choose another --port"
         ) from None
-
-
-if __name__ == "__main__":
-    main()

@@ -14,7 +14,8 @@ from PIL import Image
 from models.base.queries import Files, Query, open_queries, query_files, rescored
 from models.base.registry import models_with
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criteria import single_query_criteria
+from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
@@ -26,8 +27,6 @@ from pipeline.storage.groups import GroupFile
 if TYPE_CHECKING:
     from pipeline.search.built import BuiltIndexes
 
-# The others assign a whole set of queries to a whole set of items; a question is one query.
-CRITERIA = ("naive", "inverted_softmax", "csls", "dual_softmax", "querybank")
 NAIVE = Criterion("naive")
 
 
@@ -40,7 +39,7 @@ class Question:
         top: number of results at most.
         shortlist: how many the vectors choose for a model that scores pairs, and an approximate
             index for any, at least `top`.
-        criterion: what ranks them; its name is one of CRITERIA.
+        criterion: what ranks them; one that can rank a single query.
     """
 
     split: str = "test"
@@ -85,7 +84,7 @@ class Searcher:
         name: of the model.
         device: where it runs.
         wordnet: as in pipeline.sentences.encoder.read_encoder.
-        exported: files to use instead of those of dvc.yaml, as vse_workbench.export.folder gives them.
+        exported: files to use instead of those of dvc.yaml, of an exported folder.
         settings: whether an index of its embeddings is used; None: they are searched exactly.
 
     Raises:
@@ -165,10 +164,10 @@ class Searcher:
 
         Only the items of `near` are seen: for a model that rescores, the shortlist.
         """
-        if question.criterion.name not in CRITERIA:
+        if question.criterion.name not in (allowed := single_query_criteria()):
             raise WorkbenchError(
                 f"criterion {question.criterion.name!r}: a single query is ranked by "
-                f"{listing(CRITERIA)}"
+                f"{listing(allowed)}"
             )
         stored = self._stored(question.split)
         ids = stored.image_ids if kind == "image" else stored.caption_ids

@@ -24,7 +24,7 @@ from PIL import Image
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from pipeline.corpus.images import decode_rgb, open_rgb
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import safe_lines
 from vse_workbench.search.searcher import Answer, Question, Searcher

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from pipeline.corpus.tables import SPLITS
-from pipeline.readers.params import ShapesConfig
-from pipeline.readers.processes import ordered_map
+from pipeline.dataset.params import ShapesConfig
+from pipeline.dataset.processes import ordered_map
+from pipeline.dataset.source import Options, Source
 from pipeline.readers.shapes.drawing import box, draw
 from pipeline.readers.shapes.grammar import Speaker
 from pipeline.readers.shapes.mentions import plain
@@ -23,9 +24,9 @@ from pipeline.readers.shapes.relations import Box
 from pipeline.readers.shapes.scenes import Scene, Thing, make_scenes
 from pipeline.readers.shapes.spelling import misspell
 from pipeline.readers.shapes.world import World, load_world
-from pipeline.readers.source import Options, Source
 from pipeline.runtime.disk import written
 
+BOXES = True
 JPEG_QUALITY = 92
 
 

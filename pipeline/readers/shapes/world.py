@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import read_yaml
 from pipeline.runtime.section import Section
+from pipeline.runtime.yaml_text import read_yaml
 
 MAX_BYTES = 100_000
 HINT = "mend the file or restore it with git checkout"

@@ -11,24 +11,30 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.corpus.tables import load_captions
-from pipeline.regions.file import RegionJob, described
+from pipeline.regions.file import described, region_datasets
 from pipeline.regions.imports.butd_h5 import ButdRegions
 from pipeline.regions.imports.scan_npy import ScanRegions
-from pipeline.regions.imports.source import Corpus, RegionSource, import_regions, imported_slots
+from pipeline.regions.imports.source import (
+    ImportCorpus,
+    RegionSource,
+    import_regions,
+    imported_slots,
+)
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.shards import FeatureJob
 
-__all__ = ["Corpus", "RegionSource", "import_regions", "imported_slots", "open_source"]
+__all__ = ["ImportCorpus", "RegionSource", "import_regions", "imported_slots", "open_source"]
 
-_READERS: dict[str, Callable[[Path, Corpus], RegionSource]] = {
+_READERS: dict[str, Callable[[Path, ImportCorpus], RegionSource]] = {
     "tsv": TsvRegions,
     "scan_npy": ScanRegions,
     "butd_h5": ButdRegions,
 }
 
 
-def open_source(kind: str, path: str | None, corpus: Corpus) -> RegionSource:
+def open_source(kind: str, path: str | None, corpus: ImportCorpus) -> RegionSource:
     """Open the files of one kind and match them with a corpus.
 
     Args:
@@ -51,7 +57,7 @@ def open_source(kind: str, path: str | None, corpus: Corpus) -> RegionSource:
     return _READERS[kind](Path(path), corpus)
 
 
-def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | None) -> RegionJob:
+def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | None) -> FeatureJob:
     """Regions from other tools' files.
 
     Args:
@@ -63,7 +69,7 @@ def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | N
         WorkbenchError: all that does not fit the corpus.
     """
     table = load_captions(captions) if captions else None
-    corpus = Corpus(images, table, skip_others=settings.other_images == "skip")
+    corpus = ImportCorpus(images, table, skip_others=settings.other_images == "skip")
     source = open_source(settings.source, settings.path, corpus)
     attributes = described(
         images,
@@ -75,4 +81,5 @@ def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | N
     )
     slots = imported_slots(source, settings.boxes, settings.max)
     fill = partial(import_regions, source, batch_size=settings.batch_size)
-    return RegionJob(slots, source.width, attributes, [], fill)
+    datasets = region_datasets(slots, source.width)
+    return FeatureJob(images["image_id"].tolist(), datasets, attributes, [], fill)

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import Corpus, check_boxes, check_features, check_sizes
+from pipeline.regions.imports.source import ImportCorpus, check_boxes, check_features, check_sizes
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_json, read_text
@@ -85,7 +85,7 @@ class ButdRegions:
 
     has_boxes = True
 
-    def __init__(self, path: Path, corpus: Corpus) -> None:
+    def __init__(self, path: Path, corpus: ImportCorpus) -> None:
         self.corpus = corpus
         self.files = [ButdFile(file) for file in _files(path)]
         self.width = self.files[0].width

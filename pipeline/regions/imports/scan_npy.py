@@ -18,7 +18,7 @@ import pandas as pd
 from pipeline.corpus.tables import SPLITS, in_split
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import Corpus, check_features, check_sizes, runs
+from pipeline.regions.imports.source import ImportCorpus, check_features, check_sizes, runs
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_text
@@ -57,7 +57,7 @@ class ScanRegions:
 
     has_boxes = False
 
-    def __init__(self, folder: Path, corpus: Corpus) -> None:
+    def __init__(self, folder: Path, corpus: ImportCorpus) -> None:
         self.corpus = corpus
         places: dict[str, Place] = {}
         digest = hashlib.sha256()
@@ -114,7 +114,7 @@ def _prefix(folder: Path, split: str) -> Path:
 
 
 def _rows_of(
-    prefix: Path, count: int, images: Sequence[str], corpus: Corpus, split: str
+    prefix: Path, count: int, images: Sequence[str], corpus: ImportCorpus, split: str
 ) -> dict[str, range]:
     """Rows of the array for each image of a split, from the ids or else from the captions."""
     captions = _lines(prefix.with_name(f"{prefix.name}_caps.txt"))

@@ -44,7 +44,7 @@ class RegionSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Corpus:
+class ImportCorpus:
     """The part of a corpus that imports need.
 
     Attributes:

@@ -18,7 +18,7 @@ import numpy as np
 
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
-from pipeline.regions.imports.source import Corpus, check_boxes, check_features, check_sizes
+from pipeline.regions.imports.source import ImportCorpus, check_boxes, check_features, check_sizes
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
 
@@ -67,7 +67,7 @@ class TsvRegions:
 
     has_boxes = True
 
-    def __init__(self, path: Path, corpus: Corpus) -> None:
+    def __init__(self, path: Path, corpus: ImportCorpus) -> None:
         files = tsv_files(path)
         digest = hashlib.sha256()
         self.lines = [line for file in files for line in _scan(file, digest)]

@@ -11,7 +11,7 @@ from model_runs import DP_RNN, SCAN
 from sklearn.preprocessing import StandardScaler
 from tiny_inputs import DIM, REGIONS, SLOTS, WORDS, write_regions
 
-from models.losses import LOSSES
+from models.ranking import LOSSES
 from pipeline.storage.features import FeatureFile
 
 MODELS = ("scan", "dp_rnn")

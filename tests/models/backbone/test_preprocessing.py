@@ -10,7 +10,7 @@ from torchvision import transforms
 from torchvision.models import ResNet18_Weights, get_model_weights
 
 from models.backbone.preprocessing import preprocessing_of
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 

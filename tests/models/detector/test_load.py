@@ -16,7 +16,8 @@ from torchvision.models.detection import fasterrcnn_resnet50_fpn
 
 from models.detector.file import describe, read_detector, write_detector
 from models.detector.fpn import build_detector
-from models.detector.load import detector_of_file, load_detector
+from models.detector.initial import detector_of_file
+from models.detector.load import load_detector
 from models.detector.params import DetectorConfig
 from pipeline.inputs.regions import open_regions
 from pipeline.runtime.errors import WorkbenchError

@@ -9,7 +9,7 @@ from matching_cases import direction_of, slow_similarity
 from models.dp_rnn.loss import NetworksLoss
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.tower import select_early
-from models.losses import make_loss
+from models.ranking import make_loss
 from models.scan.network import SCAN
 
 LAMBDA = {"word": 4.0, "object": 9.0}

@@ -2,7 +2,6 @@
 
 import shutil
 from contextlib import chdir
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,15 +23,14 @@ from PIL import Image
 from rankings import rsum, rsum_of
 from tiny_inputs import CLASSES, NETWORK, PATHS, SIDE, replace_images, write_coloured_images
 
+from models.backbone.image_cnn import pixel_source
 from models.base.scoring import score_vectors
 from models.dual_path.build import build
 from models.dual_path.classes import read_pseudo_classes
-from models.dual_path.model import Reader
 from models.dual_path.queries import queries
+from models.dual_path.slots import SlotInputs
 from pipeline.corpus.tables import load_images
-from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.files import Inputs
-from pipeline.storage.features import FeatureFile
 from pipeline.storage.weights import read_weights
 from pipeline.training.loop import WINDOW
 from stages.cluster_pseudo_classes import main as cluster
@@ -121,12 +119,10 @@ def test_cached_features_score_as_pixels_do(folder):
     RUN.score(folder)
     trained = RUN.checkpoint(folder)
     sizes = trained.description.architecture
-    vocabulary = Vocabulary.load(folder / PATHS["text"])
-    inputs = Inputs(**options_as_paths(folder))
+    opened = SlotInputs(Inputs(**options_as_paths(folder)), sizes["slots"])
     with chdir(folder):
-        reader = Reader(inputs, vocabulary, sizes, sizes["slots"], "left")
         for split in ("val", "test"):
-            cached = reader.features(split, FeatureFile(folder / PATHS["features"]))
+            cached = opened.split(split)
             expected = score_vectors(trained.build(build), cached, torch.device("cpu"))
             found = RUN.scores(folder, split)
             np.testing.assert_allclose(found.scores, expected.matrix, atol=5e-3)
@@ -154,8 +150,8 @@ def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_p
     network = trained.build(build)
     inputs = Inputs(**options_as_paths(tmp_path))
     with chdir(tmp_path):
-        reader = Reader(inputs, Vocabulary.load(Path(PATHS["text"])), sizes, 12, "left")
-        pixels = reader.pixels("test").images(np.arange(9))
+        opened = SlotInputs(inputs, 12)
+        pixels = opened.split("test", pixel_source(inputs, sizes)).images(np.arange(9))
         square = Image.open("test4.png").convert("RGB").resize((SIDE, SIDE), 2)
         bgr = np.asarray(square)[..., ::-1].transpose(2, 0, 1)
         np.testing.assert_array_equal(pixels[4], bgr)
@@ -165,8 +161,7 @@ def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_p
             shown -= torch.tensor([103.939, 116.779, 123.68]).view(3, 1, 1)
             torch.testing.assert_close(found[4], network.image_cnn(shown[None])[0])
         if len(phases) == 1:  # the image CNN is that of the cache
-            cached = reader.features("test", FeatureFile(Path(PATHS["features"]))).images
-            expected = cached(np.arange(9))
+            expected = opened.split("test").images(np.arange(9))
             torch.testing.assert_close(found, expected, rtol=2e-3, atol=float(expected.max()) / 500)
         searched = queries(options_as_paths(tmp_path), trained, torch.device("cpu"))
         query = searched.of_image(Image.open("test4.png").convert("RGB")).vector

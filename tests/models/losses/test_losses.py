@@ -7,10 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from losses import TEMPERATURE, pair_loss, slow_direction, slow_pairs
+from losses import TEMPERATURE, pair_loss, slow_direction, slow_pairs, takes_margin
 
-from models.losses import LOSSES, loss_class, make_loss
 from models.losses.infonce import LARGEST_SCALE
+from models.ranking import LOSSES, loss_class, make_loss
+from models.ranking.params import RankingConfig, settings_of
+from pipeline.runtime.errors import WorkbenchError
 
 HINGES = ("sum_margin", "max_margin", "knn_margin")
 DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5), (torch.bfloat16, 1e-5)]
@@ -31,10 +33,11 @@ def random_masks(seed, rows, columns):
 
 
 def test_every_loss_has_its_file_its_settings_and_its_reference():
-    for name, place in LOSSES.items():
-        assert place.split(":")[0] == f"models.losses.{name}"
-        reference = importlib.import_module(place.split(":")[0]).reference
+    assert list(LOSSES.entries()) == list(LOSSES)
+    for name in LOSSES:
+        reference = importlib.import_module(LOSSES.module(name)).reference
         read = list(inspect.signature(loss_class(name)).parameters)
+        assert read == ["margin"] * takes_margin(name) + list(settings_of(name))
         assert list(inspect.signature(reference).parameters) == [
             "scores",
             "pairs",
@@ -230,14 +233,18 @@ def test_the_temperature_is_learnt_within_its_bounds():
     assert scale.exp().item() == pytest.approx(LARGEST_SCALE)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"name": "margin"}, {"name": "sum_margin", "reduction": "none"}]
-)
-def test_unknown_names_are_refused(arguments):
-    with pytest.raises(ValueError, match="allowed are"):
-        pair_loss(**arguments)
+def test_unknown_names_are_refused():
+    with pytest.raises(WorkbenchError, match="ranking loss 'margin': allowed are infonce, knn_"):
+        pair_loss("margin")
+    with pytest.raises(ValueError, match="reduction 'none': allowed are"):
+        pair_loss("sum_margin", reduction="none")
 
 
 def test_a_setting_that_is_missing_is_named():
-    with pytest.raises(ValueError, match="'knn_margin' needs k"):
-        make_loss("knn_margin", margin=0.2)
+    with pytest.raises(ValueError, match="'knn_margin' needs margin"):
+        make_loss("knn_margin", k=3)
+
+
+def test_a_setting_that_is_not_given_has_the_default_of_its_file():
+    assert make_loss("knn_margin", margin=0.2).k == 3
+    assert {"k": 3, "temperature": 0.07}.items() <= RankingConfig().model_dump().items()

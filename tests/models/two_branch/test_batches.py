@@ -14,7 +14,7 @@ from models.two_branch.model import training_batches
 from models.two_branch.params import TwoBranchConfig
 from pipeline.inputs.batches import Split
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -13,16 +13,15 @@ from rankings import rsum_of
 from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
 
 from models.backbone.file import read_network, write_no_network
+from models.backbone.image_cnn import pixel_source
 from models.base.scoring import score_vectors
 from models.two_branch.build import build
 from models.two_branch.network import TwoBranch
-from models.two_branch.pixels import pixel_splits
 from models.two_branch.queries import queries
 from models.two_branch.towers import towers
 from pipeline.corpus.tables import load_images
-from pipeline.inputs.sources import splits
+from pipeline.inputs.sources import VectorInputs
 from pipeline.storage.checkpoint import write_checkpoint
-from pipeline.storage.features import FeatureFile
 from pipeline.storage.weights import read_weights
 from stages.check_params import main as check_params
 from stages.extract_image_features import main as extract
@@ -91,11 +90,10 @@ def test_a_network_of_timm_is_tuned_at_the_size_that_it_takes(folder):
 def pixels_agree_with_features(folder):
     """To the float16 of the cache; gradients reach the first layer of the image CNN."""
     job, given = prepared(folder), inputs(folder)
-    network, features = job.model.network, FeatureFile(given.features)
-    sentences = FeatureFile(given.text)
+    network, opened = job.model.network, VectorInputs(given)
     with chdir(folder):
-        cached = splits(given, features, sentences)("val")
-        pixels = pixel_splits(given, sentences, job.architecture)("val")
+        cached = opened.split("val")
+        pixels = opened.split("val", pixel_source(given, job.architecture))
         found, expected = (score_vectors(network, split, CPU) for split in (pixels, cached))
     np.testing.assert_allclose(found.image_embeddings, expected.image_embeddings, atol=2e-3)
     np.testing.assert_array_equal(found.caption_embeddings, expected.caption_embeddings)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from losses import pair_loss, slow_direction, structure_loss
 
-from models.losses import LOSSES, hinges
+from models.ranking import LOSSES, hinges
 
 WEIGHTS = ("image_to_sentence", "sentence_to_image", "image_image", "sentence_sentence")
 ALL = dict(zip(WEIGHTS, (1.0, 2.0, 0.3, 0.2), strict=True))
@@ -243,7 +243,6 @@ def test_at_least_float32_also_inside_autocast(name, dtype):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "margin"}, "allowed are sum_margin"),
         ({"name": "sum_margin", "reduction": "none"}, "allowed are sum, mean"),
         ({"name": "sum_margin", **dict.fromkeys(WEIGHTS, 0.0)}, "all weights are 0"),
     ],

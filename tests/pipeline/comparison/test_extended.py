@@ -10,7 +10,7 @@ from relevance_cases import relevance_from
 from pipeline.comparison.extended import extended_report, headings
 from pipeline.comparison.results import read_metrics, read_results
 from pipeline.comparison.table import report
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.errors import WorkbenchError

@@ -8,7 +8,7 @@ import pytest
 from relevance_cases import relevance_from, sorted_grades
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.file import read_query_ranks, read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measure_judged

@@ -7,7 +7,8 @@ import pytest
 from ranking_cases import both_with
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.criteria import NAMES, make_criterion
+from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.file import read_ranks, write_ranks
 from pipeline.evaluation.folds import cut_folds, evaluate, protocol_name
 from pipeline.evaluation.measure import measure, measure_direction
@@ -63,7 +64,7 @@ def test_full_protocol_is_the_summary_of_all_ranks():
     assert evaluation.metrics["naive"]["rsum"] == pytest.approx(expected["rsum"], abs=1e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "naive"])
+@pytest.mark.parametrize("name", [name for name in CRITERIA if name != "naive"])
 def test_a_criterion_rescores_every_fold_by_itself_and_is_labelled(name):
     split = a_split(images=12)
     criterion = make_criterion(name, beta=5.0, k=2, iterations=10)

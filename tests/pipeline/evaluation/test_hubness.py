@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import skew
 
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.hubness import hubness, pairs_table
 from pipeline.runtime.errors import WorkbenchError
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from pipeline.comparison.figures import PROTOCOL
-from pipeline.evaluation.criteria import NAMES, make_criterion
+
+from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
@@ -51,7 +52,7 @@ def test_equals_leaving_out_images_one_by_one(split, data):
         np.testing.assert_array_equal(found.caption_embeddings, split.caption_embeddings[keep])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CRITERIA)
 @settings(max_examples=20)
 @given(split=splits((4, 6, 8)))
 def test_a_half_is_the_first_of_two_folds(name, split):

@@ -16,7 +16,6 @@ from pipeline.inputs.sources import (
     FeatureRows,
     TokenRows,
     encode_captions,
-    feature_moments,
     open_vectors,
 )
 from pipeline.runtime.errors import WorkbenchError
@@ -183,7 +182,7 @@ def test_moments_are_those_of_the_chosen_images(tmp_path):
     source = FeatureRows(open_vectors(tmp_path / "image.h5"), [ids[n] for n in chosen])
     exact = values[chosen].astype(np.float64)
     for block in (2, 3, 100):
-        mean, deviation = feature_moments(source, block)
+        mean, deviation = source.moments(block)
         np.testing.assert_allclose(mean, exact.mean(0), rtol=1e-6)
         np.testing.assert_allclose(deviation, exact.std(0), rtol=1e-5)
 

@@ -12,7 +12,6 @@ from pipeline.inputs.regions import (
     has_boxes,
     names_of,
     open_regions,
-    region_moments,
     require_boxes,
 )
 from pipeline.regions.file import packed
@@ -56,7 +55,7 @@ def test_moments_are_those_of_all_real_regions(tmp_path: Path) -> None:
     source = RegionRows(open_regions(tmp_path / "r.h5"), images["image_id"].tolist())
     every = np.concatenate([one.features for one in regions]).astype(np.float64)
     for block in (3, 100):
-        mean, deviation = region_moments(source, block)
+        mean, deviation = source.moments(block)
         np.testing.assert_allclose(mean, every.mean(0), rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(deviation, every.std(0), rtol=1e-5)
 

@@ -6,13 +6,13 @@ import pytest
 from scene_reading import MEANING, NUMBERS, RAW
 
 from pipeline.corpus.tokens import tokenise
+from pipeline.dataset.params import CorpusConfig, ShapesConfig
+from pipeline.dataset.source import Options
 from pipeline.phrases.tables import check, distinct_regions
 from pipeline.phrases.world import read_world
-from pipeline.readers.params import CorpusConfig, ShapesConfig
 from pipeline.readers.shapes import read, scenes_of, world_of
 from pipeline.readers.shapes.drawing import box
 from pipeline.readers.shapes.mentions import capitalised, marked, mentions, plain
-from pipeline.readers.source import Options
 from pipeline.runtime.errors import WorkbenchError
 from stages.params import load_params
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from report_world import CAPTIONS, IMAGES, OWNERS, made_scores
 
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import read_query_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.plots.tables import as_tsv, hub_rows, recall_rows, separation_rows

@@ -5,7 +5,7 @@ import json
 import pytest
 from reader_cases import read_all, save_images
 
-from pipeline.readers import READERS
+from pipeline.dataset import READERS, signs_of
 from pipeline.runtime.errors import WorkbenchError
 
 NAMES = ("a.png", "b.png", "c.png")
@@ -71,7 +71,7 @@ def test_files_of_two_readers_and_of_none_are_named(raw):
         read_all("auto", raw)
     (raw / "captions.txt").write_text(LINES)
     (raw / "dataset_b.json").write_text(karpathy())
-    both = r"dataset_b\.json \(karpathy_json\), captions\.txt \(captions_csv\)"
+    both = r"captions\.txt \(captions_csv\), dataset_b\.json \(karpathy_json\)"
     with pytest.raises(WorkbenchError, match=both):
         read_all("auto", raw)
     with pytest.raises(WorkbenchError, match="not a folder"):
@@ -79,4 +79,4 @@ def test_files_of_two_readers_and_of_none_are_named(raw):
 
 
 def test_every_reader_of_files_has_signs():
-    assert [name for name, reader in READERS.items() if not reader.signs] == ["auto", "shapes"]
+    assert [name for name in READERS if not signs_of(name)] == ["auto", "shapes"]

@@ -138,7 +138,7 @@ def test_most_captions_of_a_pair_tell_it_apart_and_some_do_not():
 
 
 def test_same_seed_same_bytes_whatever_the_processes(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.readers.processes.WORTH_IT", 1)
+    monkeypatch.setattr("pipeline.dataset.processes.WORTH_IT", 1)
     sources = [
         shapes.read(RAW, tmp_path / name, options(seed, workers))
         for name, seed, workers in [("a", 3, 1), ("b", 3, 2), ("c", 4, 1)]

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_tar
 
-from pipeline.readers import extracted
-from pipeline.readers.tar import DamagedTar, read_members
+from pipeline.dataset import extracted
+from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.readers.webdataset import read
 from pipeline.runtime.errors import WorkbenchError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from report_world import made_scores, taken_apart
 
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.separation import separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.drawing import COLOURS, DASHES, as_svg, colour, css, dashes, figure

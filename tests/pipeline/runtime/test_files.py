@@ -100,68 +100,6 @@ def test_sha256_file(tmp_path):
     assert sha256_file(tmp_path / "a") == hashlib.sha256(b"abc").hexdigest()
 
 
-@pytest.fixture
-def code(tmp_path):
-    """A stage that prints the digest of its sources, imports in a function, and a registry."""
-    files = {
-        "pipeline/runtime/files.py": (ROOT / "pipeline/runtime/files.py").read_text(),
-        "pipeline/runtime/disk.py": (ROOT / "pipeline/runtime/disk.py").read_text(),
-        "pipeline/runtime/errors.py": (ROOT / "pipeline/runtime/errors.py").read_text(),
-        "pipeline/runtime/yaml_text.py": (ROOT / "pipeline/runtime/yaml_text.py").read_text(),
-        "pipeline/report.py": "",
-        "models/base.py": "from models import words\n",
-        "models/words.py": "KINDS = {'bag': 'models.bag:Bag'}\n",
-        "models/bag.py": "",
-        "models/late.py": "import models.loss.pair\n",
-        "models/loss/__init__.py": "",
-        "models/loss/pair.py": "",
-        "stages/run.py": "import models.base\nfrom pipeline.runtime.files import source_digest\n\n"
-        "def main():\n    from models import late\n\nprint(source_digest())\n",
-        "stages/other.py": "",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    for package in ("pipeline", "pipeline/runtime", "models", "stages"):
-        (tmp_path / package / "__init__.py").touch()
-    return tmp_path
-
-
-def digest_of(code, *arguments):
-    """What a stage of the fixture `code` prints."""
-    command = [sys.executable, *(arguments or ("-m", "stages.run"))]
-    return subprocess.run(command, cwd=code, capture_output=True, text=True, check=True).stdout
-
-
-def test_source_digest_is_of_files_however_they_are_run(code):
-    assert len(digest_of(code).strip()) == 64
-    assert digest_of(code) == digest_of(code, "-c", "import stages.run")
-
-
-def test_source_digest_covers_every_file_that_the_stage_imports(code):
-    first = digest_of(code)
-    for name in ("pipeline/report.py", "stages/other.py"):
-        (code / name).write_text("edited = True\n")
-        assert digest_of(code) == first, name
-    for name in (
-        "stages/run.py",
-        "stages/__init__.py",
-        "models/base.py",
-        "models/words.py",
-        "models/bag.py",
-        "models/late.py",
-        "models/loss/__init__.py",
-        "models/loss/pair.py",
-        "pipeline/runtime/disk.py",
-        "pipeline/runtime/errors.py",
-    ):
-        text = (code / name).read_text()
-        (code / name).write_text(text + "edited = True\n")
-        assert digest_of(code) != first, name
-        (code / name).write_text(text)
-    assert digest_of(code) == first
-
-
 def test_what_a_kill_left_goes_with_the_next_write_and_what_is_written_stays(tmp_path):
     (tmp_path / ".a.txt.123.part").write_bytes(b"left by a kill")
     (tmp_path / ".b.txt.123.part").write_bytes(b"of another file")

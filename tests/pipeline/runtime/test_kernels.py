@@ -1,31 +1,112 @@
-"""Which kernels libraries choose: not what the shell says."""
+"""Which kernels libraries choose: what params.yaml says, and not what the shell says."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from pipeline.runtime.kernels import CHOSEN_BY, fix_kernels, kernels
+from pipeline.runtime.kernels import (
+    CHOSEN_BY,
+    NATIVE,
+    PORTABLE,
+    configured,
+    fix_kernels,
+    has_avx2,
+    kernels,
+    notes,
+)
+
+ROOT = Path(__file__).resolve().parents[3]
+PRODUCT = """
+import hashlib, torch
+torch.set_num_threads(1)
+drawn = torch.Generator().manual_seed(0)
+a = torch.randn(128, 896, generator=drawn)
+print(hashlib.sha256((a @ a.T).numpy().tobytes()).hexdigest())
+"""
+
+
+def written(folder, flags):
+    """A /proc/cpuinfo with some flags, or the path of none."""
+    path = folder / "cpuinfo"
+    if flags is not None:
+        path.write_text(f"processor : 0\nflags : {flags}\n")
+    return path
+
+
+@pytest.mark.parametrize("choice", ["portable", "native"])
+@pytest.mark.parametrize(
+    ("flags", "has"),
+    [
+        ("fpu sse2 avx avx2 bmi2", True),
+        ("sse2 avx2\n", True),
+        ("fpu sse2 avx", False),
+        (None, False),
+    ],
+)
+def test_variables_of_the_shell_are_dropped(tmp_path, flags, has, choice):
+    cpu = written(tmp_path, flags)
+    environment = {"HOME": "/root", **dict.fromkeys(CHOSEN_BY, "odd")}
+    not_used = fix_kernels(environment, choice, cpu)
+    fixed = {"portable": PORTABLE, "native": NATIVE}[choice] if has else {}
+    assert environment == {"HOME": "/root", **fixed}
+    assert not_used == [f"{name}=odd" for name in CHOSEN_BY]
+    # what a process hands on to those it starts is its own choice, and nothing to tell
+    assert fix_kernels(environment, choice, cpu) == []
+
+
+def test_what_is_told(tmp_path):
+    old, new = written(tmp_path, "sse2"), written(tmp_path / "..", None)
+    assert notes([], "native", old) == []
+    assert len(notes([], "portable", old)) == 1
+    (line,) = notes(["MKL_CBWR=SSE2"], "native", new)
+    assert line.startswith("MKL_CBWR=SSE2 of the environment is not used")
 
 
 @pytest.mark.parametrize(
-    ("flags", "fixed"),
+    ("text", "expected"),
     [
-        ("fpu sse2 avx avx2 bmi2", {"OPENBLAS_CORETYPE": "Haswell"}),
-        ("fpu sse2 avx avx2\n", {"OPENBLAS_CORETYPE": "Haswell"}),
-        ("fpu sse2 avx", {}),
-        (None, {}),
+        ("runtime:\n  kernels: native\n", "native"),
+        ("runtime: {kernels: native}\n", "native"),
+        ("runtime:\n  kernels: portable\n", "portable"),
+        ("runtime:\n  kernels: fastest\n", "portable"),  # load_params refuses it
+        ("runtime:\n  threads: 2\n", "portable"),
+        ("runtime: [\n", "portable"),
+        ("", "portable"),
     ],
 )
-def test_variables_of_the_shell_are_dropped(tmp_path: Path, flags, fixed) -> None:
-    cpu = tmp_path / "cpuinfo"
-    if flags is not None:
-        cpu.write_text(f"processor : 0\nflags : {flags}\n")
-    environment = {"HOME": "/root", **dict.fromkeys(CHOSEN_BY, "odd")}
-    fix_kernels(environment, cpu)
-    assert environment == {"HOME": "/root", **fixed}
+def test_params_choose(tmp_path, text, expected):
+    (tmp_path / "params.yaml").write_text(text)
+    assert configured(tmp_path / "params.yaml") == expected
+    assert configured(tmp_path / "none.yaml") == "portable"
 
 
-def test_what_was_chosen_is_told() -> None:
+@pytest.mark.skipif(not has_avx2(), reason="the processor has no AVX2")
+def test_a_stage_computes_with_what_was_chosen(tmp_path):
+    """Set before the libraries are loaded, whatever the shell says: MKL's oldest kernels differ."""
+
+    def digest(script, **shell):
+        environment = {name: value for name, value in os.environ.items() if name not in CHOSEN_BY}
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=tmp_path,
+            env=environment | {"PYTHONPATH": str(ROOT)} | shell,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    first = digest("import stages" + PRODUCT)
+    assert digest("import stages" + PRODUCT, MKL_CBWR="COMPATIBLE") == first
+    assert digest(PRODUCT, MKL_CBWR="COMPATIBLE") != first
+
+
+def test_what_was_chosen_is_part_of_what_unfinished_work_is_known_by(monkeypatch):
     told = kernels()
     assert any(name.startswith("openblas ") for name in told)
     assert told == kernels()
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    assert told != kernels()

@@ -9,7 +9,8 @@ import torch
 from threadpoolctl import threadpool_info
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import Progress, pick_device, seed_everything, set_threads
+from pipeline.runtime.process import Progress
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 
 
 def draw():

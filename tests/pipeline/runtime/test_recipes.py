@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import read_yaml
 from pipeline.runtime.graph import LOCALISING, resolved_stage, stage_items
 from pipeline.runtime.recipes import (
     TARGETS,
@@ -16,6 +15,7 @@ from pipeline.runtime.recipes import (
     read_recipe,
     replaced,
 )
+from pipeline.runtime.yaml_text import read_yaml
 from stages.params import find_problems, load_params
 
 ROOT = Path(__file__).resolve().parents[3]

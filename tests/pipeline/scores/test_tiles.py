@@ -8,7 +8,8 @@ import pytest
 import torch
 from relevance_cases import relevance_from
 
-from pipeline.evaluation.criteria import NAMES, make_criterion
+from pipeline.evaluation.criteria import CRITERIA, needs_matrix
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.hubness import hubness
@@ -24,8 +25,8 @@ from pipeline.scores.ranks import retrieval_ranks
 from pipeline.scores.tiles import Products
 from pipeline.scores.workers import spread_over
 
-SOFT = [name for name in NAMES if name != "hungarian"]
-CRITERIA = [make_criterion(name, beta=5.0, k=3, iterations=4) for name in SOFT]
+SOFT = [name for name in CRITERIA if not needs_matrix(name)]
+MADE = [make_criterion(name, beta=5.0, k=3, iterations=4) for name in SOFT]
 IMAGES, WIDTH = 52, 100
 DIRECTIONS = ("i2t", "t2i")
 
@@ -91,7 +92,7 @@ def test_everything_equals_the_matrix(small, folds, subset, shuffled):
     assert isinstance(parts[0].scores, Products)
     assert isinstance(parts[1].scores, np.ndarray)
     found, expected = (
-        evaluate(split, folds, 4, 0.9, 0, CRITERIA, len(whole.image_ids), graded(parts[0]))
+        evaluate(split, folds, 4, 0.9, 0, MADE, len(whole.image_ids), graded(parts[0]))
         for split in parts
     )
     same(found, expected)
@@ -158,7 +159,7 @@ def test_the_largest_are_those_of_sorting(shape, k):
 
 def test_processes_give_the_same_bytes(small, tmp_path):
     write_scores(tmp_path / "vse.h5", {"test": embedded()}, {"model": "vse"})
-    chosen = [one for one in CRITERIA if one.name in ("naive", "csls", "inverted_softmax")]
+    chosen = [one for one in MADE if one.name in ("naive", "csls", "inverted_softmax")]
     for processes in (1, 2):
         split = first_images(read_scores(tmp_path / "vse.h5", "test"), 44)
         assert len(pickle.dumps(split.scores)) < 2000  # a place in a file, not the embeddings

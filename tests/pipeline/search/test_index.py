@@ -21,7 +21,6 @@ from pipeline.search.index import (
     Hit,
     Index,
     best,
-    check_words,
     find_hits,
     lines,
     read_index,
@@ -123,12 +122,6 @@ def test_words_are_the_corpuss(text):
         assert words_of(text) == words
     else:
         assert re.search("is empty|has no words", message(words_of, text))
-
-
-def test_unknown_words_are_named_once():
-    words, known = ["a", "yak", "dog", "yak"], [True, False, True, False]
-    assert check_words(words, known, "it") == ["yak"]
-    assert "known to it: a, yak, dog" in message(check_words, words, [False] * 4, "it")
 
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -6,7 +6,7 @@ import pytest
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.encoder import SentenceEncoder, read_encoder
 from pipeline.sentences.fisher import TILE, FisherVector
-from pipeline.sentences.joined import FisherVectors
+from pipeline.sentences.joined import JoinedFisher
 from pipeline.sentences.mixtures import Mixture, fit_mixture
 from pipeline.storage.groups import GroupFile, write_groups
 
@@ -31,7 +31,7 @@ def captions(count=2 * TILE + 3):
 
 
 def test_two_are_their_concatenation_at_unit_length(parts):
-    joined, texts = FisherVectors(parts), captions()
+    joined, texts = JoinedFisher(parts), captions()
     found = joined.encode(texts)
     literal = np.concatenate([one.encode(texts) for one in parts.values()], axis=1, dtype=float)
     norms = np.linalg.norm(literal, axis=1, keepdims=True)
@@ -45,8 +45,8 @@ def test_two_are_their_concatenation_at_unit_length(parts):
 
 def test_order_is_that_of_the_names(parts):
     texts = captions()
-    turned = FisherVectors(dict(reversed(parts.items()))).encode(texts)
-    found = FisherVectors(parts).encode(texts)
+    turned = JoinedFisher(dict(reversed(parts.items()))).encode(texts)
+    found = JoinedFisher(parts).encode(texts)
     np.testing.assert_array_equal(turned, np.roll(found, 16, axis=1))
 
 
@@ -60,12 +60,12 @@ def test_a_part_whose_gradients_cancel_leaves_the_other_at_unit_length():
         FisherVector(["a", "b"], 2 * vectors, model),
     )
     assert not one.encode([["a", "b"]]).any()
-    found = FisherVectors({"gmm": one, "hglmm": other}).encode([["a", "b"]])
+    found = JoinedFisher({"gmm": one, "hglmm": other}).encode([["a", "b"]])
     np.testing.assert_allclose(np.linalg.norm(found), 1, rtol=1e-6)
 
 
 def test_one_alone_is_itself_and_its_file_is_the_same(parts):
-    alone, texts = FisherVectors({"hglmm": parts["hglmm"]}), captions()
+    alone, texts = JoinedFisher({"hglmm": parts["hglmm"]}), captions()
     assert alone.encode(texts).tobytes() == parts["hglmm"].encode(texts).tobytes()
     state, own = alone.state(), parts["hglmm"].state()
     assert (state.settings, state.words, list(state.arrays)) == (
@@ -77,7 +77,7 @@ def test_one_alone_is_itself_and_its_file_is_the_same(parts):
 
 @pytest.mark.parametrize("kinds", [KINDS, KINDS[::-1], KINDS[1:]])
 def test_a_file_gives_the_same_bytes_again(parts, kinds, tmp_path):
-    made = SentenceEncoder("fisher", FisherVectors({kind: parts[kind] for kind in kinds}), None)
+    made = SentenceEncoder("fisher", JoinedFisher({kind: parts[kind] for kind in kinds}), None)
     made.write(tmp_path / "one.h5")
     again = read_encoder(tmp_path / "one.h5")
     again.write(tmp_path / "two.h5")
@@ -87,7 +87,7 @@ def test_a_file_gives_the_same_bytes_again(parts, kinds, tmp_path):
 
 @pytest.mark.parametrize("block", [1, 5, TILE])
 def test_rows_do_not_depend_on_the_block(parts, block):
-    joined, texts = FisherVectors(parts), captions()
+    joined, texts = JoinedFisher(parts), captions()
     cut = [joined.encode(texts[start : start + block]) for start in range(0, len(texts), block)]
     assert np.concatenate(cut).tobytes() == joined.encode(texts).tobytes()
 
@@ -107,7 +107,7 @@ def test_rows_do_not_depend_on_the_block(parts, block):
 )
 def test_files_whose_parts_do_not_fit_are_refused(parts, change, tmp_path):
     path = tmp_path / "encoder.h5"
-    SentenceEncoder("fisher", FisherVectors(parts), None).write(path)
+    SentenceEncoder("fisher", JoinedFisher(parts), None).write(path)
     file = GroupFile(path)
     arrays = {name: file.array("arrays", name) for name in file.names("arrays")}
     groups = {"arrays": arrays, "words": {"words": file.texts("words", "words")}}

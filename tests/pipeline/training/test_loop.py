@@ -19,7 +19,7 @@ from pipeline.scores import tiles
 from pipeline.scores.file import SplitScores
 from pipeline.training.curve import curve_tsv, is_collapsed, validation_columns
 from pipeline.training.loop import fit
-from pipeline.training.phases import Judgement, Phase, Schedule, WarmupSchedule, Watched
+from pipeline.training.phases import EpochVerdict, Phase, Schedule, WarmupSchedule, Watched
 from pipeline.training.resume import ResumeFile
 
 CPU = torch.device("cpu")
@@ -110,7 +110,7 @@ def test_parts_have_a_clip_and_a_best_epoch_of_their_own(toy, tmp_path):
     def judge(found, history):
         kept.append({name: w.clone() for name, w in toy.model.state_dict().items()})
         own = {part: scores[len(history)] for part, scores in wanted.items()}
-        return Judgement({"val_rsum": 1.0}, "", scores=own)
+        return EpochVerdict({"val_rsum": 1.0}, "", scores=own)
 
     toy.schedule = Schedule(lr_step=9, lr_factor=0.5, clip=0.1, precision="fp32")
     fitted = toy.fit(parts=parts, judge=judge)
@@ -237,7 +237,7 @@ def test_a_judge_without_scores_keeps_the_last_epoch_and_gives_its_columns(toy):
 
     def judge(figure, history):
         seen.append([row["val_figure"] for row in history])
-        return Judgement({"val_figure": figure}, f"figure {figure}")
+        return EpochVerdict({"val_figure": figure}, f"figure {figure}")
 
     toy.phases, toy.score = [Phase("only", 3, toy.objective)], lambda: next(found)
     fitted = toy.fit(judge=judge)

@@ -32,13 +32,13 @@ from models.backbone.network import weights_digest
 from models.dual_path.build import build
 from models.vse.network import VSE
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.evaluation.separation import separation
-from pipeline.inputs.words import identity
+from pipeline.inputs.files import Inputs
+from pipeline.inputs.words import WordInputs
 from pipeline.runtime.graph import stage_paths
 from pipeline.scores.file import read_scores, write_scores
 from pipeline.storage.checkpoint import Description, write_checkpoint
-from pipeline.storage.features import FeatureFile, write_features
+from pipeline.storage.features import write_features
 from stages import score
 from stages.params import load_params
 from vse_workbench.commands.analyse import main
@@ -80,10 +80,16 @@ def scored(tmp_path_factory):
     return folder
 
 
+def opened(files):
+    """What the models here read."""
+    names = ("images", "captions", "features", "text")
+    return WordInputs(Inputs(**{name: files[name] for name in names}))
+
+
 def draw_weights(files, seed):
     """A checkpoint of drawn weights and what it scores."""
     torch.manual_seed(seed)
-    inputs = identity(Vocabulary.load(files["text"]), FeatureFile(files["features"]))
+    inputs = opened(files).identity
     description = Description(
         model="vse", architecture=SIZES, params={}, inputs=inputs, epoch=1, val_rsum=1.0
     )
@@ -277,14 +283,14 @@ def draw_dual_path(files):
     features = {"features": np.ones((len(ids), made.width), np.float16)}
     write_features(files["features"], ids, features, attributes)
     write_network(kept, made)
-    vocabulary, file = Vocabulary.load(files["text"]), FeatureFile(files["features"])
-    network = open_network(kept, file)
-    sizes = network.architecture | {"vocabulary_size": len(vocabulary), "word_dim": 6}
+    read = opened(files)
+    network = open_network(kept, read.features)
+    sizes = read.sizes | network.architecture | {"word_dim": 6}
     sizes |= {"text_cnn": "resnet18", "text_width": 4, "hidden": 8, "dim": 8, "flip": False}
     model = build(**sizes, image_cnn=network.image_cnn)
     description = Description(
         model="dual_path", architecture=sizes | {"slots": 2}, params={},
-        inputs=identity(vocabulary, file), epoch=1, val_rsum=1.0,
+        inputs=read.identity, epoch=1, val_rsum=1.0,
     )  # fmt: skip
     write_checkpoint(files["checkpoint"], model.state_dict(), description)
     arguments = [word for name, path in files.items() for word in (f"--{name}", str(path))]

@@ -10,16 +10,13 @@ from commands import invoke
 from PIL import Image
 from tiny_inputs import IMAGES, ROOT, WORDS, write_inputs, write_params
 
-from models.attention import inputs as regions
 from models.attention.scoring import score_pairs
 from models.dp_rnn.network import DPRNN
 from models.scan.network import SCAN
 from pipeline.attention.pairs import choose_pairs, read_attention
 from pipeline.corpus.tables import load_captions, load_images
-from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.inputs.files import Inputs
-from pipeline.inputs.regions import open_regions
-from pipeline.inputs.words import identity
+from pipeline.inputs.regions import RegionInputs
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.runtime.graph import stage_paths
 from pipeline.scores.file import write_scores
@@ -29,11 +26,12 @@ from stages.record_attention import main as record_attention
 from vse_workbench.commands.attention import main
 
 SIZES = {"image_dim": 5, "vocabulary_size": len(WORDS) + 2, "word_dim": 6, "dim": 7}
+INPUTS = ("images", "captions", "features", "text")
 KINDS = {"scan": SCAN, "dp_rnn": DPRNN}
 
 
 def paths(model):
-    return stage_paths("score", ("images", "captions", "features", "text", "checkpoint"), model)
+    return stage_paths("score", (*INPUTS, "checkpoint"), model)
 
 
 def put_regions(**attributes):
@@ -51,7 +49,7 @@ def put_regions(**attributes):
 
 def put_model(model):
     files = paths(model)
-    inputs = identity(Vocabulary.load(files["text"]), open_regions(files["features"]))
+    inputs = RegionInputs(Inputs(**{name: files[name] for name in INPUTS})).identity
     torch.manual_seed(0)
     network = KINDS[model](**SIZES)
     for parameter in network.parameters():
@@ -138,9 +136,7 @@ def test_what_is_kept_for_the_report(folder):
     inputs, device = Inputs(**files), torch.device("cpu")
     kept = ["--checkpoint", paths("scan")["checkpoint"], "--scores", folder / "scan.h5"]
     command = ["scan", *kept, *(word for k, v in files.items() for word in (f"--{k}", v))]
-    split = regions.splits(inputs, Vocabulary.load(inputs.text), open_regions(inputs.features))(
-        "test"
-    )
+    split = RegionInputs(inputs).split("test")
     scores = score_pairs(checkpoint.build(SCAN), split, device)
     write_scores(folder / "scan.h5", {"test": scores}, {"model": "scan"})
     write_params(folder, seed=7)

@@ -18,7 +18,7 @@ from vse_workbench.commands import claims_judge as judge_claims
 from vse_workbench.commands import claims_keep as keep_results
 from vse_workbench.commands import claims_queue as queue_claims
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LEDGER = read_ledger(ROOT / "claims.yaml")
 HEAD = "Experiment,rev,typ,Created,parent,State,Executor,seed\n"
 

@@ -118,9 +118,9 @@ def rows(text):
     return {cells[0]: cells[1:] for cells in lines if cells}
 
 
-def test_prints_a_table_and_a_conclusion(project, run_stage):
+def test_prints_a_table_and_a_conclusion(project, run_vse):
     files = ("data/ranks/cca.h5", "data/ranks/vse.h5")
-    output = run_stage("compare_runs", *files, cwd=project).stdout
+    output = run_vse("compare", *files, cwd=project).stdout
     lines = output.splitlines()
     assert lines[:3] == [
         "A: data/ranks/cca.h5, naive",

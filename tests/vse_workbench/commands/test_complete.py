@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from stages import params as stage_params
 from stages.params import (
     MOVED,
@@ -53,7 +53,7 @@ def test_moved_keys_are_gone_and_their_places_are_there():
         assert all(has(reference, place) for place in places)
 
 
-def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_stage):
+def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_stage, run_vse):
     process = run_stage("check_params", "--output", "a.ok", cwd=workspace, check=False)
     assert process.returncode == 1
     assert "  section vse is missing; add it with: vse complete\n" in process.stderr
@@ -63,7 +63,7 @@ def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_st
     assert process.stderr.splitlines()[-2].endswith(RUN)
     assert process.stderr.splitlines()[-1].startswith("undo with: ")  # the loss is no old key
     (workspace / "params.yaml").write_text(OLD)
-    done = run_stage("complete_params", cwd=workspace)
+    done = run_vse("complete", cwd=workspace)
     assert "inference.criteria = [inverted_softmax]: inserted\n" in done.stdout
     assert "vse.training.precision = fp32: inserted\n" in done.stdout
     text = (workspace / "params.yaml").read_text()
@@ -71,15 +71,15 @@ def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_st
     assert all(line in kept for line in OLD.splitlines())
     assert read_yaml(workspace / "params.yaml") == read_yaml(ROOT / "params.yaml")
     run_stage("check_params", "--output", "a.ok", cwd=workspace)
-    again = run_stage("complete_params", cwd=workspace)
+    again = run_vse("complete", cwd=workspace)
     assert again.stdout == "params.yaml has every key\n"
     assert (workspace / "params.yaml").read_text() == text
 
 
-def test_what_it_cannot_mend_is_named(workspace, run_stage):
+def test_what_it_cannot_mend_is_named(workspace, run_vse):
     phases = OLD.replace("    stop_below: 0.01\n", "")
     (workspace / "params.yaml").write_text(phases + "mine: 1\nlos: 2\n")
-    process = run_stage("complete_params", cwd=workspace, check=False)
+    process = run_vse("complete", cwd=workspace, check=False)
     assert process.returncode == 1
     assert "inference.criteria = [inverted_softmax]: inserted\n" in process.stdout
     assert process.stderr == (
@@ -92,12 +92,12 @@ def test_what_it_cannot_mend_is_named(workspace, run_stage):
     assert "  criteria: [inverted_softmax]\n" in (workspace / "params.yaml").read_text()
 
 
-def test_a_file_that_cannot_be_completed_stays(workspace, run_stage):
+def test_a_file_that_cannot_be_completed_stays(workspace, run_vse):
     content = OLD.replace("phrase_cca:\n", "phrase_cca: *c\nx:\n")
     content = content.replace("\ncca:\n", "\ncca: &c\n").replace("  power: 1.0", "  powers: 1.0", 1)
     content = content.encode()
     (workspace / "params.yaml").write_bytes(content)
-    process = run_stage("complete_params", cwd=workspace, check=False)
+    process = run_vse("complete", cwd=workspace, check=False)
     assert process.returncode == 1
     assert "params.yaml: its form does not let single keys be changed" in process.stderr
     assert "Traceback" not in process.stderr
@@ -161,15 +161,15 @@ def done(values, moved=(), defaults=None):
     return completed(values, defaults or NEW, dict(moved))
 
 
-NEW = {"ranking": {"k": 3}, "vse": {"margin": 0.2, "dim": 1}, "scan": {"margin": 0.2, "names": ["a"]}}
+SCAN = {"margin": 0.2, "names": ["a"]}
+NEW = {"ranking": {"k": 3}, "vse": {"margin": 0.2, "dim": 1}, "scan": SCAN}
 MARGIN = {"ranking.margin": ("vse.margin", "scan.margin")}
 
 
 def test_a_value_is_carried_to_where_its_key_has_moved():
     values, lines = done({"ranking": {"margin": 0.5, "k": 9}, "vse": {"dim": 2}}, MARGIN)
-    assert values == {
-        "ranking": {"k": 9}, "vse": {"margin": 0.5, "dim": 2}, "scan": {"margin": 0.5, "names": ["a"]}
-    }  # fmt: skip
+    scan = SCAN | {"margin": 0.5}
+    assert values == {"ranking": {"k": 9}, "vse": {"margin": 0.5, "dim": 2}, "scan": scan}
     assert lines == [
         "ranking.margin = 0.5: moved to vse.margin, scan.margin",
         "vse.margin = 0.5: inserted",

@@ -8,7 +8,7 @@ from dvc_render.html import render_html
 from dvc_render.vega import VegaRenderer
 
 pytest.importorskip("vl_convert", reason="the extra `plots` is not installed")
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 POINTS = {
     "curves": ("epoch", "val_rsum", {"filename": "data/curves/vse.tsv", "field": "val_rsum"}),
     "recall": ("k", "recall", {"model": "vse", "direction": "image to text"}),
@@ -24,27 +24,27 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_scripts_are_in_the_page_and_go_again(project, run_stage):
-    run_stage("embed_plots", cwd=project)
+def test_scripts_are_in_the_page_and_go_again(project, run_vse):
+    run_vse("embed-plots", cwd=project)
     template = (project / ".dvc/plots.html").read_text()
     assert template.count("<script") == template.count("</script>") == 1
     assert "{plot_divs}" in template
     assert "html_template = plots.html" in (project / ".dvc/config.local").read_text()
-    run_stage("embed_plots", "--remove", cwd=project)
+    run_vse("embed-plots", "--remove", cwd=project)
     assert not (project / ".dvc/plots.html").exists()
     assert "html_template" not in (project / ".dvc/config.local").read_text()
 
 
-def test_elsewhere_is_a_plain_line(tmp_path, run_stage):
-    done = run_stage("embed_plots", cwd=tmp_path, check=False)
+def test_elsewhere_is_a_plain_line(tmp_path, run_vse):
+    done = run_vse("embed-plots", cwd=tmp_path, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: .dvc/config: no such file")
 
 
-def test_every_template_draws_without_a_network(project, run_stage):
+def test_every_template_draws_without_a_network(project, run_vse):
     driver = browser_or_skip()
     waiting = pytest.importorskip("selenium.webdriver.support.wait")
-    run_stage("embed_plots", cwd=project)
+    run_vse("embed-plots", cwd=project)
     drawn = [
         VegaRenderer(
             [{x: "1", y: "2", "rev": "workspace", **more}, {x: "2", y: "3", "rev": "b", **more}],

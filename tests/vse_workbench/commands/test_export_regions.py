@@ -15,7 +15,7 @@ from pipeline.storage.features import FeatureFile, write_features
 from stages import extract_region_features
 from vse_workbench.commands import export_regions
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SLOTS = 4
 REJECTS = ["file", "reason"]
 

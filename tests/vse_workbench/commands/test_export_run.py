@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from report_world import CSLS, IMAGES, made_scores, put_model
 
-from pipeline.runtime.files import read_yaml
+from pipeline.runtime.yaml_text import read_yaml
 from vse_workbench.trec.read import read_run
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -24,23 +24,23 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_the_figures_of_the_files_are_those_of_evaluation(project, run_stage):
-    done = run_stage("export_run", "vse", "--output", "runs", "--depth", 0, cwd=project)
+def test_the_figures_of_the_files_are_those_of_evaluation(project, run_vse):
+    done = run_vse("export", "run", "vse", "--output", "runs", "--depth", 0, cwd=project)
     assert "runs/vse.i2t.run: 0 queries had equal scores" in done.stderr
     metrics = json.loads((project / "metrics/vse.json").read_text())["naive"]
     for way in ("i2t", "t2i"):
         files = f"runs/vse.{way}.run", f"runs/test.{way}.qrels"
-        found = json.loads(run_stage("judge_run", *files, "--json", cwd=project).stdout)
+        found = json.loads(run_vse("judge", *files, "--json", cwd=project).stdout)
         for name in ("r1", "r5", "r10", "mapr"):
             assert found[name] == pytest.approx(metrics[way][name], abs=1e-3)
-    lines = run_stage("judge_run", *files, cwd=project).stdout.splitlines()
+    lines = run_vse("judge", *files, cwd=project).stdout.splitlines()
     assert lines[0] == f"R@1    {metrics['t2i']['r1']:8.4f}"
     assert lines[-1] == "30 queries, 0 not answered"
 
 
-def test_a_criterion_and_a_depth(project, run_stage):
+def test_a_criterion_and_a_depth(project, run_vse):
     options = ["--output", "runs", "--criterion", "csls", "--depth", 3]
-    run_stage("export_run", "vse", *options, cwd=project)
+    run_vse("export", "run", "vse", *options, cwd=project)
     run = read_run(project / "runs/vse+csls.t2i.run")
     assert {len(items) for items in run.values()} == {3}
     k = read_yaml(ROOT / "params.yaml")["inference"]["k"]
@@ -50,7 +50,7 @@ def test_a_criterion_and_a_depth(project, run_stage):
     assert len(scores) == IMAGES
 
 
-def test_another_name_is_a_plain_line(project, run_stage):
-    done = run_stage("export_run", "vsee", "--output", "runs", cwd=project, check=False)
+def test_another_name_is_a_plain_line(project, run_vse):
+    done = run_vse("export", "run", "vsee", "--output", "runs", cwd=project, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: model 'vsee': stage evaluate of dvc.yaml has cca")

@@ -15,7 +15,7 @@ from pipeline.scores.params import ExternalConfig
 from pipeline.storage.groups import GroupFile
 from vse_workbench.commands.import_scores import config_of
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def evaluate(project, run_stage, name):
     run_stage("evaluate", *options, cwd=project)
 
 
-def test_one_command_prints_a_table_without_our_loss(project, run_stage):
+def test_one_command_prints_a_table_without_our_loss(project, run_vse):
     np.save(project / "my.npy", made_scores(0.8).scores)
     names = ("--criterion", "csls", "--criterion", "inverted_softmax")
-    done = run_stage("import_scores", "my.npy", "--name", "mine", *names, cwd=project)
+    done = run_vse("import", "scores", "my.npy", "--name", "mine", *names, cwd=project)
     assert done.stderr.startswith("data/scores/mine.h5: test 12 x 30 (images x captions)\n")
     found = read_scores(project / "data/scores/mine.h5", "test")
     np.testing.assert_array_equal(found.scores, made_scores(0.8).scores)
@@ -74,17 +74,17 @@ def test_one_command_prints_a_table_without_our_loss(project, run_stage):
     assert sorted(p.name for p in (project / "data").iterdir()) == ["corpus", "raw", "scores"]
 
 
-def test_random_scores_cannot_be_told_from_chance(project, run_stage):
+def test_random_scores_cannot_be_told_from_chance(project, run_vse):
     random = np.random.default_rng(3)
     np.save(project / "my.npy", random.standard_normal((IMAGES, CAPTIONS)))
-    done = run_stage("import_scores", "my.npy", "--name", "mine", cwd=project)
+    done = run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
     assert "Cannot be told from chance: mine." in done.stdout
     np.save(project / "my.npy", made_scores(0.8).scores)
-    done = run_stage("import_scores", "my.npy", "--name", "mine", cwd=project)
+    done = run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
     assert "chance:" not in done.stdout
 
 
-def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, run_stage):
+def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, run_stage, run_vse):
     random = np.random.default_rng(0)
     images = random.standard_normal((IMAGES, 8))
     order = random.permutation(CAPTIONS)
@@ -117,16 +117,16 @@ def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, 
     for text in (table, (project / "page.html").read_text()):
         assert "Scores of other programs, no ranking loss of ours: clip." in text
     runs = ("metrics/scan.json", "metrics/clip.json")
-    told = run_stage("compare_runs", *runs, "--resamples", 100, cwd=project).stdout
+    told = run_vse("compare", *runs, "--resamples", 100, cwd=project).stdout
     assert "B: metrics/clip.json, naive" in told
-    run_stage("analyse_model", "clip", "--output", "a", "--only", "separation", cwd=project)
-    refused = run_stage("analyse_model", "clip", "--output", "b", cwd=project, check=False)
+    run_vse("analyse", "clip", "--output", "a", "--only", "separation", cwd=project)
+    refused = run_vse("analyse", "clip", "--output", "b", cwd=project, check=False)
     assert refused.stderr.startswith("error: clip is another program's: scores alone\n")
 
 
-def test_an_average_may_have_external_members(project, run_stage):
+def test_an_average_may_have_external_members(project, run_stage, run_vse):
     np.save(project / "my.npy", made_scores(0.2, seed=5).scores)
-    run_stage("import_scores", "my.npy", "--name", "mine", cwd=project)
+    run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
     params = project / "params.yaml"
     both = "average_scores:\n  both: {members: [scan, mine], weights: null, normalise: none}\n"
     params.write_text(params.read_text().replace("average_scores:\n", both))
@@ -169,10 +169,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_options_are_named(project, run_stage, case):
+def test_wrong_options_are_named(project, run_vse, case):
     arguments, words = WRONG[case]
     np.save(project / "my.npy", made_scores(0.8).scores)
-    done = run_stage("import_scores", *arguments, cwd=project, check=False)
+    done = run_vse("import", "scores", *arguments, cwd=project, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {words}")
     assert [path.name for path in (project / "data/scores").iterdir()] == ["scan.h5"]
@@ -183,17 +183,20 @@ def test_an_item_that_is_not_there_is_named(project, run_stage):
     assert done.stderr == "error: external 'x': params.yaml has none\nsee external there\n"
 
 
-@pytest.mark.parametrize("command", ["search", "draw_attention", "record_attention"])
-def test_what_needs_a_network_refuses_another_program_s_scores(project, run_stage, command):
+@pytest.mark.parametrize("command", ["search", "attention", "record_attention"])
+def test_what_needs_a_network_refuses_another_program_s_scores(
+    project, run_stage, run_vse, command
+):
     np.save(project / "my.npy", made_scores(0.8).scores)
     set_external(project, "{mine: {scores: my.npy}}")
     files = ["images", "captions", "features", "text", "checkpoint", "scores"]
     there = [word for option in files for word in (f"--{option}", "my.npy")]
     options = {
         "search": ["a dog", "--model", "mine"],
-        "draw_attention": ["mine", "--caption", "0", "--output", "a.png"],
+        "attention": ["mine", "--caption", "0", "--output", "a.png"],
         "record_attention": ["mine", *there, "--output", "a.h5"],
     }
-    done = run_stage(command, *options[command], cwd=project, check=False)
+    run = run_stage if command == "record_attention" else run_vse
+    done = run(command, *options[command], cwd=project, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: model 'mine': allowed are ")

@@ -1,4 +1,4 @@
-"""inspect_features on whole and damaged files: the truth, or one plain message and exit code 1."""
+"""`vse inspect` on whole and damaged files: the truth, or one plain message and exit code 1."""
 
 import itertools
 import json

@@ -9,7 +9,7 @@ import torch
 from indexed import make_world
 from PIL import Image
 
-from pipeline.evaluation.criteria import Criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import read_scores
 from vse_workbench.search.searcher import Question, Searcher, scored_models

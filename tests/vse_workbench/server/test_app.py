@@ -17,10 +17,11 @@ from indexed import make_world, run
 from PIL import Image
 from tiny_inputs import WORDS
 
-from pipeline.evaluation.criteria import make_criterion
+from pipeline.evaluation.criteria import single_query_criteria
+from pipeline.evaluation.criterion import make_criterion
 from pipeline.search.index import Catalogue
 from vse_workbench.commands import search
-from vse_workbench.search.searcher import CRITERIA, Searcher
+from vse_workbench.search.searcher import Searcher
 from vse_workbench.server.app import Limits, SearchServer
 from vse_workbench.server.attention import AttentionPictures
 
@@ -50,7 +51,7 @@ def client(searchers):
 
 def client_of(searchers, limits=LIMITS):
     pictures = {"scan": AttentionPictures(searchers["scan"], CPU)}
-    criteria = {name: make_criterion(name, k=2) for name in CRITERIA}
+    criteria = {name: make_criterion(name, k=2) for name in single_query_criteria()}
     app = SearchServer(searchers, pictures, criteria, limits).app(["testserver"])
     return TestClient(app, raise_server_exceptions=False)
 
@@ -126,7 +127,7 @@ def test_models_and_what_they_can_be_asked(client):
     assert [each["attention"] for each in every] == [False, False, True]
     for each in every:
         assert each["splits"] == {"test": 9, "val": 3}
-        assert each["criteria"] == list(CRITERIA)
+        assert each["criteria"] == single_query_criteria()
 
 
 def test_words_that_are_not_known_are_told(client):

@@ -7,7 +7,7 @@ import pytest
 from region_cases import WIDTH, captions_of, sample, world
 
 from pipeline.regions.file import packed
-from pipeline.regions.imports import Corpus, open_source
+from pipeline.regions.imports import ImportCorpus, open_source
 from pipeline.regions.imports.export import export_scan, export_tsv
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
@@ -35,7 +35,7 @@ def exported(case, folder: Path, per_image: int | None = 5):
 
 
 def check(images, regions, folder: Path, captions=None) -> None:
-    source = open_source("scan_npy", str(folder), Corpus(images, captions))
+    source = open_source("scan_npy", str(folder), ImportCorpus(images, captions))
     assert (source.most, source.width, source.has_boxes) == (SLOTS, WIDTH, False)
     for row, one in enumerate(regions):
         found = source.read(row)
@@ -67,11 +67,11 @@ def test_without_ids_the_captions_say_which_image_it_is(tmp_path: Path, case, pe
         path.unlink()
     check(images, regions, tmp_path / "scan", captions)
     with pytest.raises(WorkbenchError, match="--captions"):
-        open_source("scan_npy", str(tmp_path / "scan"), Corpus(images))
+        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images))
     lines = (tmp_path / "scan/dev_caps.txt").read_text().splitlines(keepends=True)
     (tmp_path / "scan/dev_caps.txt").write_text("".join([lines[-1], *lines[1:-1], lines[0]]))
     with pytest.raises(WorkbenchError, match=r"dev_caps\.txt, line 1: not caption 1 of val0\.png"):
-        open_source("scan_npy", str(tmp_path / "scan"), Corpus(images, captions))
+        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images, captions))
 
 
 def test_ids_may_be_given_for_each_caption(tmp_path: Path, case) -> None:
@@ -84,7 +84,7 @@ def test_ids_may_be_given_for_each_caption(tmp_path: Path, case) -> None:
     lines[2] = "test1.png\n"
     (tmp_path / "scan/test_ids.txt").write_text("".join(lines))
     with pytest.raises(WorkbenchError, match=r"test_ids\.txt: 20 ids for 4 rows"):
-        open_source("scan_npy", str(tmp_path / "scan"), Corpus(images))
+        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images))
 
 
 def test_rows_of_one_image_must_be_equal(tmp_path: Path, case) -> None:
@@ -93,7 +93,7 @@ def test_rows_of_one_image_must_be_equal(tmp_path: Path, case) -> None:
     array = np.load(tmp_path / "scan/dev_ims.npy")
     array[3, 0, 0] += 1
     np.save(tmp_path / "scan/dev_ims.npy", array)
-    source = open_source("scan_npy", str(tmp_path / "scan"), Corpus(images))
+    source = open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images))
     with pytest.raises(WorkbenchError, match=r"dev_ims\.npy: rows 2 and 3 differ.*val1\.png"):
         source.read(images["image_id"].tolist().index("val1.png"))
 
@@ -112,7 +112,7 @@ def test_faulty_ids_are_named(tmp_path: Path, case, old: str, new: str, words: s
     path = tmp_path / "scan/dev_ids.txt"
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(WorkbenchError, match=words) as error:
-        open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(case[0]))
     assert str(path) in error.value.message
 
 
@@ -121,7 +121,7 @@ def test_captions_must_be_a_multiple_of_the_rows(tmp_path: Path, case) -> None:
     path = tmp_path / "scan/dev_caps.txt"
     path.write_text(path.read_text() + "one more\n")
     with pytest.raises(WorkbenchError, match="16 captions for 3 rows"):
-        open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(case[0]))
 
 
 def test_nan_names_array_and_row(tmp_path: Path, case) -> None:
@@ -129,7 +129,7 @@ def test_nan_names_array_and_row(tmp_path: Path, case) -> None:
     array = np.load(tmp_path / "scan/test_ims.npy")
     array[2, 1] = np.nan
     np.save(tmp_path / "scan/test_ims.npy", array)
-    source = open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+    source = open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(case[0]))
     with pytest.raises(WorkbenchError, match=r"test_ims\.npy, row 2: NaN.*region 1"):
         source.read(10)
 
@@ -139,10 +139,10 @@ def test_splits_of_other_widths_and_missing_splits(tmp_path: Path, case) -> None
     array = np.load(tmp_path / "scan/test_ims.npy")
     np.save(tmp_path / "scan/test_ims.npy", array[..., :2])
     with pytest.raises(WorkbenchError, match=r"test_ims\.npy: features of width 2"):
-        open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(case[0]))
     (tmp_path / "scan/dev_ims.npy").unlink()
     with pytest.raises(WorkbenchError, match=r"no dev_ims\.npy"):
-        open_source("scan_npy", str(tmp_path / "scan"), Corpus(case[0]))
+        open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(case[0]))
 
 
 class Trap:
@@ -209,7 +209,7 @@ def test_images_without_captions_and_files_without_boxes(tmp_path: Path, case) -
 def test_the_tsv_comes_back_bit_for_bit(tmp_path: Path, case) -> None:
     images, regions, file = case
     path = export_tsv(file, tmp_path / "tsv")
-    source = open_source("tsv", str(path), Corpus(images))
+    source = open_source("tsv", str(path), ImportCorpus(images))
     for row, one in enumerate(regions):
         found = source.read(row)
         assert found.size == one.size

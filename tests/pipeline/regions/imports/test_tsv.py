@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from region_cases import WIDTH, encoded, sample, tsv_fields, world, write_tsv
 
 from pipeline.regions.file import ImageRegions, region_datasets
-from pipeline.regions.imports import Corpus, import_regions, imported_slots, open_source
+from pipeline.regions.imports import ImportCorpus, import_regions, imported_slots, open_source
 from pipeline.regions.imports.ids import ImageMatcher
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, FeatureWriter
@@ -27,7 +27,7 @@ def case(tmp_path: Path):
 
 
 def imported(images, path: Path, output: Path, boxes="adaptive", skip: bool = False) -> FeatureFile:
-    source = open_source("tsv", str(path), Corpus(images, skip_others=skip))
+    source = open_source("tsv", str(path), ImportCorpus(images, skip_others=skip))
     slots = imported_slots(source, boxes, 10)
     datasets, ids = region_datasets(slots, source.width), images["image_id"].tolist()
     with FeatureWriter(output.parent / "work", "f", ids, datasets, {}) as writer:
@@ -76,7 +76,7 @@ def test_sizes_are_those_of_the_lines(tmp_path: Path, case) -> None:
 def test_an_import_that_was_cut_off_continues(tmp_path: Path, case) -> None:
     images, regions, rows = case
     write_tsv(tmp_path / "r.tsv", rows)
-    source = open_source("tsv", str(tmp_path / "r.tsv"), Corpus(images))
+    source = open_source("tsv", str(tmp_path / "r.tsv"), ImportCorpus(images))
     read, source.read = source.read, lambda row: read(row) if row < 7 else 1 / 0
     datasets = region_datasets(source.most, WIDTH)
     with (
@@ -186,12 +186,12 @@ def test_a_header_and_an_empty_folder_are_said_plainly(tmp_path: Path, case) -> 
     header = [b"image_id", b"image_w", b"image_h", b"num_boxes", b"boxes", b"features"]
     write_tsv(tmp_path / "r.tsv", [header, *rows])
     with pytest.raises(WorkbenchError, match="line 1: a header"):
-        open_source("tsv", str(tmp_path / "r.tsv"), Corpus(images))
+        open_source("tsv", str(tmp_path / "r.tsv"), ImportCorpus(images))
     for path, words in (("images", r"no folder with \*\.tsv"), ("gone", "no such file or folder")):
         with pytest.raises(WorkbenchError, match=words):
-            open_source("tsv", str(tmp_path / path), Corpus(images))
+            open_source("tsv", str(tmp_path / path), ImportCorpus(images))
     with pytest.raises(WorkbenchError, match=r"regions\.path = null"):
-        open_source("tsv", None, Corpus(images))
+        open_source("tsv", None, ImportCorpus(images))
 
 
 @settings(max_examples=60)
@@ -209,7 +209,7 @@ def test_any_damage_is_an_error_or_changes_nothing_else(tmp_path_factory, data) 
     whole[place] ^= change
     (folder / "r.tsv").write_bytes(whole)
     try:
-        source = open_source("tsv", str(folder / "r.tsv"), Corpus(images))
+        source = open_source("tsv", str(folder / "r.tsv"), ImportCorpus(images))
         found = [source.read(row) for row in range(2)]
     except WorkbenchError:
         assert change, "a whole file is refused"

@@ -1,0 +1,79 @@
+"""From a network to a training that can begin: what models that learn by the ranking loss share."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from models.base.model import Settings, TrainingJob
+from models.base.phases import Trained, advice
+from pipeline.corpus.vocabulary import load_word_vectors
+from pipeline.inputs.batches import Split
+from pipeline.inputs.sources import OpenedInputs
+from pipeline.training.loop import fit
+from pipeline.training.phases import Batches, Phase, Schedule, optimiser
+
+
+def set_first_weights(model: Any, config: Any, inputs: OpenedInputs, train: Split) -> None:
+    """What first weights take from the data: word vectors, and the moments of the image features.
+
+    Args:
+        model: the network, changed in place.
+        config: its section of params.yaml.
+        inputs: of the model, with the folder of the vocabulary.
+        train: the split whose images are measured.
+    """
+    if config.word_vectors == "pretrained":
+        matrix = load_word_vectors(inputs.files.text, config.word_dim)
+        model.initialise_words(torch.from_numpy(matrix))
+    if config.standardise_images:
+        model.standardise_images(*inputs.images(train.image_ids).moments())
+
+
+def training_job(
+    name: str,
+    settings: Settings,
+    inputs: OpenedInputs,
+    architecture: dict[str, Any],
+    trained: Trained,
+    phases: Sequence[Phase],
+    batches: Batches,
+    validate: Callable[[], Any],
+    steps: torch.optim.Optimizer | None = None,
+    unread: Any = None,
+    **options: Any,
+) -> TrainingJob:
+    """A training by the settings of params.yaml.
+
+    Args:
+        name: of the model.
+        settings: its section, with `training`, and the ranking loss.
+        inputs: of the model.
+        architecture: of its network.
+        trained: network and loss, on their device.
+        phases: of the training.
+        batches: of the phases that have none of their own.
+        validate: as `score_validation` of pipeline.training.loop.fit.
+        steps: the optimiser, None: Adam at the section's learning rate.
+        unread: keys of the section that decide no result.
+        **options: further ones of `fit`.
+    """
+    training = settings.config.training
+    return TrainingJob(
+        run=partial(
+            fit,
+            trained,
+            steps or optimiser("adam", trained.parameters(), training.lr),
+            phases,
+            batches,
+            validate,
+            Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
+            advice=advice(settings, name),
+            **options,
+        ),
+        architecture=architecture,
+        params=settings.used(name, unread),
+        inputs=inputs.identity,
+        kept=Trained.KEPT,
+    )

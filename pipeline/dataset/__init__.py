@@ -1,0 +1,29 @@
+"""From the files of a dataset to a checked corpus: which readers there are, and what they share.
+
+A reader is a file of pipeline/readers that offers `read(raw, out, options) -> Source` (source.py);
+its name is what `dataset` of params.yaml says. It may set, as plain values: BOXES, whether it
+brings boxes that a detector can learn from; SIGNS, globs in a folder by whose files `dataset: auto`
+knows that this reader is meant.
+
+A list of extended positives is a file of pipeline/positives that offers `read(place, threshold)`:
+its pairs with grade, i2t, t2i and either image_id and caption_id (it sets OWN_IDS = True) or image
+and caption, MS-COCO's numbers. `corpus.positives` names it. Without `corpus.positives_path` its
+place is `installed()`; one that has no such function sets NEEDS_PATH = True.
+"""
+
+from pipeline.runtime.registry import Registry
+
+READERS = Registry("pipeline.readers", "reader", "read", "read(raw, out, options) -> Source")
+POSITIVES = Registry(
+    "pipeline.positives", "list of positives", "read", "read(place, threshold) -> DataFrame"
+)
+
+
+def brings_boxes(reader: str) -> bool:
+    """Whether a reader brings boxes; WorkbenchError for a name that is none."""
+    return bool(READERS.constant(reader, "BOXES", False))
+
+
+def signs_of(reader: str) -> tuple[str, ...]:
+    """By which files a reader is known, globs; WorkbenchError for a name that is none."""
+    return tuple(READERS.constant(reader, "SIGNS", ()))

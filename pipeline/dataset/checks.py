@@ -1,0 +1,186 @@
+"""From what a reader found to a corpus that the rest can rely on: the one place of all checks."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.corpus.images import CheckedImage, check_image
+from pipeline.corpus.tables import BOXES, SPLITS, Corpus
+from pipeline.corpus.tokens import tokenise
+from pipeline.dataset.processes import ordered_map
+from pipeline.dataset.source import Options, Source
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import Problems, is_inside, is_plain, is_text
+
+CHARACTERS = 100  # for each word that a caption may have
+SKIP = (
+    "mend the files, or set corpus.skip_bad_images: true to leave them out with their captions "
+    "(listed in rejects.tsv)"
+)
+
+
+def checked_corpus(source: Source, options: Options) -> Corpus:
+    """Check ids, files and captions, decode every image once, and order the rows.
+
+    With corpus.skip_bad_images, images that cannot be decoded, captions without a word and images
+    left without a caption go to the rejects; otherwise they are one error that counts them, and
+    names ten.
+    Raises WorkbenchError also for ids that repeat or lead nowhere, and for an empty split.
+    """
+    check_ids(source)
+    captions = with_tokens(source.captions)
+    files = [str(source.root / image_id) for image_id in source.images["image_id"]]
+    checked = _decoded(source, files, options)
+    rejects = find_rejects(source.images, captions, checked, options.corpus.max_words)
+    if len(rejects) and not options.corpus.skip_bad_images:
+        raise _refusal(source.root, rejects)
+    images = _image_table(source, files, checked)
+    unusable = rejects["image_id"][rejects["caption_id"] == ""]
+    images = images[~images["image_id"].isin(unusable)]
+    captions = captions[~captions["caption_id"].isin(rejects["caption_id"])]
+    return _assemble(source, images, captions, rejects)
+
+
+def check_ids(source: Source) -> None:
+    """Every id once, every caption with its image, every file inside the folder."""
+    images, captions = source.images, source.captions
+    ids, described = images["image_id"], captions["image_id"]
+    problems = Problems(str(source.root))
+    problems.add("images more than once", ids[ids.duplicated()].unique())
+    caption_ids = captions["caption_id"]
+    problems.add("caption ids more than once", caption_ids[caption_ids.duplicated()].unique())
+    orphans = caption_ids[~described.isin(set(ids))]
+    problems.add("captions of images that are not in the corpus", orphans)
+    problems.add("images of unknown split", ids[~images["split"].isin(SPLITS)])
+    halves = [name for name in [*ids, *caption_ids] if not is_text(name)]
+    problems.add("ids that are not UTF-8", map(ascii, halves))
+    problems.add("names that lead out of the image folder", map(ascii, _escapes(source)))
+    unprintable = (ascii(name) for name in caption_ids if not is_plain(name))
+    problems.add("caption ids with control codes", unprintable)
+    problems.raise_if_any("mend the annotations")
+
+
+def with_tokens(captions: pd.DataFrame) -> pd.DataFrame:
+    """Captions with stripped text, and with tokens cut from it where the source gave none."""
+    texts = [text.strip() for text in captions["text"]]
+    given = zip(_given_tokens(captions), texts, strict=True)
+    tokens = [words or tokenise(text) for words, text in given]
+    return captions.assign(text=texts, tokens=pd.Series(tokens, index=captions.index, dtype=object))
+
+
+def find_rejects(
+    images: pd.DataFrame, captions: pd.DataFrame, checked: list[CheckedImage], max_words: int
+) -> pd.DataFrame:
+    """What cannot be used, image by image.
+
+    Args:
+        images: N rows with image_id.
+        captions: rows with image_id, caption_id, text and tokens.
+        checked: what decoding each of the N images told.
+        max_words: that a caption may have.
+
+    Returns:
+        A row per fault: image_id, caption_id ("" for the image), reason.
+    """
+    unusable: dict[str, list[tuple[str, str]]] = {}
+    columns = (captions["image_id"], captions["caption_id"], captions["text"], captions["tokens"])
+    for image, caption, text, words in zip(*columns, strict=True):
+        if reason := _caption_fault(text, words, max_words):
+            unusable.setdefault(str(image), []).append((caption, f"caption {caption} {reason}"))
+    total = captions["image_id"].value_counts().to_dict()
+    rows: list[tuple[str, str, str]] = []
+    for image_id, result in zip(images["image_id"], checked, strict=True):
+        lost = unusable.get(image_id, [])
+        if result.reason:
+            rows.append((image_id, "", result.reason))
+        rows += [(image_id, caption, reason) for caption, reason in lost]
+        if not result.reason and total.get(image_id, 0) == len(lost):
+            rows.append((image_id, "", "no caption"))
+    return pd.DataFrame(rows, columns=["image_id", "caption_id", "reason"], dtype=object)
+
+
+def _caption_fault(text: str, words: list[str], max_words: int) -> str:
+    """Why a caption cannot be used, "" if it can."""
+    if not len(words):
+        return "without a word"
+    if len(words) > max_words:
+        return f"of {len(words):,} words, allowed are {max_words:,} (corpus.max_words)"
+    longest = max_words * CHARACTERS
+    size = max(len(text), sum(map(len, words)))
+    if size > longest:
+        return f"of {size:,} characters, allowed are {longest:,} ({CHARACTERS} x corpus.max_words)"
+    return ""
+
+
+def _decoded(source: Source, files: list[str], options: Options) -> list[CheckedImage]:
+    """What decoding told of every image, or why its reader could not bring it."""
+    faults = source.images["fault"].tolist() if "fault" in source.images else [""] * len(files)
+    there = [file for file, fault in zip(files, faults, strict=True) if not fault]
+    check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
+    checked = iter(ordered_map(check, there, options.workers, "checking images"))
+    return [CheckedImage(reason=fault) if fault else next(checked) for fault in faults]
+
+
+def _escapes(source: Source) -> list[str]:
+    """Names that are not plain paths inside the root, or lead out of it through a link."""
+    root = os.path.realpath(source.root)
+    return [
+        name
+        for name in source.images["image_id"]
+        if not is_inside(name)
+        or not os.path.realpath(source.root / name).startswith(os.path.join(root, ""))
+    ]
+
+
+def _given_tokens(captions: pd.DataFrame) -> list[list[str]]:
+    return captions["tokens"].tolist() if "tokens" in captions else [[]] * len(captions)
+
+
+def _refusal(root: Path, rejects: pd.DataFrame) -> WorkbenchError:
+    problems = Problems(str(root))
+    cases = [f"{row.image_id} ({row.reason})" for row in rejects.itertuples()]
+    problems.add("images and captions that cannot be used", cases)
+    return WorkbenchError(f"{problems.place}: {problems.lines[0]}", SKIP)
+
+
+def _image_table(source: Source, files: list[str], checked: list[CheckedImage]) -> pd.DataFrame:
+    images = source.images
+    return pd.DataFrame(
+        {
+            "image_id": images["image_id"],
+            "path": [Path(file).as_posix() for file in files],
+            "split": images["split"],
+            "group": images.get("group", images["image_id"]),
+            "width": [result.width for result in checked],
+            "height": [result.height for result in checked],
+            "sha256": [result.sha256 for result in checked],
+        }
+    )
+
+
+def _assemble(
+    source: Source, images: pd.DataFrame, captions: pd.DataFrame, rejects: pd.DataFrame
+) -> Corpus:
+    """Order the rows; WorkbenchError when a split has nothing left."""
+    place = images["split"].map({split: n for n, split in enumerate(SPLITS)})
+    images = images.loc[place.sort_values(kind="stable").index].reset_index(drop=True)
+    missing = [split for split in SPLITS if split not in set(images["split"])]
+    if missing:
+        raise WorkbenchError(
+            f"{source.root}: no images in split {', '.join(missing)}",
+            "each of train, val and test needs images with captions",
+        )
+    row = pd.Series(images.index, index=images["image_id"])
+    captions = captions[captions["image_id"].isin(row.index)]
+    order = captions["image_id"].map(row).sort_values(kind="stable").index
+    captions = captions.loc[order].reset_index(drop=True)
+    captions["split"] = captions["image_id"].map(images.set_index("image_id")["split"])
+    boxes = source.boxes
+    if boxes is None:
+        boxes = pd.DataFrame({name: [] for name in BOXES.names})
+    boxes = boxes[boxes["image_id"].isin(row.index)]
+    boxes = boxes.loc[boxes["image_id"].map(row).sort_values(kind="stable").index]
+    listed = rejects.rename(columns={"image_id": "file"})[["file", "reason"]]
+    return Corpus(images, captions, boxes.reset_index(drop=True), listed)

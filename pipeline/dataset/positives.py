@@ -1,0 +1,125 @@
+"""Extended positives of a corpus: pairs of image and caption that fit, collected together or not.
+
+The list is the truth of what it judges: an image or a caption without a pair in it is no query, and
+a pair of the corpus's own that it leaves out counts as false, as the benchmarks have it.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.corpus.tables import RELEVANCE, Corpus
+from pipeline.dataset import POSITIVES
+from pipeline.dataset.coco_numbers import with_ids
+from pipeline.dataset.params import CorpusConfig
+from pipeline.dataset.source import find_in_raw
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import say
+from pipeline.runtime.text import Problems
+
+KEY = "corpus.positives_path"
+PAIR = ["image_id", "caption_id"]
+
+
+def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
+    """The pairs of the list that corpus.positives names, before any look at the corpus.
+
+    Args:
+        raw: folder that the list is in.
+        config: which list, and its threshold.
+
+    Returns:
+        None for none; else grade, i2t, t2i, and ids or, of published lists, MS-COCO's numbers.
+
+    Raises:
+        WorkbenchError: a list that is not there or malformed, pairs twice, grades that are not
+            above 0.
+    """
+    name, path = config.positives, config.positives_path
+    if name == "none":
+        return None
+    chosen = POSITIVES.imported(name)
+    place = chosen.installed() if path is None else find_in_raw(raw, path, KEY)
+    found: pd.DataFrame = chosen.read(place, config.positives_threshold)
+    return found
+
+
+def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The pairs of a list as RELEVANCE, in the corpus's order.
+
+    Published lists cover images that a corpus need not have: their other pairs are left out, and
+    counted. A list of one's own must fit.
+
+    Args:
+        corpus: with checked tables.
+        listed: from `read_list`.
+        name: of the list.
+
+    Raises:
+        WorkbenchError: a list of other images or captions.
+    """
+    own_ids = POSITIVES.constant(name, "OWN_IDS", False)
+    if own_ids:
+        pairs = listed
+        _check_known(pairs, corpus)
+    else:
+        pairs = with_ids(listed, corpus)
+        if len(pairs) < len(listed):
+            say(f"positives {name}: left out {len(listed) - len(pairs):,} pairs not in the corpus")
+    absent = _absent(pairs, corpus)
+    if not own_ids:
+        _check_coco(name, pairs, absent)
+    _tell(name, pairs, absent)
+    return _ordered(pairs, corpus)
+
+
+def _check_known(pairs: pd.DataFrame, corpus: Corpus) -> None:
+    """Raise WorkbenchError for ids that the corpus lacks."""
+    problems = Problems(KEY)
+    for column, table in zip(PAIR, (corpus.images, corpus.captions), strict=True):
+        ids = pairs[column][~pairs[column].isin(table[column])]
+        problems.add(f"{column} that the corpus lacks", ids.unique())
+    problems.raise_if_any("ids are those of data/corpus/images.parquet and captions.parquet")
+
+
+def _absent(pairs: pd.DataFrame, corpus: Corpus) -> dict[str, tuple[int, int]]:
+    """By direction: of the corpus's own pairs of judged queries, how many are absent, and all."""
+    counts = {}
+    for way, query in zip(("i2t", "t2i"), PAIR, strict=True):
+        listed = pd.MultiIndex.from_frame(pairs.loc[pairs[way], PAIR])
+        judged = corpus.captions[corpus.captions[query].isin(listed.get_level_values(query))]
+        there = pd.MultiIndex.from_frame(judged[PAIR]).isin(listed)
+        counts[way] = int((~there).sum()), len(there)
+    return counts
+
+
+def _check_coco(name: str, pairs: pd.DataFrame, absent: dict[str, tuple[int, int]]) -> None:
+    """Raise WorkbenchError unless most of the corpus's own pairs are listed: numbers may match by
+    chance where the corpus is none of MS-COCO."""
+    missing, total = (sum(numbers) for numbers in zip(*absent.values(), strict=True))
+    if pairs.empty or 2 * missing > total:
+        raise WorkbenchError(
+            f"corpus.positives = {name}: a list of MS-COCO's test images; of this corpus it has "
+            f"{len(pairs):,} pairs, and {total - missing:,} of {total:,} captions with their image",
+            "read MS-COCO with dataset: karpathy_json, or set corpus.positives: none",
+        )
+
+
+def _tell(name: str, pairs: pd.DataFrame, absent: dict[str, tuple[int, int]]) -> None:
+    queries = [
+        pairs.loc[pairs[way], query].nunique() for way, query in zip(absent, PAIR, strict=True)
+    ]
+    say(
+        f"positives {name}: {len(pairs):,} pairs, {queries[0]:,} image queries and {queries[1]:,} "
+        "caption queries; not in the list, hence false: "
+        + ", ".join(f"{count:,} own pairs {way}" for way, (count, _) in absent.items())
+    )
+
+
+def _ordered(pairs: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
+    rows = {
+        column: pairs[column].map(pd.Series(table.index, index=table[column]))
+        for column, table in zip(PAIR, (corpus.images, corpus.captions), strict=True)
+    }
+    order = pd.DataFrame(rows).sort_values(PAIR).index
+    return pairs.loc[order, RELEVANCE.names].reset_index(drop=True)

@@ -1,0 +1,68 @@
+"""From the files of a dataset to a corpus that is checked, whichever reader reads them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.corpus.tables import Corpus
+from pipeline.dataset import READERS
+from pipeline.dataset.checks import checked_corpus
+from pipeline.dataset.extracted import removed_on_error
+from pipeline.dataset.positives import positives_of, read_list
+from pipeline.dataset.source import Options, Source
+from pipeline.runtime.process import say
+
+
+def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
+    """Read a dataset and check all of it.
+
+    Args:
+        dataset: name of its reader.
+        raw: folder to read.
+        out: folder that rendered files and those out of shards go to.
+        options: all that a reader may depend on.
+
+    Raises:
+        WorkbenchError: anything in `raw` cannot be used.
+    """
+    listed = read_list(raw, options.corpus)  # a bad list is named before images are decoded
+    with removed_on_error(out):
+        source: Source = READERS.load(dataset)(raw, out, options)
+        for remark in source.remarks:
+            say(remark)
+        corpus = checked_corpus(first_captions(source, options.corpus.max_captions), options)
+        if listed is None:
+            return corpus
+        pairs = positives_of(corpus, listed, options.corpus.positives)
+        captions = corpus.captions
+        if options.corpus.mask_positives:
+            captions = captions.assign(fits=training_pairs(corpus, pairs))
+        return replace(corpus, captions=captions, relevance=pairs)
+
+
+def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]":
+    """For every caption, the training images that it fits beside its own, sorted.
+
+    Args:
+        corpus: whose captions and images they are.
+        pairs: columns as in pipeline.corpus.tables.RELEVANCE.
+    """
+    own = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
+    training = corpus.images["image_id"][corpus.images["split"] == "train"]
+    kept = pairs[pairs["image_id"].isin(training)]
+    kept = kept[kept["image_id"] != kept["caption_id"].map(own)]
+    of = {name: sorted(set(images)) for name, images in kept.groupby("caption_id")["image_id"]}
+    found = sum(map(len, of.values()))
+    say(f"no negatives in training: {found:,} pairs of corpus.positives beside the corpus's own")
+    return corpus.captions["caption_id"].map(lambda name: of.get(name, []))
+
+
+def first_captions(source: Source, number: int | None) -> Source:
+    """The source with at most `number` captions of an image, the first ones; None for all."""
+    if number is None:
+        return source
+    kept = source.captions.groupby("image_id", sort=False).cumcount() < number
+    if dropped := int((~kept).sum()):
+        say(f"left out: {dropped:,} captions after the first {number:,} of an image")
+    return replace(source, captions=source.captions[kept].reset_index(drop=True))

@@ -1,0 +1,37 @@
+"""The inference criteria, a file each: its name is what `inference.criteria` of params.yaml lists.
+
+A criterion is `views(scores, queries, settings) -> list[Tiles]`: the scores to rank, for each axis
+of queries (pipeline.evaluation.criterion calls it). Its file may set, as plain values:
+
+- TRANSDUCTIVE = False: the score of a pair does not depend on the other queries of the set.
+- SINGLE_QUERY = True: it can rank the items of one query put beside the others, as search does.
+- WHOLE_MATRIX = True: it needs all scores at once, not tiles of them.
+
+`reference(s, settings)` in a file is the same in plain floats, queries in rows: what the tests
+compare it with.
+"""
+
+from pipeline.runtime.registry import Registry
+
+CRITERIA = Registry(
+    "pipeline.evaluation.criteria",
+    "criterion",
+    "views",
+    "views(scores, queries, settings) -> list[Tiles]",
+    first="naive",
+)
+
+
+def is_transductive(name: str) -> bool:
+    """Whether the score of a pair depends on the other queries of the set."""
+    return bool(CRITERIA.constant(name, "TRANSDUCTIVE", True))
+
+
+def needs_matrix(name: str) -> bool:
+    """Whether a criterion needs the whole matrix of scores, which embeddings do not keep."""
+    return bool(CRITERIA.constant(name, "WHOLE_MATRIX", False))
+
+
+def single_query_criteria() -> list[str]:
+    """The criteria that can rank what one query finds."""
+    return [name for name in CRITERIA if CRITERIA.constant(name, "SINGLE_QUERY", False)]

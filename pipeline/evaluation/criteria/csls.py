@@ -1,0 +1,47 @@
+"""Cross-domain similarity local scaling (kNN-margin paper, eq. 6; Conneau et al. 2018)."""
+
+from collections.abc import Sequence
+
+from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.reductions import WithTerms, nearest_means
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.tiles import Rescored, Tiles
+
+SINGLE_QUERY = True
+
+
+def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
+    """2 s less the mean of the item's k nearest queries and of the query's k nearest items.
+
+    The same for both directions.
+
+    Args:
+        scores: (N, M).
+        queries: IMAGES or CAPTIONS, each once.
+        settings: k.
+
+    Raises:
+        WorkbenchError: k larger than the set.
+    """
+    k, sizes = settings.k, scores.shape
+    if not 1 <= k <= min(sizes):
+        raise WorkbenchError(
+            f"inference.k = {k}: csls takes the k nearest of {sizes[0]} images and {sizes[1]} "
+            f"captions; allowed are 1 to {min(sizes)}",
+            "set inference.k in params.yaml",
+        )
+    of_images, of_captions = nearest_means(scores, k)
+    return [Rescored(scores, WithTerms(2, -of_images, -of_captions))] * len(queries)
+
+
+def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
+    """The same from sorted rows and columns, queries in rows."""
+
+    def mean(numbers: Sequence[float]) -> float:
+        return sum(sorted(numbers, reverse=True)[: settings.k]) / settings.k
+
+    of_items = [mean(column) for column in zip(*s, strict=True)]
+    return [
+        [2 * value - of_item - mean(row) for value, of_item in zip(row, of_items, strict=True)]
+        for row in s
+    ]

@@ -1,0 +1,44 @@
+"""The product of the softmaxes over images and over captions (Rocco et al. 2018)."""
+
+from collections.abc import Sequence
+
+from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.reductions import (
+    CAPTIONS,
+    IMAGES,
+    WithTerms,
+    log_sum_exp,
+    slow_log_softmax,
+)
+from pipeline.scores.tiles import Rescored, Tiles
+
+SINGLE_QUERY = True
+
+
+def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
+    """log of the product of the softmaxes of beta s over images and over captions.
+
+    The form of soft mutual nearest neighbours. Cheng et al. 2021 multiply the score itself with the
+    softmax over queries; that depends on the zero of the scores and turns the order of negative
+    ones around, so it is not used. The same for both directions.
+
+    Args:
+        scores: (N, M).
+        queries: IMAGES or CAPTIONS, each once.
+        settings: beta.
+    """
+    beta = settings.beta
+    over_captions, over_images = log_sum_exp(scores, [CAPTIONS, IMAGES], beta)
+    change = WithTerms(2 * beta, -over_captions, -over_images)
+    return [Rescored(scores, change)] * len(queries)
+
+
+def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
+    """The same from loops, queries in rows."""
+    turned = [list(column) for column in zip(*s, strict=True)]
+    over_queries = slow_log_softmax(s, settings.beta)
+    over_items = zip(*slow_log_softmax(turned, settings.beta), strict=True)
+    return [
+        [one + other for one, other in zip(*rows, strict=True)]
+        for rows in zip(over_queries, over_items, strict=True)
+    ]

@@ -1,0 +1,20 @@
+"""A soft assignment of captions to images (Cuturi 2013)."""
+
+from collections.abc import Sequence
+
+from pipeline.evaluation.assignment import potentials
+from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.reductions import WithTerms
+from pipeline.scores.tiles import Rescored, Tiles
+
+
+def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
+    """log of the entropic transport plan, the same for both directions.
+
+    Args:
+        scores: (N, M).
+        queries: IMAGES or CAPTIONS, each once.
+        settings: beta and iterations.
+    """
+    u, v = potentials(scores, settings.beta, settings.iterations)
+    return [Rescored(scores, WithTerms(settings.beta, u, v))] * len(queries)

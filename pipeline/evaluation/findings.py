@@ -1,0 +1,125 @@
+"""What pages show of a model's scores, beside its ranks: hubs, separation, and queries with their
+best hits.
+
+Evaluation finds it and writes it into the rank file, so that pages and plots read no scores.
+Without torch, which those that only read it do not need.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.ranking import DIRECTIONS, Direction
+from pipeline.storage.groups import GroupFile, Groups
+
+HITS = ("queries", "ranks", "items", "scores", "failed")
+SOURCE = "scores"  # the attribute with what the score file says of itself
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Histograms of scores over equal bins.
+
+    Attributes:
+        low: end of the range, -1 for cosines, else the smallest score.
+        high: the other end, 1 for cosines, else the largest score.
+        true: (bins,) int64 numbers of true pairs.
+        others: (bins,) int64 numbers of other pairs.
+    """
+
+    low: float
+    high: float
+    true: np.ndarray
+    others: np.ndarray
+
+    @property
+    def densities(self) -> tuple[np.ndarray, np.ndarray]:
+        """P and Q, (bins,) each, with area 1."""
+        width = (self.high - self.low) / len(self.true)
+        return self.true / self.true.sum() / width, self.others / self.others.sum() / width
+
+    @property
+    def overlap(self) -> float:
+        """S, the integral of min(P, Q), 0 to 1; eq. 10 over the bins."""
+        width = (self.high - self.low) / len(self.true)
+        return float(np.minimum(*self.densities).sum() * width)
+
+
+@dataclass(frozen=True, eq=False)
+class BestHits:
+    """The Q queries of one direction that galleries show, and what each found.
+
+    Attributes:
+        queries: (Q,) int64 numbers in corpus order: the hardest failures, then some successes.
+        ranks: (Q,) int64, of the best true item, 1 is first.
+        items: (Q, K + 1) int64 numbers of the first K items, then of the best true one.
+        scores: (Q, K + 1) float32 scores of these.
+        failed: how many of all queries of the direction do not find a true item first.
+    """
+
+    queries: np.ndarray
+    ranks: np.ndarray
+    items: np.ndarray
+    scores: np.ndarray
+    failed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What pages show of the scores of N images and M captions.
+
+    Attributes:
+        hubs: criterion -> by direction, of how many queries each item is the nearest: (M,) int64
+            for i2t, (N,) for t2i.
+        separation: of true and other pairs.
+        hits: queries by direction.
+        source: what the score file says it was made from, by name.
+    """
+
+    hubs: Mapping[str, Mapping[Direction, np.ndarray]]
+    separation: Separation
+    hits: Mapping[Direction, BestHits]
+    source: Mapping[str, str]
+
+
+def groups_of(findings: Findings) -> Groups:
+    """The groups and datasets that a rank file has of them: separation, hubs_i2t, hits_i2t, ..."""
+    found = findings.separation
+    span = np.array([found.low, found.high])
+    groups: dict[str, dict[str, np.ndarray]] = {
+        "separation": {"span": span, "true": found.true, "others": found.others}
+    }
+    for way in DIRECTIONS:
+        groups[f"hubs_{way}"] = {name: counts[way] for name, counts in findings.hubs.items()}
+        hits = findings.hits[way]
+        arrays = (hits.queries, hits.ranks, hits.items, hits.scores, np.array([hits.failed]))
+        groups[f"hits_{way}"] = dict(zip(HITS, arrays, strict=True))
+    return groups
+
+
+def read_findings(path: Path) -> Findings:
+    """What a rank file has of the scores; WorkbenchError when an earlier version wrote it."""
+    file = GroupFile(path)
+    if "separation" not in file.layouts:
+        raise WorkbenchError(
+            f"{path}: without hubs, separation and best hits: an earlier version wrote it",
+            "write it again with: dvc repro evaluate",
+        )
+    low, high = file.array("separation", "span").tolist()
+    histograms = (file.array("separation", name) for name in ("true", "others"))
+    criteria = sorted(file.names("hubs_i2t"))
+    return Findings(
+        {name: {way: file.array(f"hubs_{way}", name) for way in DIRECTIONS} for name in criteria},
+        Separation(low, high, *histograms),
+        {way: _read_hits(file, f"hits_{way}") for way in DIRECTIONS},
+        json.loads(str(file.attributes[SOURCE])),
+    )
+
+
+def _read_hits(file: GroupFile, group: str) -> BestHits:
+    queries, ranks, items, scores, failed = (file.array(group, name) for name in HITS)
+    return BestHits(queries, ranks, items, scores, int(failed[0]))

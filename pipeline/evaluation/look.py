@@ -1,0 +1,128 @@
+"""One look at the scores of a whole split for all that pages show of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from pipeline.evaluation.criterion import Criterion
+from pipeline.evaluation.findings import BestHits, Findings
+from pipeline.evaluation.folds import Evaluation
+from pipeline.evaluation.nearest import occurrences
+from pipeline.evaluation.separation import separation
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.process import say
+from pipeline.scores.file import SplitScores
+from pipeline.scores.groups import group_codes
+from pipeline.scores.ranking import DIRECTIONS, Direction
+from pipeline.scores.ranks import Ranks, retrieval_ranks
+from pipeline.scores.tiles import Tiles, as_tiles
+
+FAILURES = 6  # queries per gallery
+SUCCESSES = 2
+TOP = 5  # items per query
+
+
+def look(
+    split: SplitScores,
+    evaluation: Evaluation,
+    criteria: Sequence[Criterion],
+    source: Mapping[str, str | int | float],
+) -> Findings:
+    """Hubs under every criterion, separation, and the queries that galleries show.
+
+    All of the split is ranked at once, whatever the folds of its evaluation. A criterion that can
+    rank folds, but not all of the split, has no hubs; that is said on standard error.
+
+    Args:
+        split: scores of N images and M captions.
+        evaluation: of the split.
+        criteria: what the scores are rescored by, naive included.
+        source: attributes of the score file.
+
+    Raises:
+        WorkbenchError: when every pair is a true one.
+    """
+    tiles, groups = as_tiles(split.scores), (split.image_groups, split.caption_groups)
+    if evaluation.is_folded:
+        ranks = retrieval_ranks(tiles, *groups)
+    else:
+        ranks = Ranks(*(evaluation.measured["naive"][way].ranks for way in DIRECTIONS))
+    found = {criterion.name: _hubs(tiles, criterion) for criterion in criteria}
+    return Findings(
+        hubs={name: counts for name, counts in found.items() if counts},
+        separation=separation(tiles, *groups),
+        hits=best_hits(split, ranks),
+        source={name: str(value) for name, value in source.items() if name != "schema_version"},
+    )
+
+
+def best_hits(split: SplitScores, ranks: Ranks) -> dict[Direction, BestHits]:
+    """The first items of queries worth looking at, both directions.
+
+    Args:
+        split: scores (N images, M captions).
+        ranks: (N,) and (M,) of all its queries, as `retrieval_ranks` gives them.
+    """
+    images, captions = group_codes(split.image_groups, split.caption_groups)
+    tiles = as_tiles(split.scores)
+    return {
+        "i2t": _hits(tiles.image_line, images, captions, ranks.i2t),
+        "t2i": _hits(tiles.caption_line, captions, images, ranks.t2i),
+    }
+
+
+def hardest(ranks: np.ndarray, groups: np.ndarray) -> list[int]:
+    """Queries not ranked first, largest rank first, at most one of each group, FAILURES at most.
+
+    One of a group, lest the captions of a single odd image fill the gallery.
+    """
+    chosen: dict[int, int] = {}
+    for query in np.argsort(-ranks, kind="stable").tolist():
+        if ranks[query] == 1 or len(chosen) == FAILURES:
+            break
+        chosen.setdefault(int(groups[query]), query)
+    return list(chosen.values())
+
+
+def successful(ranks: np.ndarray) -> list[int]:
+    """SUCCESSES queries ranked first, evenly spaced among all of them: not picked by hand."""
+    found = np.flatnonzero(ranks == 1)
+    if len(found) <= SUCCESSES:
+        return [int(query) for query in found]
+    steps = np.linspace(0, len(found) - 1, SUCCESSES + 2)[1:-1]
+    return [int(query) for query in np.unique(found[steps.astype(int)])]
+
+
+def _hubs(scores: Tiles, criterion: Criterion) -> dict[Direction, np.ndarray]:
+    """Counts by direction; none where the criterion cannot rank so many at once."""
+    try:
+        views = criterion.views(scores, DIRECTIONS)
+    except WorkbenchError as error:
+        say(f"no hubs under {criterion.name}: {error.message}")
+        return {}
+    return {way: occurrences(view, way) for way, view in zip(DIRECTIONS, views, strict=True)}
+
+
+def _hits(
+    scores_of: Callable[[int], np.ndarray],
+    queries: np.ndarray,
+    items: np.ndarray,
+    ranks: np.ndarray,
+) -> BestHits:
+    """Of one direction; of equal scores the false item comes first, as in the ranks.
+
+    Args:
+        scores_of: gives the scores (J,) of a query.
+        queries: (Q,) group numbers.
+        items: (J,) group numbers.
+        ranks: (Q,) of the best true item.
+    """
+    chosen = np.array([*hardest(ranks, queries), *successful(ranks)])
+    found = np.empty((len(chosen), min(TOP, len(items)) + 1), np.int64)
+    scores = np.empty(found.shape, np.float32)
+    for row, query in enumerate(chosen.tolist()):
+        own, true = scores_of(query), items == queries[query]
+        order = np.lexsort((true, -own))
+        found[row] = [*order[: found.shape[1] - 1], order[np.argmax(true[order])]]
+        scores[row] = own[found[row]]
+    return BestHits(chosen, ranks[chosen], found, scores, int((ranks > 1).sum()))

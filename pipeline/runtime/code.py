@@ -1,0 +1,217 @@
+"""Which files of code a program may load, and a digest of each that comments do not change.
+
+DVC follows no imports. `stages.check_params` writes, for every stage, the list of these files with
+their digests (`stages.code`), and the stage depends on that list. Unfinished work is known by the
+same digests.
+"""
+
+import ast
+import hashlib
+import json
+import sys
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import write_text
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("pipeline", "models", "stages")
+BESIDE = ("templates", "static")  # folders whose files a package renders or serves
+# What decides how a program runs or what it prints, and never what it computes. An edit here
+# re-runs nothing and continues unfinished work.
+LEFT_OUT = frozenset(
+    [f"pipeline/runtime/{name}.py" for name in
+     ("code", "disk", "engines", "errors", "graph", "lock", "process", "recipes", "registry",
+      "section", "text")]
+    + [f"stages/{name}.py" for name in ("__init__", "code", "common", "params")]
+)  # fmt: skip
+# Fields of a syntax tree that change no result; some exist in one version of Python alone.
+WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores", "kind", "ctx")
+
+
+class Sources:
+    """The first-party sources below a folder, each parsed once, or never when it is unchanged.
+
+    Args:
+        root: holds the packages.
+        memory: file that keeps digests and imports between processes, by the digest of the bytes;
+            None: nothing is kept.
+    """
+
+    def __init__(self, root: Path = ROOT, memory: Path | None = None) -> None:
+        self.root, self.memory = root, memory
+        self._known = self._remembered()
+        self._used: dict[str, list[Any]] = {}
+        self._by_file: dict[str, list[Any]] = {}
+
+    def closure(self, modules: Iterable[str]) -> list[str]:
+        """Files that importing some modules may load, sorted; paths from the root.
+
+        Imports inside functions count, those for annotations alone do not. The files that a package
+        renders or serves belong to its modules.
+
+        Raises WorkbenchError for a source that cannot be read or parsed.
+        """
+        found: set[str] = set()
+        queue = [file for module in modules for file in self._files_of(module)]
+        while queue:
+            file = queue.pop()
+            if file in found or file in LEFT_OUT:
+                continue
+            found.add(file)
+            for module in self._read(file)[1]:
+                queue += self._files_of(module)
+        return sorted(found | {extra for file in found for extra in self._beside(file)})
+
+    def digest(self, file: str) -> str:
+        """16 hex digits: of a source without comments, docstrings and annotations, or of a file's
+        bytes."""
+        if not file.endswith(".py"):
+            return hashlib.sha256((self.root / file).read_bytes()).hexdigest()[:16]
+        found: str = self._read(file)[0]
+        return found
+
+    def remember(self) -> None:
+        """Keep what was read for the next process."""
+        if self.memory is not None and self._used.keys() - self._known.keys():
+            write_text(self.memory, json.dumps(self._used))
+
+    def _remembered(self) -> dict[str, list[Any]]:
+        try:
+            known = json.loads(self.memory.read_bytes()) if self.memory else {}
+        except (OSError, ValueError):  # a memory is worth a second: without it all is parsed again
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def _read(self, file: str) -> list[Any]:
+        """Digest and imported modules of a source."""
+        if file not in self._by_file:
+            try:
+                source = (self.root / file).read_bytes()
+                key = hashlib.sha256(file.encode() + b"\0" + source).hexdigest()
+                self._by_file[file] = self._known.get(key) or _parsed(source)
+            except OSError as error:
+                raise WorkbenchError(f"{file}: {error.strerror}") from None
+            except (SyntaxError, ValueError) as error:
+                line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+                raise WorkbenchError(f"{file}{line}: no Python: {error.args[0]}") from None
+            self._used[key] = self._by_file[file]
+        return self._by_file[file]
+
+    def _files_of(self, module: str) -> list[str]:
+        """The files executed by an import, packages first; a name inside a module adds none."""
+        parts, found = module.split("."), []
+        for depth in range(1, len(parts) + 1):
+            place = "/".join(parts[:depth])
+            for file in (f"{place}/__init__.py", f"{place}.py"):
+                if file in self._there:
+                    found.append(file)
+                    break
+        return found
+
+    @cached_property
+    def _there(self) -> frozenset[str]:
+        sources = (file for name in PACKAGES for file in (self.root / name).rglob("*.py"))
+        return frozenset(file.relative_to(self.root).as_posix() for file in sources)
+
+    def _beside(self, file: str) -> list[str]:
+        folder = (self.root / file).parent
+        found = (extra for name in BESIDE for extra in (folder / name).rglob("*"))
+        return [extra.relative_to(self.root).as_posix() for extra in found if extra.is_file()]
+
+
+def loaded_sources(root: Path = ROOT) -> set[str]:
+    """The first-party files that this process has loaded; paths from the root."""
+    modules = [sys.modules[name] for name in list(sys.modules)]
+    places = (getattr(module, "__file__", None) for module in modules)
+    files = {Path(place).resolve() for place in places if place}
+    inside = (file.relative_to(root) for file in files if file.is_relative_to(root))
+    return {path.as_posix() for path in inside if path.parts[0] in PACKAGES}
+
+
+def check_loaded(listing: Path, before: set[str]) -> None:
+    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks.
+
+    A hole in a list is thus an error, and never a stale result.
+
+    Args:
+        listing: the list; nothing is checked where there is none, as in a folder without DVC.
+        before: files that were loaded before the stage began: what it imports, which is listed.
+    """
+    if not listing.is_file():
+        return
+    listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
+    loaded = loaded_sources() - before - listed - LEFT_OUT
+    lost = sorted(file for file in loaded if not file.endswith("/params.py"))  # of other sections
+    if lost:
+        raise WorkbenchError(
+            f"{listing.name} has loaded {', '.join(lost)}, which {listing} does not list: "
+            "DVC would not see an edit of it",
+            "bring the list up to date with: dvc repro check_params; if the error stays, "
+            "stages/code.py must learn how this file is chosen",
+        )
+
+
+def code_digest(root: Path = ROOT) -> str:
+    """SHA-256 hex over the digests of all code that this process has loaded and may load.
+
+    Part of every resume fingerprint: work begun by other code must not be continued by this code.
+    A name put together at run time counts once its module is loaded, as a model's is by `prepare`.
+    """
+    sources = Sources(root)
+    loaded = loaded_sources(root)
+    modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+               for file in loaded - LEFT_OUT if not file.endswith("params.py")]  # fmt: skip
+    lines = (f"{file} {sources.digest(file)}" for file in sources.closure(modules))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _parsed(source: bytes) -> list[Any]:
+    tree = ast.parse(source)
+    modules: set[str] = set()
+    form = repr(_form(tree, modules, words=True))
+    return [hashlib.sha256(form.encode()).hexdigest()[:16], sorted(modules)]
+
+
+def _form(node: Any, modules: set[str], words: bool) -> Any:
+    """What of a syntax tree decides results, the same in every version of Python.
+
+    Args:
+        node: of the tree, a list of nodes or a value.
+        modules: takes the first-party modules that are imported.
+        words: whether strings count; those of an exception that is raised do not.
+    """
+    if isinstance(node, list):
+        forms = (_form(item, modules, words) for item in node)
+        return [form for form in forms if form is not None]
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    if _says_nothing(node):
+        return None
+    if isinstance(node, ast.Constant):
+        return repr(node.value) if words or not isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):  # Python 3.12 adds empty parts to a format
+        parts = [part for part in node.values if getattr(part, "value", None) != ""]
+        return "JoinedStr", _form(parts, modules, words)
+    if isinstance(node, ast.Import):
+        modules.update(name.name for name in node.names if _is_own(name.name))
+    elif isinstance(node, ast.ImportFrom) and node.module and _is_own(node.module):
+        modules.update({node.module, *(f"{node.module}.{name.name}" for name in node.names)})
+    words = words and not isinstance(node, ast.Raise)
+    fields = ((name, value) for name, value in ast.iter_fields(node) if name not in WITHOUT)
+    return type(node).__name__, [(name, _form(value, modules, words)) for name, value in fields
+                                 if value is not None and value != []]  # fmt: skip
+
+
+def _says_nothing(node: ast.AST) -> bool:
+    """A docstring, or what is imported for annotations alone."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] in PACKAGES

@@ -1,0 +1,239 @@
+"""Registration is a file's place: what there is of a kind, by the names of the files in its folder.
+
+A registry is a package that holds entries alone: `knn_margin.py`, or `knn_margin/__init__.py`, in
+models/losses is the ranking loss `knn_margin`. Names come from the file names and what a file
+offers is read from its source, so that choosing one entry imports no other, and checking a name
+imports none.
+"""
+
+import ast
+import importlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pipeline.runtime.errors import WorkbenchError, listing
+
+ROOT = Path(__file__).resolve().parents[2]
+ONE_CLASS = ""  # what an entry offers where it is its one public class
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The entries of a package, in the order of their names.
+
+    Attributes:
+        package: dotted name of the package.
+        kind: what an entry is, for messages: "ranking loss".
+        offer: the name that every entry's file defines, ONE_CLASS for its one public class.
+        form: how that is written, for messages: "read(raw, out, options) -> Source".
+        first: an entry that is listed before the others; None for none.
+        root: folder that the package is imported from.
+    """
+
+    package: str
+    kind: str
+    offer: str
+    form: str
+    first: str | None = None
+    root: Path = ROOT
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._files()
+
+    def __len__(self) -> int:
+        return len(self._files())
+
+    @property
+    def folder(self) -> Path:
+        """The package's folder."""
+        return self.root.joinpath(*self.package.split("."))
+
+    def module(self, name: str) -> str:
+        """The dotted name of an entry's module; WorkbenchError for a name that is none."""
+        self.file(name)
+        return f"{self.package}.{name}"
+
+    def file(self, name: str) -> Path:
+        """The file of an entry; WorkbenchError for a name that is none, with those there are."""
+        files = self._files()
+        if name not in files:
+            there = listing(files, 100) or "none"
+            raise WorkbenchError(f"{self.kind} {name!r}: allowed are {there}")
+        return files[name]
+
+    def entries(self) -> dict[str, str]:
+        """The module of every entry by name, all of them read and none imported.
+
+        Raises WorkbenchError for a file that cannot be read or parsed or offers nothing, for two
+        files of one name and two classes of one name.
+        """
+        owners: dict[str, str] = {}
+        for name in self:
+            offer = self.offered(name)
+            if self.offer == ONE_CLASS and (other := owners.setdefault(offer, name)) != name:
+                raise WorkbenchError(
+                    f"{self._shown(name)}: its class {offer} has the name of that in "
+                    f"{self._shown(other)}: rename one"
+                )
+        return {name: self.module(name) for name in self}
+
+    def load(self, name: str) -> Any:
+        """What an entry offers, its file imported; WorkbenchError as for `file` and `entries`."""
+        offer = self.offered(name)
+        return getattr(self.imported(name), offer)
+
+    def imported(self, name: str) -> ModuleType:
+        """The module of an entry, imported; WorkbenchError as for `load`."""
+        self.offered(name)
+        return importlib.import_module(self.module(name))
+
+    def constant(self, name: str, key: str, default: Any = None) -> Any:
+        """A constant of an entry's file, read and not imported.
+
+        Args:
+            name: of the entry.
+            key: the constant's name.
+            default: where the file does not set it.
+
+        Raises:
+            WorkbenchError: as for `file`, and a value that has to be computed.
+        """
+        for node in self.source(name).body:
+            target, value = _assigned(node)
+            if target == key and value is not None:
+                try:
+                    return ast.literal_eval(value)
+                except ValueError:
+                    place = f"{self._shown(name)}, line {node.lineno}"
+                    raise WorkbenchError(
+                        f"{place}: {key} must be a plain value, such as True or ('a', 'b')"
+                    ) from None
+        return default
+
+    def source(self, name: str) -> ast.Module:
+        """The syntax tree of an entry's file; WorkbenchError where it cannot be read or parsed."""
+        return parsed(self.file(name))
+
+    def class_of(self, name: str) -> ast.ClassDef:
+        """The one public class in an entry's file; WorkbenchError unless there is one."""
+        found = [
+            node
+            for node in self.source(name).body
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        ]
+        if len(found) > 1:
+            names = " and ".join(node.name for node in found)
+            raise WorkbenchError(
+                f"{self._shown(name)}: holds the classes {names}; one of them is the {self.kind}",
+                "begin the names of the others with _, or give them files of their own",
+            )
+        if not found:
+            raise self._offers_nothing(name)
+        return found[0]
+
+    def offered(self, name: str) -> str:
+        """The name of what an entry's file offers; WorkbenchError where it offers nothing."""
+        if self.offer == ONE_CLASS:
+            return self.class_of(name).name
+        if self.offer not in _defined(self.source(name)):
+            raise self._offers_nothing(name)
+        return self.offer
+
+    def _files(self) -> dict[str, Path]:
+        """The file of every entry, by name; WorkbenchError for two files of one name."""
+        found: dict[str, Path] = {}
+        for path in self._paths():
+            name = path.parent.name if path.name == "__init__.py" else path.stem
+            if not name.isidentifier():
+                raise WorkbenchError(
+                    f"{relative(path, self.root)}: a {self.kind} is called as its file, "
+                    f"and {name!r} is no name; use letters, digits and _"
+                )
+            if name in found:
+                raise WorkbenchError(
+                    f"{relative(found[name], self.root)} and {relative(path, self.root)} both "
+                    f"claim the name {name!r}: rename one"
+                )
+            found[name] = path
+        return dict(sorted(found.items(), key=lambda item: (item[0] != self.first, item[0])))
+
+    def _paths(self) -> Iterator[Path]:
+        """The files that claim a name: modules, and packages by their __init__.py."""
+        for path in sorted(self.folder.iterdir()):
+            if path.name.startswith((".", "__")):
+                continue
+            if path.suffix == ".py":
+                yield path
+            elif (path / "__init__.py").is_file():
+                yield path / "__init__.py"
+
+    def _offers_nothing(self, name: str) -> WorkbenchError:
+        return WorkbenchError(
+            f"{self._shown(name)}: offers no {self.kind}; it must hold {self.form}",
+            f"every file in {relative(self.folder, self.root)} is a {self.kind}: "
+            "what they share lies elsewhere",
+        )
+
+    def _shown(self, name: str) -> str:
+        return relative(self.file(name), self.root)
+
+
+def relative(path: Path, root: Path = ROOT) -> str:
+    """A path for a message: from the repository's root where it lies there."""
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a source file, parsed once while it stays as it is.
+
+    Raises WorkbenchError for one that cannot be read, and for a syntax error, with its line.
+    """
+    try:
+        status = os.stat(path)
+        return _parsed(path, status.st_mtime_ns, status.st_size)
+    except SyntaxError as error:
+        raise syntax_problem(error, path) from None
+    except OSError as error:
+        raise WorkbenchError(f"{relative(path)}: cannot be read: {error.strerror}") from None
+
+
+@cache
+def _parsed(path: Path, changed: int, size: int) -> ast.Module:
+    return ast.parse(path.read_bytes(), str(path))
+
+
+def syntax_problem(error: SyntaxError, path: Path) -> WorkbenchError:
+    """A syntax error of a source file as one line: file, line and what Python says."""
+    line = f", line {error.lineno}" if error.lineno else ""
+    return WorkbenchError(f"{relative(path)}{line}: {error.msg}")
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """The names that a module defines or imports at its top level."""
+    names = {target for node in tree.body if (target := _assigned(node)[0])}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+def _assigned(node: ast.stmt) -> tuple[str | None, ast.expr | None]:
+    """The name and value of a statement `NAME = value`, annotated or not; None for others."""
+    target: ast.expr | None = None
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+    elif isinstance(node, ast.AnnAssign):
+        target = node.target
+    if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name):
+        return target.id, node.value
+    return None, None

@@ -1,0 +1,56 @@
+"""What of a process decides the bits of its results: seeds, threads, device."""
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def seed_everything(seed: int, compiled: bool = False) -> None:
+    """Seed python, numpy and torch, and ask torch for deterministic kernels.
+
+    compiled: whether torch.compile will be used: then its compiler must be told as well.
+    """
+    import torch
+
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - libraries that draw from the global state
+    torch.manual_seed(seed)
+    torch.set_deterministic_debug_mode("warn")
+    if compiled:  # does the same and tells the compiler, whose import takes two seconds
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    # nothing here reads memory before it is written, and filling it costs one to five percent
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    torch.backends.cudnn.benchmark = False
+
+
+def set_threads(threads: int) -> None:
+    """Use exactly `threads` threads in torch and in the BLAS libraries of numpy and scipy."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
+
+
+def pick_device(name: str) -> "torch.device":
+    """The torch device for `auto` (CUDA if there is one, else CPU), `cpu` or `cuda`.
+
+    Raises WorkbenchError when `cuda` is asked for and there is none.
+    """
+    import torch
+
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise WorkbenchError(
+            "runtime.device = cuda, but torch sees no CUDA device",
+            "set runtime.device to auto or cpu in params.yaml",
+        )
+    return torch.device("cuda" if available and name != "cpu" else "cpu")

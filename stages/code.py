@@ -1,0 +1,107 @@
+"""The code of every stage: which files it may load under the present parameters.
+
+`check_params` writes a list for each stage that dvc.yaml names one of, `train@vse` or `evaluate`: a
+line for each file, with its digest. At its end a stage is held against its list
+(pipeline.runtime.code.check_loaded), so that a file that lacks there is an error and never a stale
+result.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from models.ranking import LOSSES
+from pipeline.dataset import POSITIVES, READERS
+from pipeline.evaluation.criteria import CRITERIA
+from pipeline.runtime.code import Sources
+from pipeline.runtime.files import write_text
+from pipeline.runtime.yaml_text import read_yaml
+from stages.params import CommonParams
+
+# What a program loads by the name of its item, beside what it imports.
+BY_ITEM = {
+    "train": "models.{}.model",
+    "score": "models.{}.model",
+    "record_attention": "models.{}.attention",
+    "train_phrases": "models.phrases.{}",
+    "evaluate_phrases": "models.phrases.{}",
+}
+# Which registry a key of params.yaml chooses from; of the others a stage may load every entry.
+REGISTRIES = {
+    "loss": LOSSES,
+    "dataset": READERS,
+    "corpus.positives": POSITIVES,
+    "inference.criteria": CRITERIA,
+}
+ALWAYS = ("pipeline.runtime.kernels",)
+
+
+def write_lists(
+    folder: Path, memory: Path, params: CommonParams, graph: Path = Path("dvc.yaml")
+) -> None:
+    """Write the list of every stage, those that stay the same too.
+
+    Args:
+        folder: where they go.
+        memory: file that keeps what was read of sources for the next time.
+        params: what chooses the entries of registries.
+        graph: the dvc.yaml that names them.
+
+    Raises:
+        WorkbenchError: a source that cannot be read or parsed, before anything is written.
+    """
+    sources = Sources(memory=memory)
+    texts = {
+        name: _listing(sources, _modules(name, keys, params))
+        for name, keys in _stages(read_yaml(graph), folder).items()
+    }
+    sources.remember()
+    for name, text in texts.items():
+        write_text(folder / name, text)
+
+
+def _stages(graph: dict[str, Any], folder: Path) -> dict[str, set[str]]:
+    """The sections of params.yaml that a stage reads, by the name of its list."""
+    found: dict[str, set[str]] = {}
+    pattern = re.compile(rf"{re.escape(folder.as_posix())}/(\S+)")
+    for stage in graph["stages"].values():
+        items = stage.get("foreach", [None])
+        body = stage.get("do", stage)
+        for item in items if isinstance(items, list | dict) else [None]:
+            text = [re.sub(r"\$\{(key|item)\}", str(item), str(word))
+                    for word in (*body.get("deps", ()), *body.get("params", ()))]  # fmt: skip
+            names = [match[1] for word in text if (match := pattern.fullmatch(word))]
+            for name in names:
+                found.setdefault(name, set()).update(word.partition(".")[0] for word in text)
+    return found
+
+
+def _modules(name: str, keys: Iterable[str], params: CommonParams) -> Iterator[str]:
+    """What a stage may load: its program, its model, the types of what it reads, chosen entries."""
+    program, _, item = name.partition("@")
+    yield f"stages.{program}"
+    yield from ALWAYS
+    if item:
+        yield BY_ITEM[program].format(item.removeprefix("phrase_"))
+    for key in keys:
+        if key in type(params).model_fields:
+            yield type(getattr(params, key)).__module__
+    yield from _chosen(set(keys), params)
+
+
+def _chosen(keys: set[str], params: CommonParams) -> Iterator[str]:
+    """The entries of registries that the values of some sections name."""
+    for key, registry in REGISTRIES.items():
+        section, *rest = key.split(".")
+        if section in keys:
+            value = reduce(getattr, rest, getattr(params, section))
+            names = value if isinstance(value, list | tuple) else [value]
+            yield from (registry.module(name) for name in names if name in registry)
+    if "dataset" in keys and params.dataset == "auto":  # any of them may fit
+        yield from READERS.entries().values()
+
+
+def _listing(sources: Sources, modules: Iterable[str]) -> str:
+    return "".join(f"{file} {sources.digest(file)}\n" for file in sources.closure(modules))

@@ -1,0 +1,174 @@
+"""ECCV Caption's real lists against the package's own evaluator, and lists that are none."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.corpus.tables import Corpus
+from pipeline.dataset.positives import positives_of
+from pipeline.evaluation.measure import measure_judged
+from pipeline.positives import eccv
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.positives import relevance_of
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of a faster JSON library that it can do without
+    from eccv_caption import Metrics
+
+FIGURES = {"eccv_r1": "r1", "eccv_map_at_r": "mapr", "eccv_rprecision": "rprecision"}
+WAYS = ("i2t", "t2i")
+
+
+@pytest.fixture(scope="module")
+def evaluator():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Metrics()
+
+
+@pytest.fixture(scope="module")
+def corpus(evaluator):
+    """The 5,000 images, their 25,000 captions, and the listed sixth captions of two images."""
+    owners = {caption: images[0] for caption, images in evaluator.coco_gts["t2i"].items()}
+    for image, captions in evaluator.eccv_gts["i2t"].items():
+        owners |= {caption: image for caption in captions if caption not in owners}
+    images = [f"val2014/COCO_val2014_{number:012}.jpg" for number in evaluator.coco_gts["i2t"]]
+    name = "val2014/COCO_val2014_{:012}.jpg".format
+    captions = [(str(caption), name(image)) for caption, image in owners.items()]
+    return Corpus(
+        pd.DataFrame({"image_id": images}),
+        pd.DataFrame(captions, columns=["caption_id", "image_id"]),
+        pd.DataFrame(),
+        pd.DataFrame(),
+    )
+
+
+@pytest.fixture(scope="module")
+def pairs(corpus):
+    return positives_of(corpus, eccv.read(eccv.installed()), "eccv")
+
+
+@pytest.fixture(scope="module")
+def relevance(corpus, pairs):
+    ids = corpus.images["image_id"].tolist(), corpus.captions["caption_id"].tolist()
+    return relevance_of("eccv", pairs, *ids)
+
+
+def test_both_directions_have_the_lists_of_their_queries(corpus, pairs, evaluator):
+    assert (len(corpus.images), len(corpus.captions)) == (5000, 25002)
+    numbers = pairs["image_id"].str[-16:-4].astype(int), pairs["caption_id"].astype(int)
+    for way, (query, item) in zip(WAYS, (numbers, numbers[::-1]), strict=True):
+        own = pd.DataFrame({"query": query, "item": item})[pairs[way]]
+        found = own.groupby("query")["item"].agg(set).to_dict()
+        assert found == {q: set(items) for q, items in evaluator.eccv_gts[way].items()}
+
+
+def rankings(kind, shape, listed, own, random):
+    """Scores without equal ones: random, or with listed or original pairs lifted."""
+    scores = random.random(shape)
+    if kind != "random":
+        scores += 0.6 * own * random.random(shape) + 0.3 * listed * random.random(shape)
+    return scores + 3 * listed if kind == "listed first" else scores
+
+
+@pytest.mark.parametrize("kind", ["random", "structured", "listed first"])
+def test_figures_are_those_of_the_evaluator(kind, corpus, relevance, evaluator):
+    """Of the images that are queries against all captions, and the other way round."""
+    random = np.random.default_rng(0)
+    images = corpus.images["image_id"].str[-16:-4].astype(int).to_numpy()
+    captions = corpus.captions["caption_id"].astype(int).to_numpy()
+    owners = corpus.captions["image_id"].str[-16:-4].astype(int).to_numpy()
+    retrieved, found = {}, {}
+    for way in WAYS:
+        rows = np.arange(5000) if way == "t2i" else relevance.positives(way).queries
+        columns = np.arange(25002) if way == "i2t" else relevance.positives(way).queries
+        inside = relevance.inside(rows, columns)
+        listed = np.zeros(inside.size, bool)
+        listed[inside.images[inside.counts[way]], inside.captions[inside.counts[way]]] = True
+        own = np.equal.outer(images[rows], owners[columns])
+        scores = rankings(kind, inside.size, listed, own, random)
+        measured = measure_judged(scores, inside.positives(way), way)
+        found[way] = {name: values.mean() for name, values in measured.values.items()}
+        queries, items = images[rows], captions[columns]
+        if way == "t2i":
+            scores, queries, items = scores.T, items, queries
+        first = np.argsort(-scores, axis=1)[:, :100]  # no query has more items in the lists
+        retrieved[way] = {
+            int(q): items[own].tolist() for q, own in zip(queries, first, strict=True)
+        }
+    expected = evaluator.eccv_metrics(retrieved, "all")
+    for theirs, ours in FIGURES.items():
+        for way in WAYS:
+            assert found[way][ours] == pytest.approx(
+                100 * expected[theirs][way], rel=1e-9, abs=1e-12
+            )
+    for k in (5, 10):
+        recalls = evaluator.eccv_recalls(retrieved, "all", K=k)
+        for way in WAYS:
+            assert found[way][f"r{k}"] == pytest.approx(100 * recalls[way], rel=1e-9)
+    if kind == "listed first":
+        assert found["i2t"]["mapr"] == found["t2i"]["ndcg"] == 100.0
+
+
+def test_a_part_of_the_corpus_keeps_what_it_has(corpus, capsys):
+    some = corpus.images[:600]
+    own = corpus.captions[corpus.captions["image_id"].isin(some["image_id"])]
+    part = Corpus(some.reset_index(drop=True), own.reset_index(drop=True), some, some)
+    pairs = positives_of(part, eccv.read(eccv.installed()), "eccv")
+    assert set(pairs["image_id"]) <= set(some["image_id"])
+    said = capsys.readouterr().err
+    assert f"left out {27740 - len(pairs):,} pairs not in the corpus" in said
+    assert "own pairs i2t" in said
+
+
+def test_numbers_that_match_by_chance_are_no_mscoco(corpus):
+    owners = np.roll(corpus.captions["image_id"].to_numpy(), 7)
+    other = Corpus(
+        corpus.images, corpus.captions.assign(image_id=owners), corpus.boxes, corpus.rejects
+    )
+    with pytest.raises(
+        WorkbenchError, match=r"eccv: a list of MS-COCO's test images; of this corpus"
+    ):
+        positives_of(other, eccv.read(eccv.installed()), "eccv")
+    none = Corpus(corpus.images[:0], corpus.captions[:0], corpus.boxes, corpus.rejects)
+    with pytest.raises(WorkbenchError, match="it has 0 pairs"):
+        positives_of(none, eccv.read(eccv.installed()), "eccv")
+
+
+def test_one_number_of_two_images_is_named(corpus):
+    twin = corpus.images["image_id"][0].replace("val2014", "train2014")
+    images = pd.concat([corpus.images, pd.DataFrame({"image_id": [twin]})], ignore_index=True)
+    listed = eccv.read(eccv.installed())
+    number = int(twin[-16:-4])
+    listed.loc[0, "image"] = number
+    with pytest.raises(WorkbenchError, match=r"end in one number \(2\): .*train2014"):
+        positives_of(Corpus(images, corpus.captions, images, images), listed, "eccv")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1]", "not an object with entries"),
+        ("{}", "not an object with entries"),
+        ('{"x1": [2]}', "entry 'x1' is not a list of numbers"),
+        ('{"1": 2}', "entry '1' is not"),
+        ('{"1": ["2"]}', "entry '1' is not"),
+        ('{"1": [true]}', "entry '1' is not"),
+        ('{"1": [-2]}', "entry '1' is not"),
+        ('{"1": [2', "not valid JSON"),
+        ('{"' + "9" * 30 + '": [2]}', "is not a list of numbers"),
+    ],
+)
+def test_lists_of_another_format_are_refused(tmp_path, content, message):
+    (tmp_path / eccv.FILES["i2t"]).write_text(content)
+    (tmp_path / eccv.FILES["t2i"]).write_text(json.dumps({"2": [1]}))
+    with pytest.raises(WorkbenchError, match=message):
+        eccv.read(tmp_path)
+
+
+def test_a_missing_list_is_named(tmp_path):
+    with pytest.raises(WorkbenchError, match=r"eccv_image_to_caption\.json: no such file"):
+        eccv.read(tmp_path)

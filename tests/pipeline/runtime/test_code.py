@@ -1,0 +1,146 @@
+"""Digests of code: what changes one, which files a program may load, and the net under it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.runtime.code import LEFT_OUT, ROOT, Sources, check_loaded, loaded_sources
+from pipeline.runtime.errors import WorkbenchError
+
+WRITTEN = '''\
+"""What it is for."""
+from typing import TYPE_CHECKING
+from models.words import known
+if TYPE_CHECKING:
+    from models.types import Words
+LIMIT: int = 3
+
+
+def count(words: "Words", least: int = 1) -> int:
+    """How many.
+
+    Args: words.
+    """
+    from models import late  # slow to load
+
+    if least > LIMIT:
+        raise ValueError(f"least = {least}: too large")
+    return sum(known(word) for word in words) * late.FACTOR
+'''
+# Edits of WRITTEN, and whether the digest changes.
+EDITS = {
+    "a docstring": ("How many.", "The number of words.", False),
+    "a docstring of a module": ("What it is for", "Why it exists", False),
+    "a comment": ("# slow to load", "# takes a second", False),
+    "white space": ("LIMIT: int = 3", "LIMIT:  int =  3", False),
+    "an annotation": ("least: int", "least: float", False),
+    "the type of a result": ("-> int", "-> float", False),
+    "an import for annotations": ("models.types import Words", "models.kinds import Words", False),
+    "the text of an error": ("too large", "at most 3 is allowed", False),
+    "a number": ("= 3", "= 4", True),
+    "a default": ("least: int = 1", "least: int = 2", True),
+    "an operator": ("* late", "+ late", True),
+    "a name": ("known(word) for", "later(word) for", True),
+    "an import in a function": ("from models import late", "from models import later", True),
+    "a condition of an error": ("least > LIMIT", "least >= LIMIT", True),
+}
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A program, what it imports, and what it does not."""
+    files = {
+        "stages/run.py": WRITTEN,
+        "stages/other.py": "",
+        "models/words.py": "import pipeline.report.page\n\ndef known(word): return True\n",
+        "models/late.py": "from models.losses.hinge import LIMIT as FACTOR\n",
+        "models/losses/hinge.py": "LIMIT = 1\n",
+        "models/losses/other.py": "LIMIT = 2\n",
+        "models/types.py": "Words = list\n",
+        "pipeline/report/page.py": "",
+        "pipeline/report/templates/style.css": "body {}\n",
+        "pipeline/runtime/errors.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for folder in ("models", "models/losses", "pipeline", "pipeline/report", "stages"):
+        (tmp_path / folder / "__init__.py").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_changes_a_digest(root, edit):
+    old, new, changes = EDITS[edit]
+    before = Sources(root).digest("stages/run.py")
+    assert WRITTEN.count(old) == 1
+    (root / "stages/run.py").write_text(WRITTEN.replace(old, new))
+    assert (Sources(root).digest("stages/run.py") != before) == changes
+
+
+def test_a_file_that_is_no_source_is_digested_as_it_is(root):
+    style = "pipeline/report/templates/style.css"
+    before = Sources(root).digest(style)
+    (root / style).write_text("body { }\n")
+    assert Sources(root).digest(style) != before
+
+
+def test_the_files_that_a_program_may_load(root):
+    assert Sources(root).closure(["stages.run"]) == [
+        "models/__init__.py",
+        "models/late.py",
+        "models/losses/__init__.py",
+        "models/losses/hinge.py",
+        "models/words.py",
+        "pipeline/__init__.py",
+        "pipeline/report/__init__.py",
+        "pipeline/report/page.py",
+        "pipeline/report/templates/style.css",
+        "stages/run.py",
+    ]
+    assert Sources(root).closure(["stages.other"]) == ["stages/other.py"]
+
+
+def test_every_first_party_file_that_an_import_loads_is_in_the_closure():
+    """Against Python itself, for a module of each block that loads many."""
+    for module in ("models.dp_rnn.model", "models.base.queries", "pipeline.report.page"):
+        script = f"import sys, {module}\nfrom pipeline.runtime.code import loaded_sources\n"
+        script += "print('\\n'.join(sorted(loaded_sources())))\n"
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        loaded = set(done.stdout.split())
+        assert loaded - LEFT_OUT <= set(Sources().closure([module, "pipeline.runtime.code"])), (
+            module
+        )
+
+
+def test_a_syntax_error_is_named_with_its_line(root):
+    (root / "models/late.py").write_text("x = 1\ny = (\n")
+    with pytest.raises(WorkbenchError, match=r"models/late\.py, line 2: "):
+        Sources(root).closure(["stages.run"])
+
+
+def test_what_was_read_is_remembered_until_the_file_changes(root):
+    memory = root / "memory.json"
+    first = Sources(root, memory)
+    before = first.digest("stages/run.py")
+    first.remember()
+    again = Sources(root, memory)
+    assert again.digest("stages/run.py") == before
+    (root / "stages/run.py").write_text("x = 2\n")
+    assert Sources(root, memory).digest("stages/run.py") == Sources(root).digest("stages/run.py")
+    memory.write_text("{")  # cut off by a kill
+    assert Sources(root, memory).digest("stages/run.py") == Sources(root).digest("stages/run.py")
+
+
+def test_a_stage_that_loads_a_file_beyond_its_list_fails_by_its_name(tmp_path):
+    listing, loaded = tmp_path / "run", loaded_sources()
+    check_loaded(listing, set())  # no list: not run by DVC
+    listing.write_text("".join(f"{file} 0\n" for file in loaded))
+    check_loaded(listing, set())
+    lost = "pipeline/runtime/files.py"
+    listing.write_text("".join(f"{file} 0\n" for file in loaded - {lost}))
+    with pytest.raises(WorkbenchError, match=f"run has loaded {lost}, which .* does not list"):
+        check_loaded(listing, set())
+    check_loaded(listing, {lost})  # loaded before the stage began
