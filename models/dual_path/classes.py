@@ -16,6 +16,9 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.hdf5 import damaged
 
+# How clusters are found: arguments of pipeline.statistics.kmeans.kmeans.
+KMEANS = {"initialisation": "kmeans++", "iterations": 50, "tolerance": 0.0001}
+
 Attributes = Mapping[str, str | int | float]
 
 

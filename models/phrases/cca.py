@@ -8,7 +8,7 @@ import torch
 from models.base.model import Settings, TrainingJob
 from models.cca.fit import fit_cca
 from models.cca.network import CCA
-from models.phrases.data import PhraseInputs, PhrasePairs, open_phrases, training_pairs
+from models.phrases.data import DRAWN, PhraseInputs, PhrasePairs, open_phrases, training_pairs
 from models.phrases.validation import PhraseValidation
 from pipeline.runtime.process import say
 from pipeline.training.phases import Fitted
@@ -29,7 +29,7 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
         WorkbenchError: artefacts that are missing or damaged; when run, as fit_cca does.
     """
     config, opened = settings.config, open_phrases(inputs)
-    data = training_pairs(opened, inputs.truth, config.regions_per_phrase, settings.seed)
+    data = training_pairs(opened, inputs.truth, settings.seed)
     regions, phrases = opened.widths
     dim = min(config.dim, regions, phrases, len(data.pairs) - 1)
     sizes = {"image_dim": regions, "sentence_dim": phrases, "dim": dim}
@@ -48,7 +48,7 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
         )
         return Fitted(model.state_dict(), 1, [{"epoch": 1, "phase": "fit"} | found.columns])
 
-    used = {"phrase_cca": config.model_dump(), "seed": settings.seed}
+    used = {"phrase_cca": config.model_dump() | DRAWN, "seed": settings.seed}
     return TrainingJob(run, sizes, used, opened.identity())
 
 

@@ -10,6 +10,7 @@ from models.base.model import Settings, TrainingJob
 from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
 from models.phrases.batches import PhraseBatch, PhraseBatches
 from models.phrases.data import (
+    DRAWN,
     OpenedPhrases,
     PhraseInputs,
     PhrasePairs,
@@ -49,14 +50,16 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
     sizes = {"image_dim": regions, "sentence_dim": phrases, "hidden": hidden, "dim": config.dim}
     sizes |= {"batch_norm": int(config.batch_norm)}
     model = TwoBranch(**sizes, dropout=config.dropout)
-    data = training_pairs(opened, inputs.truth, config.regions_per_phrase, settings.seed)
+    data = training_pairs(opened, inputs.truth, settings.seed)
     if config.standardise_images:
         model.standardise_images(*data.regions.moments())
     if config.standardise_sentences:
         model.standardise_sentences(*data.phrases.moments())
     both = Trained(model, wrapped(settings, {})(chosen_loss(settings))).to(device)
     run = partial(train, settings, both, data, opened, device)
-    return TrainingJob(run, sizes, settings.used(NAME), opened.identity(), Trained.KEPT)
+    used = settings.used(NAME)
+    used[NAME] |= DRAWN
+    return TrainingJob(run, sizes, used, opened.identity(), Trained.KEPT)
 
 
 def train(

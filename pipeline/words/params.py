@@ -12,17 +12,16 @@ from pipeline.runtime.section import Count, Name, Natural, Section, contradictio
 class VocabularyConfig(Section):
     """Words and their vectors."""
 
-    source: Literal["train", "word2vec_bin", "word2vec_text", "gensim"]
-    vectors: Name | None
-    dim: Count
-    window: Count
-    epochs: Count
-    min_count: Count
-    words: Literal["training", "all_captions"]
-    known_words_only: bool
-    other_cases: bool
-    background: Natural
-    sentence_markers: bool
+    source: Literal["train", "word2vec_bin", "word2vec_text", "gensim"] = "train"
+    vectors: Name | None = None
+    dim: Count = 100
+    epochs: Count = 20
+    min_count: Count = 1
+    words: Literal["training", "all_captions"] = "training"
+    known_words_only: bool = False
+    other_cases: bool = False
+    background: Natural = 0
+    sentence_markers: bool = False
 
     @property
     def known_dim(self) -> int | None:

@@ -19,6 +19,8 @@ from pipeline.words.files import Stream, read_binary, read_text
 from pipeline.words.gensim import read_keyed_vectors
 from pipeline.words.sample import Background, WordSample
 
+WINDOW = 5  # words on either side that a word is to predict, at most
+
 
 @dataclass(frozen=True)
 class WordVectors:
@@ -42,7 +44,6 @@ def train_vectors(
     words: Iterable[str],
     *,
     dim: int,
-    window: int,
     epochs: int,
     seed: int,
 ) -> WordVectors:
@@ -55,7 +56,6 @@ def train_vectors(
         sentences: words of each.
         words: those that get a vector.
         dim: width of a vector.
-        window: words on either side that a word is to predict, at most.
         epochs: passes over the sentences.
         seed: of the first vectors and the draws.
     """
@@ -73,7 +73,7 @@ def train_vectors(
         model = Word2Vec(
             sentences=corpus,
             vector_size=dim,
-            window=window,
+            window=WINDOW,
             epochs=epochs,
             seed=seed,
             sg=1,
