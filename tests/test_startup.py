@@ -49,7 +49,6 @@ STAGES = {
     "import_scores": TORCH,
     "inspect_features": "",
     "judge_claims": TORCH,
-    "judge_run": "",
     "keep_results": TORCH,
     "localise": IMAGES,
     "prepare_corpus": "",

@@ -66,7 +66,6 @@ from vse_workbench.claims.ledger import read_ledger
 from vse_workbench.claims.recorded import lock_stages
 from vse_workbench.claims.results import KEYS
 from vse_workbench.claims.results import read_rows as read_claims
-from vse_workbench.trec.read import read_qrels, read_run
 
 LONGEST = 5.0  # seconds that an input may take
 LARGEST = 1 << 28  # bytes by which it may make the process grow
@@ -228,8 +227,6 @@ def _tables() -> dict[str, Parser]:
     bars = b"image_name| comment_number| comment\n" + b"".join(
         f"{name}| {number}| a red dog\n".encode() for name in NAMES for number in range(2)
     )
-    run = b"".join(b"q%d Q0 d%d 1 0.%d tag\n" % (q, d, d) for q in range(3) for d in range(4))
-    levels = b"".join(b"q%d 0 d%d %d\n" % (q, d, d % 2) for q in range(3) for d in range(4))
     columns = [*KEYS, "naive.rsum"]
     rows = ["\t".join("1" if name == "seed" else f"{name}" for name in KEYS) + "\t12.5"]
     claims = "\n".join(("\t".join(columns), *rows)) + "\n"
@@ -244,10 +241,6 @@ def _tables() -> dict[str, Parser]:
             lambda at: text_ids(at / "x.ids.txt"),
             b"\r\n\t",
         ),
-        "runs of trec_eval": Parser(
-            60_000, {"run": run}, lambda at: read_run(at / "run"), b" \n\t.%"
-        ),
-        "qrels": Parser(60_000, {"qrels": levels}, lambda at: read_qrels(at / "qrels"), b" \n\t.%"),
         "tables of claims": Parser(
             4_000,
             {"claims.tsv": claims.encode()},

@@ -1,6 +1,5 @@
 """`python -m stages`: the list of all commands, what they share, and completion in a shell."""
 
-import json
 import os
 import subprocess
 import sys
@@ -64,7 +63,7 @@ def test_a_shell_completes_names_and_options():
 def test_no_command_writes_colours(tmp_path):
     """Also where they are asked for; NO_COLOR has nothing to switch off."""
     environment = os.environ | {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"}
-    for arguments in (["--help"], ["judge_run", "--help"], ["check_params", "--output", "o"]):
+    for arguments in (["--help"], ["train", "--help"], ["check_params", "--output", "o"]):
         done = subprocess.run(
             [sys.executable, "-m", "stages", *arguments],
             cwd=tmp_path,
@@ -73,11 +72,3 @@ def test_no_command_writes_colours(tmp_path):
         )
         assert b"\x1b" not in done.stdout + done.stderr
         assert done.stdout + done.stderr
-
-
-def test_json_is_one_line_that_a_program_reads(tmp_path):
-    (tmp_path / "a.run").write_text("q Q0 d 1 1 m\n")
-    (tmp_path / "a.qrels").write_text("q 0 d 1\n")
-    done = run_command(main, "judge_run", "a.run", "a.qrels", "--json", folder=tmp_path)
-    assert json.loads(done.stdout)["r1"] == 100
-    assert done.stdout.count("\n") == 1
