@@ -13,7 +13,6 @@ import shutil
 import signal
 import struct
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ import h5py
 import numpy as np
 import pandas as pd
 import torch
-from gensim.models import KeyedVectors
 from PIL import Image
 from safetensors.numpy import save as save_tensors
 from scipy.io import savemat
@@ -347,8 +345,6 @@ def _vectors() -> dict[str, Parser]:
     )
     lines = [f"{word} {' '.join(map(str, row))}" for word, row in zip(WORDS, values, strict=True)]
     text = f"{len(WORDS)} 5\n" + "\n".join(lines) + "\n"
-    kept = KeyedVectors(5)
-    kept.add_vectors(list(WORDS), values)
     weights = io.BytesIO()
     torch.save({"w": torch.zeros(3, 4), "n": torch.ones(2)}, weights)
     return {
@@ -359,17 +355,9 @@ def _vectors() -> dict[str, Parser]:
         "GloVe": Parser(
             20_000, {"v.txt": "\n".join(lines).encode()}, _reading("word2vec_text", "v.txt"),
             b" \n\t.e-"),
-        "pickles of gensim": Parser(
-            20_000, {"v.kv": _pickled(kept)}, _reading("gensim", "v.kv")),
         "checkpoints of torch": Parser(
             4_000, {"w.pth": weights.getvalue()}, lambda at: read_state_dict(at / "w.pth")),
     }  # fmt: skip
-
-
-def _pickled(kept: KeyedVectors) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        kept.save(str(Path(folder) / "v"))
-        return (Path(folder) / "v").read_bytes()
 
 
 def _reading(source: str, name: str) -> Callable[[Path], None]:
