@@ -29,15 +29,12 @@ from safetensors.numpy import save as save_tensors
 from scipy.io import savemat
 
 from models.backbone.weights import read_state_dict
+from pipeline.arrays.ids import text_ids
+from pipeline.arrays.npy import read_header
 from pipeline.comparison.ablation import read_experiments
 from pipeline.comparison.results import read_metrics
 from pipeline.corpus.vocabulary import Vocabulary, content_digest
-from pipeline.embeddings.arrays import read_npy, read_npz
-from pipeline.embeddings.hdf5 import read_hdf5
-from pipeline.embeddings.ids import text_ids
-from pipeline.embeddings.parquet import read_parquet
-from pipeline.embeddings.source import Embeddings
-from pipeline.embeddings.tensors import read_safetensors
+from pipeline.embeddings.job import open_embeddings
 from pipeline.phrases.entities import listed_splits, read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
@@ -53,9 +50,9 @@ from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import read_yaml
 from pipeline.runtime.recipes import parse_settings
+from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.runtime.text import read_json
 from pipeline.scores.matrix_file import open_matrix
-from pipeline.storage.npy import read_header
 from pipeline.words.vectors import read_vectors
 from stages.params import find_problems
 from tests.campaign.mutations import mutated
@@ -272,17 +269,17 @@ def _arrays() -> dict[str, Parser]:
     return {
         ".npy headers": Parser(100_000, {"x.npy": npy.getvalue()}, _header, b"()[]{}'\",:<>f4O \n"),
         "embeddings in .npy": Parser(
-            15_000, {"x.npy": npy.getvalue(), "x.ids.txt": ids}, _embeddings(read_npy, "x.npy")),
+            15_000, {"x.npy": npy.getvalue(), "x.ids.txt": ids}, _embeddings("x.npy")),
         "embeddings in .npz": Parser(
-            10_000, {"x.npz": npz.getvalue()}, _embeddings(read_npz, "x.npz")),
+            10_000, {"x.npz": npz.getvalue()}, _embeddings("x.npz")),
         "embeddings in HDF5": Parser(
             5_000, {"x.h5": _hdf5({"features": values, "ids": np.array(NAMES, "S")})},
-            _embeddings(read_hdf5, "x.h5")),
+            _embeddings("x.h5")),
         "embeddings in parquet": Parser(
-            10_000, {"x.parquet": _parquet(table)}, _embeddings(read_parquet, "x.parquet")),
+            10_000, {"x.parquet": _parquet(table)}, _embeddings("x.parquet")),
         "embeddings in safetensors": Parser(
             20_000, {"x.safetensors": tensors, "x.ids.txt": ids},
-            _embeddings(read_safetensors, "x.safetensors")),
+            _embeddings("x.safetensors")),
         "matrices of scores": Parser(5_000, {"s.npz": npz.getvalue()}, _matrix),
         "proposals in .npz": Parser(4_000, {"p.npz": proposals.getvalue()}, _proposals("p.npz")),
         "proposals in .mat": Parser(
@@ -295,11 +292,17 @@ def _arrays() -> dict[str, Parser]:
 
 def _header(at: Path) -> None:
     with open(at / "x.npy", "rb") as file:
-        read_header(file, "x")
+        read_header(file, "x", (at / "x.npy").stat().st_size)
 
 
-def _embeddings(read: Callable[[Path, str, str], Embeddings], name: str) -> Callable[[Path], None]:
-    return lambda at: _consume(read(at / name, "ids", "features").blocks())
+def _embeddings(name: str) -> Callable[[Path], None]:
+    def read(at: Path) -> None:
+        settings = EmbeddingFileConfig(
+            path=str(at / name), ids="ids", features="features", other_ids="error"
+        )
+        _consume(open_embeddings(settings).vectors.blocks())
+
+    return read
 
 
 def _matrix(at: Path) -> None:
