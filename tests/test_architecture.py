@@ -15,13 +15,11 @@ from first_party import PACKAGES, closure, folders, imported, libraries, reachab
 from models.backbone.network import POOLS
 from models.backbone.params import ImageFeaturesConfig
 from models.base.registry import config_of, model_names, models_with
-from models.dual_path.params import PseudoClassesConfig
 from models.phrases.registry import MODELS as PHRASE_MODELS
 from pipeline.dataset import READERS
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.sentences import ENCODINGS
-from pipeline.statistics.first_centres import INITIALISATIONS
 from stages.params import Params
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -245,8 +243,6 @@ def test_every_model_of_phrases_is_in_the_graph():
 
 def test_names_in_params_are_those_of_the_code():
     """Where the types of params.yaml spell names out, to load no library, they are the code's."""
-    initialisation = PseudoClassesConfig.model_fields["initialisation"].annotation
-    assert get_args(initialisation) == tuple(INITIALISATIONS)
     pool = ImageFeaturesConfig.model_fields["pool"].annotation
     assert get_args(pool) == POOLS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import COMPLETE
+from pipeline.runtime.yaml_text import COMPLETE
 from vse_workbench.claims.ledger import (
     Claim,
     Ledger,

@@ -97,7 +97,13 @@ def test_whatever_is_missing_comes_back(paths):
 
 
 def test_a_removed_key_takes_its_comments_with_it():
-    head, a, b, c, d = "# h\n", "\n# of a\na: 1\n", "\n# of b\nb:\n", "  # c\n  c: 1\n", "  d: 2 # two\n"
+    head, a, b, c, d = (
+        "# h\n",
+        "\n# of a\na: 1\n",
+        "\n# of b\nb:\n",
+        "  # c\n  c: 1\n",
+        "  d: 2 # two\n",
+    )
     text, end = head + a + b + c + d + "\n# end\n", "\n# end\n"
     assert rewritten(text, {"b": {"c": 1}}, "p") == head + b + c + end
     assert rewritten(text, {"a": 1, "b": {"d": 2}}, "p") == head + a + b + d + end
