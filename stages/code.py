@@ -15,9 +15,11 @@ from typing import Any
 from models.ranking import LOSSES
 from pipeline.dataset import POSITIVES, READERS
 from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.metrics import FILES as METRIC_FILES
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
 from pipeline.runtime.yaml_text import read_yaml
+from pipeline.sentences.encodings import ENCODINGS
 from stages.params import CommonParams
 
 # What a program loads by the name of its item, beside what it imports.
@@ -28,12 +30,14 @@ BY_ITEM = {
     "train_phrases": "models.phrases.{}",
     "evaluate_phrases": "models.phrases.{}",
 }
-# Which registry a key of params.yaml chooses from; of the others a stage may load every entry.
+ALL_METRICS = "pipeline/evaluation/columns.py"  # whoever imports it measures or shows all metrics
+# Which registry a key of params.yaml chooses from.
 REGISTRIES = {
     "loss": LOSSES,
     "dataset": READERS,
     "corpus.positives": POSITIVES,
     "inference.criteria": CRITERIA,
+    "sentences.encoding": ENCODINGS,
 }
 ALWAYS = ("pipeline.runtime.kernels",)
 
@@ -104,4 +108,8 @@ def _chosen(keys: set[str], params: CommonParams) -> Iterator[str]:
 
 
 def _listing(sources: Sources, modules: Iterable[str]) -> str:
-    return "".join(f"{file} {sources.digest(file)}\n" for file in sources.closure(modules))
+    modules = list(modules)
+    files = sources.closure(modules)
+    if ALL_METRICS in files:
+        files = sources.closure([*modules, *METRIC_FILES.entries().values()])
+    return "".join(f"{file} {sources.digest(file)}\n" for file in files)

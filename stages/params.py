@@ -59,7 +59,7 @@ if TYPE_CHECKING:  # for annotations alone: check_params does without its librar
     from pipeline.inputs.origin import Origin
 
 # Keys of earlier versions, and the keys that took their place and take over their values; none for
-# a key that is read no more. vse_workbench.commands.complete moves them.
+# a key that is read no more. `vse complete` moves them.
 MOVED: dict[str, tuple[str, ...]] = {
     "inference.criterion": ("inference.criteria",),
     "ranking.margin": ("vse.margin", "scan.margin", "dp_rnn.margin"),
@@ -364,7 +364,7 @@ def _lacking(values: dict[str, Any], keys: Iterable[str]) -> Iterator[ErrorDetai
 
 
 def _is_of_an_earlier_version(detail: ErrorDetails) -> bool:
-    """Whether a problem is one that vse_workbench.commands.complete may mend."""
+    """Whether a problem is one that `vse complete` may mend."""
     moved = ".".join(map(str, detail["loc"])) in MOVED
     return moved or detail["type"] == MISSING
 

@@ -32,7 +32,7 @@ def main(ranks: Path, recall: Path, separation: Path, hubs: Path) -> None:
         found = read_findings(path)
         recalls += recall_rows(path.stem, read_query_ranks(path, "naive"))
         densities += separation_rows(path.stem, found.separation)
-        shares += hub_rows(path.stem, found.hubs)
+        shares += hub_rows(path.stem, found.hubs["naive"])
     for file, rows in {recall: recalls, separation: densities, hubs: shares}.items():
         write_text(file, as_tsv(rows))
     say(f"tabulated {', '.join(path.stem for path in ranked)}: draw them with dvc plots show")

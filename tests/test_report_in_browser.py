@@ -5,7 +5,7 @@ Skipped only where there is no Chromium, or no driver for it.
 
 import pytest
 from browsers import browser_or_skip
-from report_world import CSLS, made_scores, page_of, put_attention, put_corpus, put_model
+from report_world import made_scores, page_of, put_attention, put_corpus, put_model
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def page(tmp_path_factory):
     put_model(folder, "weak", made_scores(0.1))
     put_model(folder, "strong", made_scores(0.6), csls=True)
     put_attention(folder, "strong")
-    more = {"curves": ["strong"], "criterion": CSLS, "attention": ["strong"]}
+    more = {"curves": ["strong"], "attention": ["strong"]}
     text = page_of(folder, "weak", "strong", **more)
     (folder / "index.html").write_text(text, encoding="utf-8")
     return (folder / "index.html").as_uri()

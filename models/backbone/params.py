@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from models.backbone.poolings import POOLINGS
 from pipeline.runtime.section import (
     Count,
     EmbeddingFileConfig,
@@ -14,6 +15,7 @@ from pipeline.runtime.section import (
     Section,
     contradictions,
     network_problems,
+    one_of,
 )
 
 # What every network's images went through before these keys were there. Files name them where they
@@ -29,7 +31,7 @@ class ImageNetworkConfig(Section):
     model: Name = "resnet18"
     weights: Name = "detector"
     layers: Layers = ("layer1", "layer2", "layer3")
-    pool: Literal["mean", "max", "mean_max"] = "mean_max"
+    pool: Annotated[str, one_of(POOLINGS)] = "mean_max"
     views: Literal["center", "flip", "ten_crop"] = "center"
     size: Annotated[int, Field(ge=32, le=1024)] | None = 128
     resize: Literal["short_side", "squash"] = "short_side"

@@ -6,16 +6,18 @@ Written where the model is at hand, so that the report needs none.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.hdf5 import damaged
 from pipeline.storage.layout import Attributes
+
+if TYPE_CHECKING:
+    from pipeline.scores.file import SplitScores
 
 Floats = npt.NDArray[np.float32]
 
@@ -84,7 +86,7 @@ class RankedPair:
     is_true: bool
 
 
-def choose_pairs(scores: SplitScores, seed: int) -> list[Chosen]:
+def choose_pairs(scores: "SplitScores", seed: int) -> list[Chosen]:
     """Captions drawn by the seed, each with its own image and with the hardest wrong one.
 
     EXAMPLES captions as they come, then FAILURES other ones that rank a wrong image first, as far
@@ -115,7 +117,7 @@ def choose_pairs(scores: SplitScores, seed: int) -> list[Chosen]:
 def record_attention(
     path: Path | str,
     read: Callable[[str, str], PairAttention] | None,
-    scores: SplitScores,
+    scores: "SplitScores",
     seed: int,
     attributes: Attributes,
 ) -> None:

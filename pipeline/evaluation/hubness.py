@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+CLASSES = ("0", "1", "2 to 4", "5 to 9", "10 or more")  # every item is in one
 TABLE = {"0": (0, 0), "1": (1, 1), ">=2": (2, None), ">=5": (5, None), ">=10": (10, None)}
 
 
@@ -25,6 +26,12 @@ class Hubness:
     def table(self) -> dict[str, int]:
         """Items whose k-occurrence is 0, 1, >= 2, >= 5 and >= 10 (kNN-margin paper, table 5)."""
         return _table(self.counts)
+
+    @property
+    def shares(self) -> list[float]:
+        """Percent of the items whose k-occurrence is in each of CLASSES."""
+        none, one, two, five, ten = self.table.values()
+        return [100 * n / len(self.counts) for n in (none, one, two - five, five - ten, ten)]
 
     @property
     def skewness(self) -> float:

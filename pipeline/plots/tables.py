@@ -10,8 +10,8 @@ import numpy as np
 
 from pipeline.evaluation.file import QueryRanks
 from pipeline.evaluation.findings import Separation
-from pipeline.report.hubs import CLASSES, Counts, hubs_of
-from pipeline.scores.ranking import DIRECTIONS
+from pipeline.evaluation.hubness import CLASSES, Hubness
+from pipeline.scores.ranking import DIRECTIONS, Direction
 
 # Ranks at which recall is drawn; on a logarithmic axis more would not be told apart.
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
@@ -67,22 +67,22 @@ def separation_rows(model: str, found: Separation) -> Rows:
     ]
 
 
-def hub_rows(model: str, counts: Counts) -> Rows:
+def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
     """Shares of the items that are the nearest of no query, of one, and of more, in percent.
 
     Args:
         model: its name.
-        counts: criterion -> by direction, of how many queries each item is the nearest.
+        counts: by direction, of how many queries each item is the nearest.
     """
     return [
         {
             "model": model,
-            "items": {"i2t": "captions", "t2i": "images"}[hubs.direction],
+            "items": {"i2t": "captions", "t2i": "images"}[way],
             "nearest_of": name,
             "share": share,
         }
-        for hubs in hubs_of(counts, model, ["naive"])
-        for name, share in zip(CLASSES, hubs.shares, strict=True)
+        for way in DIRECTIONS
+        for name, share in zip(CLASSES, Hubness(counts[way]).shares, strict=True)
     ]
 
 

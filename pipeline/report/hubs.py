@@ -8,11 +8,8 @@ import numpy as np
 from pipeline.evaluation.hubness import Hubness, pairs_table
 from pipeline.scores.ranking import DIRECTIONS, Direction
 
-Counts = Mapping[str, Mapping[Direction, np.ndarray]]
-
 # Of 25,000 pairs of MS-COCO in percent, images as the nearest of captions (table 5).
 PUBLISHED = {"0": 79.2, "1": 4.1, ">=2": 16.7, ">=5": 12.0, ">=10": 2.0}
-CLASSES = ("0", "1", "2 to 4", "5 to 9", "10 or more")  # of the bar: every item is in one
 
 
 @dataclass(frozen=True)
@@ -22,23 +19,19 @@ class Hubs:
     Attributes:
         label: model, and criterion where it is not naive.
         direction: i2t for captions as items, t2i for images.
-        shares: percent of the items in each of CLASSES.
-        table: as in `Hubness`, in items.
-        skewness: as in `Hubness`.
-        largest: k-occurrence of the largest hub.
+        found: of how many queries each is the nearest.
         pairs: of images, percent of the pairs as the kNN-margin paper counts; of captions empty.
     """
 
     label: str
     direction: str
-    shares: list[float]
-    table: dict[str, int]
-    skewness: float
-    largest: int
+    found: Hubness
     pairs: dict[str, float]
 
 
-def hubs_of(counts: Counts, model: str, criteria: Sequence[str]) -> list[Hubs]:
+def hubs_of(
+    counts: Mapping[str, Mapping[Direction, np.ndarray]], model: str, criteria: Sequence[str]
+) -> list[Hubs]:
     """Hubs among the nearest items of all queries of a split, both directions, every criterion.
 
     Args:
@@ -65,9 +58,5 @@ def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
 
 
 def _hubs(found: Hubness, label: str, direction: str, captions: int) -> Hubs:
-    table, items = found.table, len(found.counts)
-    two, five, ten = (table[name] for name in (">=2", ">=5", ">=10"))
-    counts = (table["0"], table["1"], two - five, five - ten, ten)
-    shares = [100 * count / items for count in counts]
     pairs = pair_shares(found.counts, captions) if direction == "t2i" else {}
-    return Hubs(label, direction, shares, table, found.skewness, found.largest, pairs)
+    return Hubs(label, direction, found, pairs)

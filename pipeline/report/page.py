@@ -16,15 +16,17 @@ from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
 from pipeline.corpus.tables import load_captions, load_images
+from pipeline.evaluation.columns import METRICS
+from pipeline.evaluation.figures import values_of
 from pipeline.evaluation.findings import read_findings
-from pipeline.evaluation.metrics import METRICS, values_of
+from pipeline.evaluation.hubness import CLASSES
 from pipeline.report.attention import AttentionFigure
 from pipeline.report.attention_section import attention_figures
 from pipeline.report.curve_files import Curve, read_curve
 from pipeline.report.drawing import COLOURS, dashes
 from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
 from pipeline.report.galleries import Gallery, build_galleries
-from pipeline.report.hubs import CLASSES, PUBLISHED, Hubs, hubs_of, pair_shares
+from pipeline.report.hubs import PUBLISHED, Hubs, hubs_of, pair_shares
 from pipeline.report.phrases import phrase_section
 from pipeline.report.provenance import corpus_digests
 from pipeline.report.shelf import Shelf

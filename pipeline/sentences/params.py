@@ -18,7 +18,7 @@ from pipeline.runtime.section import (
     some_of,
     wrong_value,
 )
-from pipeline.sentences import ENCODINGS
+from pipeline.sentences.encodings import ENCODINGS
 
 
 class MeanVectorConfig(Section):

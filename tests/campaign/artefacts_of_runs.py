@@ -145,7 +145,8 @@ def _attention(at: Path, stem: str) -> Any:
     images = load_images(tables / "images.parquet")
     images["path"] = [str(at / name) for name in images["path"]]
     shelf = Shelf(images, load_captions(tables / "captions.parquet"))
-    attention_figures(path, at / f"data/scores/{stem}.h5", shelf)
+    weights = str(GroupFile(at / f"data/scores/{stem}.h5").attributes["checkpoint_sha256"])
+    attention_figures(path, weights, shelf)
     return told(read_attention(path))
 
 

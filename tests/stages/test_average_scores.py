@@ -60,7 +60,7 @@ def test_an_average_is_evaluated_compared_and_analysed_as_a_model_is(project, ru
         }
         options = [word for option, path in files.items() for word in (f"--{option}", path)]
         run_stage("evaluate", *options, cwd=project)
-    folders = ["--metrics", "metrics", "--ranks", "data/ranks", "--scores", "data/scores"]
+    folders = ["--metrics", "metrics", "--ranks", "data/ranks"]
     page = ["--page", "page.html", "--images", "images.parquet", "--captions", "captions.parquet"]
     run_stage("compare", *folders, *page, "--output", "table.md", cwd=project)
     assert "| mine " in (project / "table.md").read_text()

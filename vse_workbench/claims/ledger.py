@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from pipeline.evaluation.metrics import COLUMNS
+from pipeline.evaluation.columns import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint
 from pipeline.runtime.graph import LOCALISING

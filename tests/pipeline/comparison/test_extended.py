@@ -1,6 +1,5 @@
 """Both kinds of figures side by side: what the table says, and files that do not fit."""
 
-import copy
 import json
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from relevance_cases import relevance_from
 
 from pipeline.comparison.extended import extended_report, headings
-from pipeline.comparison.results import read_metrics, read_results
+from pipeline.comparison.results import read_results
 from pipeline.comparison.table import report
 from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.file import write_ranks
@@ -82,34 +81,3 @@ def test_models_by_different_lists_are_not_compared(tmp_path):
     for name, grades in (("none", None), ("fewer", np.where(OWNERS == 3, 0, GRADES))):
         with pytest.raises(WorkbenchError, match=f"first and {name} differ in extended positives"):
             read(first, put_model(tmp_path, name, grades))
-
-
-def test_a_rank_file_of_another_list_is_refused(tmp_path):
-    (tmp_path / "own").mkdir()
-    metrics, _ = put_model(tmp_path, "a")
-    _, ranks = put_model(tmp_path / "own", "a", None)
-    with pytest.raises(WorkbenchError, match=r"a\.h5: extended positives none, .* has mine"):
-        read_results([metrics], [ranks])
-
-
-@pytest.mark.parametrize(
-    ("keys", "value", "message"),
-    [
-        (("positives",), 3, r"extended\.positives is no name"),
-        (("pairs",), 0, r"extended\.pairs = 0; allowed are whole numbers from 1"),
-        (("queries", "i2t"), 1.5, r"extended\.queries\.i2t = 1\.5"),
-        (("csls", "t2i", "ndcg"), 101, r"extended\.csls\.t2i\.ndcg = 101; allowed is a number"),
-        (("naive", "i2t"), {}, r"extended\.naive\.i2t\.r1 is missing"),
-        (("csls",), None, r"extended\.csls\.i2t\.r1 is missing"),
-    ],
-)
-def test_metrics_files_that_cannot_be_are_refused(tmp_path, keys, value, message):
-    path, _ = put_model(tmp_path, "a")
-    content = json.loads(path.read_text())
-    node = content["extended"] = copy.deepcopy(content["extended"])
-    for key in keys[:-1]:
-        node = node[key]
-    node[keys[-1]] = value
-    write_json(path, content)
-    with pytest.raises(WorkbenchError, match=message):
-        read_metrics(path)

@@ -35,10 +35,8 @@ def test_figures_that_what_was_found_gives_are_read(files: tuple[Path, Path]) ->
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("40.0", "41.0", r"m\.json: r1 41\.0000, but .*m\.h5 gives 40\.0000"),
-        ("80.0,", "90.0,", r"m\.json: r10 90\.0000, but .*m\.h5 gives 80\.0000"),
-        ('"map": 50.0', '"map": 51.0', r"m\.json: was not written with .*m\.h5, or was changed"),
-        ('"phrases": 5', '"phrases": 6', r"m\.json: 6 phrases; .*m\.h5 has 5"),
+        ("40.0", "41.0", r"m\.json: was not written with .*m\.h5, or was changed"),
+        ('"phrases": 5', '"phrases": 6', r"m\.json: was not written with .*m\.h5"),
     ],
 )
 def test_changed_figures_are_refused(files: tuple[Path, Path], old, new, message) -> None:

@@ -8,11 +8,12 @@ import pytest
 from relevance_cases import relevance_from, sorted_grades
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
+from pipeline.evaluation.columns import EXTENDED
 from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.figures import columns_of, joined, summarise
 from pipeline.evaluation.file import read_query_ranks, read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measure_judged
-from pipeline.evaluation.metrics import EXTENDED, columns_of, joined, summarise
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.storage.groups import GroupFile
@@ -170,13 +171,14 @@ def test_intervals_equal_copying_the_drawn_queries(images):
 
 def test_the_rank_file_has_both_and_without_a_list_the_same_bytes_as_before(tmp_path):
     split, evaluation = a_split(), run(some_grades(), 3, 10, ("naive", "csls"))
-    write_ranks(tmp_path / "both.h5", split, evaluation, 0.95)
-    write_ranks(tmp_path / "own.h5", split, replace(evaluation, extended=None), 0.95)
-    write_ranks(tmp_path / "none.h5", split, run(None, 3, 10, ("naive", "csls")), 0.95)
-    assert (tmp_path / "own.h5").read_bytes() == (tmp_path / "none.h5").read_bytes()
-    assert set(GroupFile(tmp_path / "none.h5").layouts) == set(WAYS)
-    assert read_ranks(tmp_path / "none.h5").extended == {}
-    record, file = read_ranks(tmp_path / "both.h5"), GroupFile(tmp_path / "both.h5")
+    both, own, none = (tmp_path / folder / "m.h5" for folder in ("both", "own", "none"))
+    write_ranks(both, split, evaluation, 0.95)
+    write_ranks(own, split, replace(evaluation, extended=None), 0.95)
+    write_ranks(none, split, run(None, 3, 10, ("naive", "csls")), 0.95)
+    assert own.read_bytes() == none.read_bytes()
+    assert set(GroupFile(none).layouts) == set(WAYS)
+    assert read_ranks(none).extended == {}
+    record, file = read_ranks(both), GroupFile(both)
     extended = evaluation.extended
     assert record.extended == {
         "positives": "mine",
@@ -194,4 +196,4 @@ def test_the_rank_file_has_both_and_without_a_list_the_same_bytes_as_before(tmp_
             np.testing.assert_array_equal(
                 file.array(own, f"{criterion}.ndcg"), measured.values["ndcg"]
             )
-    assert read_query_ranks(tmp_path / "both.h5", "csls").protocol == "4_x3"
+    assert read_query_ranks(both, "csls").protocol == "4_x3"

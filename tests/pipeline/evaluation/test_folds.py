@@ -7,12 +7,14 @@ import pytest
 from ranking_cases import both_with
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
+from pipeline.evaluation.columns import COLUMNS, METRICS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.figures import joined, summarise
 from pipeline.evaluation.file import read_ranks, write_ranks
-from pipeline.evaluation.folds import cut_folds, evaluate, protocol_name
+from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measure, measure_direction
-from pipeline.evaluation.metrics import COLUMNS, METRICS, joined, summarise
+from pipeline.evaluation.protocol import cut_folds, protocol_name
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
@@ -242,10 +244,11 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
 def test_rank_file_round_trip_and_bytes(tmp_path):
     split = a_split()
     evaluation = run(split, folds=2, resamples=10)
-    for name in ("1.h5", "2.h5"):
-        write_ranks(tmp_path / name, split, evaluation, 0.95)
-    assert (tmp_path / "1.h5").read_bytes() == (tmp_path / "2.h5").read_bytes()
-    record, file = read_ranks(tmp_path / "1.h5"), GroupFile(tmp_path / "1.h5")
+    first, second = (tmp_path / folder / "m.h5" for folder in "12")
+    for path in (first, second):
+        write_ranks(path, split, evaluation, 0.95)
+    assert first.read_bytes() == second.read_bytes()
+    record, file = read_ranks(first), GroupFile(first)
     assert (record.protocol, record.confidence) == ("6_x2", 0.95)
     assert record.intervals == evaluation.intervals
     assert record.chance == evaluation.chance

@@ -8,7 +8,8 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import skew
 
 from pipeline.evaluation.criterion import make_criterion
-from pipeline.evaluation.hubness import hubness, pairs_table
+from pipeline.evaluation.hubness import CLASSES, Hubness, pairs_table
+from pipeline.evaluation.nearest import occurrences
 from pipeline.runtime.errors import WorkbenchError
 
 DIRECTIONS = ["i2t", "t2i"]
@@ -37,7 +38,7 @@ def literal_counts(rows, items, k):
 def test_equals_loops(direction, scores, data):
     rows = scores if direction == "i2t" else scores.T
     k = data.draw(st.integers(1, rows.shape[1]))
-    found = hubness(scores, direction, k)
+    found = Hubness(occurrences(scores, direction, k))
     counts = literal_counts(rows.tolist(), rows.shape[1], k)
     assert found.counts.tolist() == counts
     assert found.table == {
@@ -47,7 +48,11 @@ def test_equals_loops(direction, scores, data):
         ">=5": sum(count >= 5 for count in counts),
         ">=10": sum(count >= 10 for count in counts),
     }
-    assert (found.largest, found.largest_index) == (max(counts), counts.index(max(counts)))
+    assert found.largest == max(counts)
+    limits = ((0, 0), (1, 1), (2, 4), (5, 9), (10, len(rows)))
+    shares = [100 * sum(a <= count <= b for count in counts) / len(counts) for a, b in limits]
+    assert found.shares == pytest.approx(shares)
+    assert len(CLASSES) == len(limits)
     expected = 0.0 if len(set(counts)) == 1 else skew(counts)
     assert found.skewness == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
@@ -57,7 +62,7 @@ def test_equals_loops(direction, scores, data):
 def test_equals_loops_in_many_blocks(direction, k):
     scores = np.random.default_rng(0).integers(0, 40, (900, 1300)).astype(np.float32)
     rows = scores if direction == "i2t" else scores.T
-    found = hubness(scores, direction, k).counts
+    found = occurrences(scores, direction, k)
     order = np.argsort(-rows, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(found, np.bincount(order.ravel(), minlength=rows.shape[1]))
 
@@ -68,26 +73,27 @@ def test_pairs_are_a_gallery_with_every_image_once_per_caption(scores, data):
     images = len(scores)
     copies = data.draw(st.lists(st.integers(1, 4), min_size=images, max_size=images))
     gallery = np.repeat(scores, copies, axis=0)
-    found = pairs_table(hubness(scores, "t2i").counts, sum(copies))
-    assert found == hubness(gallery, "t2i").table
+    found = pairs_table(occurrences(scores, "t2i"), sum(copies))
+    assert found == Hubness(occurrences(gallery, "t2i")).table
     assert found["0"] >= sum(copies) - images
 
 
 def test_one_item_for_all_is_the_largest_hub():
     scores = np.zeros((3, 12), np.float32)
     scores[1] = 0.5
-    found = hubness(scores, "t2i")
-    assert (found.largest, found.largest_index) == (12, 1)
+    found = Hubness(occurrences(scores, "t2i"))
+    assert found.counts.tolist() == [0, 12, 0]
+    assert found.largest == 12
     assert found.table == {"0": 2, "1": 0, ">=2": 1, ">=5": 1, ">=10": 1}
 
 
 def test_scores_that_are_all_equal_go_to_the_first_items():
-    found = hubness(np.zeros((4, 5), np.float32), "i2t", k=2)
-    assert found.counts.tolist() == [4, 4, 0, 0, 0]
+    found = occurrences(np.zeros((4, 5), np.float32), "i2t", k=2)
+    assert found.tolist() == [4, 4, 0, 0, 0]
 
 
 def test_a_perfect_matching_has_no_hub():
-    found = hubness(np.eye(6, dtype=np.float32), "i2t")
+    found = Hubness(occurrences(np.eye(6, dtype=np.float32), "i2t"))
     assert found.table == {"0": 0, "1": 6, ">=2": 0, ">=5": 0, ">=10": 0}
     assert found.skewness == 0
 
@@ -101,7 +107,8 @@ def test_criteria_lower_the_skewness(name, direction):
     images, captions = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (images, captions))
     scores = (images @ captions.T).astype(np.float32)
     after = make_criterion(name).rescored(scores, direction)
-    assert hubness(after, direction, 5).skewness < hubness(scores, direction, 5).skewness - 0.1
+    found, plain = (Hubness(occurrences(x, direction, 5)) for x in (after, scores))
+    assert found.skewness < plain.skewness - 0.1
 
 
 @pytest.mark.parametrize(
@@ -109,11 +116,11 @@ def test_criteria_lower_the_skewness(name, direction):
 )
 def test_k_larger_than_the_gallery_is_an_error(direction, k, gallery):
     with pytest.raises(WorkbenchError, match=f"k = {k}: .*allowed are 1 to {gallery}"):
-        hubness(np.zeros((2, 3), np.float32), direction, k)
+        occurrences(np.zeros((2, 3), np.float32), direction, k)
 
 
 def test_nan_is_an_error():
     scores = np.zeros((2, 3), np.float32)
     scores[1, 2] = np.nan
     with pytest.raises(WorkbenchError, match="image 1 and caption 2"):
-        hubness(scores, "i2t")
+        occurrences(scores, "i2t")

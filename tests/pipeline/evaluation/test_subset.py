@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline.comparison.figures import PROTOCOL
 
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.protocol import PROTOCOL
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores

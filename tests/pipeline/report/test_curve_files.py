@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from report_world import made_scores, put_corpus, put_model
 
 from pipeline.report.curve_files import read_curve
-from pipeline.report.provenance import attributes, parameters
+from pipeline.report.provenance import parameters
 from pipeline.report.thumbnails import SIDE, thumbnail
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.training.curve import curve_tsv
@@ -113,9 +112,3 @@ def test_parameters_are_flat_and_hold_neither_the_place_of_a_run_nor_paths():
         "image_features.layers": "[layer1, layer2]",
         "image_features.weights": "a/b.pth",
     }
-
-
-def test_attributes_are_those_of_the_score_file(tmp_path):
-    put_corpus(tmp_path)
-    put_model(tmp_path, "vse", made_scores(0.3))
-    assert attributes(tmp_path / "scores/vse.h5") == {"model": "vse", "checkpoint_sha256": "ab12"}

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from report_world import made_scores, page_of, put_corpus, put_model, taken_apart
 
-from pipeline.corpus.tables import load_captions, load_images
-from pipeline.report.galleries import FAILURES, SUCCESSES, Hit, build_galleries, hardest, successful
-from pipeline.report.shelf import Entry, Shelf
-from pipeline.scores.file import SplitScores
-from pipeline.scores.ranks import retrieval_ranks
+from pipeline.evaluation.look import SUCCESSES
+from pipeline.report.galleries import ShownHit
+from pipeline.report.shelf import Entry
 
 PERSONS = [f"p{n // 2}" for n in range(12)]  # two images each: two true items for a caption
 
@@ -84,42 +82,6 @@ def test_failures_come_hardest_first_and_before_successes(tmp_path):
         assert f"{failed} of {queries} queries do not find" in next(gallery.find("summary")).text
 
 
-def test_one_query_of_a_group_and_no_more_than_asked_for():
-    ranks = np.array([9, 8, 7, 1, 6, 9, 5, 4, 3, 2, 2])
-    groups = np.array([0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
-    assert hardest(ranks, groups) == [0, 5, 2, 4, 6, 7]
-    assert len(hardest(ranks, groups)) == FAILURES
-    assert hardest(np.array([1, 1]), np.array([0, 1])) == []
-
-
-@pytest.mark.parametrize(
-    ("found", "chosen"), [(0, []), (1, [0]), (2, [0, 1]), (4, [1, 2]), (301, [100, 200])]
-)
-def test_successes_are_spread_evenly(found, chosen):
-    assert successful(np.ones(found, np.int64)) == chosen
-    assert successful(np.full(3, 2)) == []
-
-
-def test_a_model_without_failures_and_one_without_successes(tmp_path):
-    put_corpus(tmp_path)
-    shelf = Shelf(
-        load_images(tmp_path / "images.parquet"), load_captions(tmp_path / "captions.parquet")
-    )
-    for sign, failed in ((1, 0), (-1, 30)):
-        split = made_scores(0.0)
-        true = np.equal.outer(split.image_groups, split.caption_groups)
-        perfect = SplitScores(
-            np.where(true, sign, 0).astype(np.float32), split.image_ids, split.caption_ids,
-            split.caption_image_ids, split.image_groups,
-        )  # fmt: skip
-        ranks = retrieval_ranks(perfect.scores, perfect.image_groups, perfect.caption_groups)
-        captions, images = build_galleries(perfect, ranks, shelf)
-        assert captions.failed == failed
-        assert bool(captions.failures) == bool(images.failures) == bool(failed)
-        assert bool(captions.successes) == bool(images.successes) == (not failed)
-        assert all(query.truth is not None for query in captions.failures)
-
-
 @pytest.mark.parametrize(
     ("score", "shown"),
     [
@@ -131,4 +93,4 @@ def test_a_model_without_failures_and_one_without_successes(tmp_path):
     ],
 )
 def test_scores_of_any_scale_can_be_told_apart(score, shown):
-    assert Hit(Entry("a"), 1, score, True).shown_score == shown
+    assert ShownHit(Entry("a"), 1, score, True).shown_score == shown

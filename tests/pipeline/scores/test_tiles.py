@@ -12,10 +12,10 @@ from pipeline.evaluation.criteria import CRITERIA, needs_matrix
 from pipeline.evaluation.criterion import make_criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.hubness import hubness
+from pipeline.evaluation.look import look
 from pipeline.evaluation.measure import measure
+from pipeline.evaluation.nearest import occurrences
 from pipeline.evaluation.reductions import largest
-from pipeline.evaluation.separation import separation
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores import counting, tiles
@@ -97,10 +97,9 @@ def test_everything_equals_the_matrix(small, folds, subset, shuffled):
     )
     same(found, expected)
     assert list(found.metrics) == SOFT
-    hubs = [[hubness(s.scores, way, k) for way in DIRECTIONS for k in (1, 4)] for s in parts]
+    hubs = [[occurrences(split.scores, way, 4) for way in DIRECTIONS] for split in parts]
     same(dict(enumerate(hubs[0])), dict(enumerate(hubs[1])))
-    groups = parts[0].image_groups, parts[0].caption_groups
-    same(*(separation(split.scores, *groups) for split in parts))
+    same(*(look(split, found, CRITERIA, {}) for split in parts))
 
 
 def test_the_matrix_has_the_products_and_the_lines_are_its_lines(small):
@@ -166,8 +165,10 @@ def test_processes_give_the_same_bytes(small, tmp_path):
         with spread_over(split, processes) as found:
             assert (found.scores.spread is None) == (processes == 1)
             evaluation = evaluate(found, 2, 4, 0.9, 0, chosen, IMAGES, graded(split))
-        write_ranks(tmp_path / f"{processes}.h5", split, evaluation, 0.9)
-    assert (tmp_path / "1.h5").read_bytes() == (tmp_path / "2.h5").read_bytes()
+            findings = look(found, evaluation, chosen, {"model": "vse"})
+        path = tmp_path / str(processes) / "vse.h5"
+        write_ranks(path, split, evaluation, 0.9, findings=findings)
+    assert (tmp_path / "1/vse.h5").read_bytes() == (tmp_path / "2/vse.h5").read_bytes()
 
 
 def test_a_file_of_embeddings_is_read_and_says_what_it_cannot_do(tmp_path):

@@ -102,7 +102,7 @@ def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, 
     for name in ("scan", "clip"):
         evaluate(project, run_stage, name)
     assert json.loads((project / "metrics/clip.json").read_text())["external"] is True
-    folders = ["--metrics", "metrics", "--ranks", "data/ranks", "--scores", "data/scores"]
+    folders = ["--metrics", "metrics", "--ranks", "data/ranks"]
     tables = [
         "--images",
         "data/corpus/images.parquet",

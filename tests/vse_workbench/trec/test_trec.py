@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ranking_cases import worlds
 
+from pipeline.evaluation.figures import summarise
 from pipeline.evaluation.measure import measure
-from pipeline.evaluation.metrics import summarise
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.scores.positives import Relevance

@@ -45,4 +45,6 @@ def _ideal(falling: np.ndarray) -> np.ndarray:
     return np.asarray((falling / np.log2(np.arange(2, falling.shape[1] + 2))).sum(axis=1))
 
 
-ROWS = (Metric("ndcg", "nDCG", NOTE, ndcg, reference, chance, graded=True),)
+ROWS = (
+    Metric("ndcg", "nDCG", NOTE, ndcg, reference, chance, graded=True, extended=True, place=50),
+)

@@ -29,4 +29,4 @@ def chance(true: np.ndarray, items: int) -> float:
     return 100.0 * float((true / items).mean())
 
 
-ROWS = (Metric("rprecision", "R-P", NOTE, r_precision, reference, chance),)
+ROWS = (Metric("rprecision", "R-P", NOTE, r_precision, reference, chance, extended=True, place=40),)

@@ -46,4 +46,4 @@ def chance(true: np.ndarray, items: int) -> float:
     return 100.0 * total / len(true)
 
 
-ROWS = (Metric("mapr", "mAP@R", NOTE, average_precision, reference, chance),)
+ROWS = (Metric("mapr", "mAP@R", NOTE, average_precision, reference, chance, place=30),)

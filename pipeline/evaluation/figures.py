@@ -1,37 +1,53 @@
-"""Retrieval metrics: the rows there are, and the figures of both directions that they give."""
+"""What retrieval metrics make of a set of queries: the figures of both directions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 
+from pipeline.evaluation.metrics import FILES
 from pipeline.evaluation.row import Better, Metric
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import Groups, group_codes
 from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
 
-# Modules beside this one with the rows of metrics, in the order of their columns.
-MODULES = (
-    "recall",
-    "best_rank",
-    "average_precision",
-)
-METRICS: tuple[Metric, ...] = tuple(
-    row for name in MODULES for row in import_module(f"pipeline.evaluation.{name}").ROWS
-)
-# What extended positives are measured with, beside these: metrics of many true items and of grades.
-EXTENDED: tuple[Metric, ...] = (
-    *METRICS,
-    *import_module("pipeline.evaluation.precision_at_r").ROWS,
-    *import_module("pipeline.evaluation.discounted_gain").ROWS,
-)
 RECALLS = ("r1", "r5", "r10")  # rsum is their sum, whatever other metrics there are
 
 DECIMALS = 4
 
 T = TypeVar("T")
+
+
+@cache
+def all_rows() -> tuple[Metric, ...]:
+    """The rows of all files by their places; WorkbenchError where two have one name.
+
+    They are imported now, and not with this module: a training measures recall and loads no other.
+    """
+    owners: dict[str, str] = {}
+    rows: list[Metric] = []
+    for file in FILES:
+        for row in FILES.load(file):
+            if (other := owners.setdefault(row.name, file)) != file:
+                raise WorkbenchError(
+                    f"metric {row.name!r}: {FILES.module(other)} and {FILES.module(file)} both "
+                    "claim the name: rename one"
+                )
+            rows.append(row)
+    return tuple(sorted(rows, key=lambda row: row.place))
+
+
+def plain_rows() -> tuple[Metric, ...]:
+    """The metrics of every evaluation."""
+    return tuple(row for row in all_rows() if not row.extended)
+
+
+def extended_rows() -> tuple[Metric, ...]:
+    """What extended positives are measured with: metrics of many true items and of grades, too."""
+    return (*plain_rows(), *(row for row in all_rows() if row.extended))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,23 +110,15 @@ def columns_of(metrics: Sequence[Metric]) -> tuple[Column, ...]:
     return (*ways, Column(("rsum",), "rsum", "larger", (0, 600)))
 
 
-COLUMNS = columns_of(METRICS)
-
-
-def headings() -> list[str]:
-    """Titles of the columns, the direction in the first of each alone."""
-    first = METRICS[0].name
-    return [column.label if first in column.keys else column.title for column in COLUMNS]
-
-
-def values_of(summary: Mapping[str, Any], metrics: Sequence[Metric] = METRICS) -> list[Any]:
+def values_of(summary: Mapping[str, Any], metrics: Sequence[Metric] | None = None) -> list[Any]:
     """The figures of a summary in the order of the columns: i2t, t2i, rsum."""
-    return [column.of(summary) for column in columns_of(metrics)]
+    return [column.of(summary) for column in columns_of(metrics or plain_rows())]
 
 
-def summary_of(values: Sequence[T], metrics: Sequence[Metric] = METRICS) -> dict[str, Any]:
+def summary_of(values: Sequence[T], metrics: Sequence[Metric] | None = None) -> dict[str, Any]:
     """A summary of figures in the order of the columns: {"i2t": {"r1", ...}, "t2i", "rsum"}."""
-    names, count = [metric.name for metric in metrics], len(metrics)
+    names = [metric.name for metric in metrics or plain_rows()]
+    count = len(names)
     ways: dict[str, Any] = {
         way: dict(zip(names, values[n * count : (n + 1) * count], strict=True))
         for n, way in enumerate(DIRECTIONS)
@@ -119,7 +127,7 @@ def summary_of(values: Sequence[T], metrics: Sequence[Metric] = METRICS) -> dict
 
 
 def summarise(
-    measured: Mapping[Direction, Measured], metrics: Sequence[Metric] = METRICS
+    measured: Mapping[Direction, Measured], metrics: Sequence[Metric] | None = None
 ) -> dict[str, Any]:
     """{"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}: a figure of every metric.
 
@@ -127,10 +135,13 @@ def summarise(
 
     Args:
         measured: of both directions.
-        metrics: that were measured.
+        metrics: that were measured, None for those of every evaluation.
     """
     summary: dict[str, Any] = {
-        way: {metric.name: metric.figure(measured[way].values[metric.name]) for metric in metrics}
+        way: {
+            metric.name: metric.figure(measured[way].values[metric.name])
+            for metric in metrics or plain_rows()
+        }
         for way in DIRECTIONS
     }
     return summary | {"rsum": recall_sum(summary)}
@@ -142,7 +153,7 @@ def recall_sum(summary: Mapping[str, Any]) -> float:
 
 
 def average(
-    summaries: Sequence[Mapping[str, Any]], metrics: Sequence[Metric] = METRICS
+    summaries: Sequence[Mapping[str, Any]], metrics: Sequence[Metric] | None = None
 ) -> dict[str, Any]:
     """Mean of every figure over the folds' summaries."""
     folds = [values_of(summary, metrics) for summary in summaries]
@@ -158,7 +169,9 @@ def rounded(figures: Any) -> Any:
     return round(figures, DECIMALS)
 
 
-def chance_level(image_groups: Groups, caption_groups: Groups) -> dict[str, Any]:
+def chance_level(
+    image_groups: Groups, caption_groups: Groups, metrics: Sequence[Metric] | None = None
+) -> dict[str, Any]:
     """What a uniformly random ranking of the same queries and items is expected to reach.
 
     Exact, as the metrics say; medr is the median of the ranks of all queries together.
@@ -168,7 +181,9 @@ def chance_level(image_groups: Groups, caption_groups: Groups) -> dict[str, Any]
     summary: dict[str, Any] = {}
     for way, queries, items in (("i2t", images, captions), ("t2i", captions, images)):
         true = np.bincount(items, None, size)[queries]
-        summary[way] = {metric.name: metric.chance(true, len(items)) for metric in METRICS}
+        summary[way] = {
+            metric.name: metric.chance(true, len(items)) for metric in metrics or plain_rows()
+        }
     return summary | {"rsum": recall_sum(summary)}
 
 
@@ -181,6 +196,6 @@ def extended_chance(relevance: Relevance) -> dict[str, Any]:
         counts = np.count_nonzero(grades, axis=1)
         summary[way] = {
             metric.name: metric.chance(grades if metric.graded else counts, positives.num_items)
-            for metric in EXTENDED
+            for metric in extended_rows()
         }
     return summary | {"rsum": recall_sum(summary)}
