@@ -124,9 +124,9 @@ class CommonParams(Section):
     pseudo_classes: PseudoClassesConfig = PseudoClassesConfig()
     scoring: ScoringConfig = ScoringConfig()
     average_scores: dict[str, AverageConfig] = Field(
-        {"scan_dp_rnn": AverageConfig(members=["scan", "dp_rnn"])}
+        default={"scan_dp_rnn": AverageConfig(members=["scan", "dp_rnn"])}
     )
-    external: dict[str, ExternalConfig] = Field({})
+    external: dict[str, ExternalConfig] = Field(default={})
     corpus: CorpusConfig = CorpusConfig()
     shapes: ShapesConfig = ShapesConfig()
     phrases: PhrasesConfig = PhrasesConfig()

@@ -7,19 +7,16 @@ import subprocess
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import get_args
 
 import pytest
 from first_party import PACKAGES, closure, folders, imported, libraries, reachable
 
 from models.base.registry import config_of, model_names, models_with
-from models.dual_path.params import PseudoClassesConfig
 from models.phrases.registry import MODELS as PHRASE_MODELS
 from pipeline.dataset import READERS
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.sentences.encodings import ENCODINGS
-from pipeline.statistics.first_centres import INITIALISATIONS
 from stages.params import Params
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -250,12 +247,6 @@ def test_every_model_of_phrases_is_in_the_graph():
         read = attributes(ROOT / f"{module.replace('.', '/')}.py", "settings") - {"config"}
         assert read == PHRASE_SETTINGS[name]
         assert name in Params.model_fields
-
-
-def test_names_in_params_are_those_of_the_code():
-    """Where the types of params.yaml spell names out, to load no library, they are the code's."""
-    initialisation = PseudoClassesConfig.model_fields["initialisation"].annotation
-    assert get_args(initialisation) == tuple(INITIALISATIONS)
 
 
 def test_data_paths_live_in_the_graph_only():

@@ -28,7 +28,7 @@ SIZES = (
 )
 # What no key of params.yaml varies: AdamW's weight decay, the weight of the attribute term, and the
 # least score of an object that counts as found in validation.
-FIXED = {"weight_decay": 0.0001, "attribute_weight": 1.0, "threshold": 0.2}
+FIXED: dict[str, Any] = {"weight_decay": 0.0001, "attribute_weight": 1.0, "threshold": 0.2}
 NO_BOXES = Labels(("object",), ())  # of random weights on a corpus that names nothing
 
 

@@ -21,6 +21,8 @@ from pipeline.runtime.section import (
 )
 from pipeline.training.params import Precision, Reduction
 
+Part = Literal["text", "words", "image_head", "image_cnn"]
+
 
 class PseudoClassesConfig(Section):
     """Classes of the instance loss."""
@@ -44,7 +46,7 @@ class DualPathPhaseConfig(Section):
     epochs: Natural
     images: Literal["features", "pixels"]
     train: Annotated[
-        tuple[Literal["text", "words", "image_head", "image_cnn"], ...],
+        tuple[Part, ...],
         Field(min_length=1, strict=False),
     ]
     weights: StageWeightsConfig
@@ -57,7 +59,7 @@ class DualPathPhaseConfig(Section):
             yield wrong_whole("train", "image_cnn can be trained on images = 'pixels' only")
 
 
-_EVERYTHING_BUT_THE_CNN = ("text", "words", "image_head")
+_EVERYTHING_BUT_THE_CNN: tuple[Part, ...] = ("text", "words", "image_head")
 PHASES = (
     DualPathPhaseConfig(
         name="stage_1",

@@ -24,7 +24,7 @@ class InferenceConfig(Section):
 
     criteria: Annotated[
         list[Annotated[str, one_of(CRITERIA)]], listed("csls"), Field(min_length=1)
-    ] = Field(["inverted_softmax"])
+    ] = Field(default=["inverted_softmax"])
     beta: Positive = 30.0
     k: Count = 10
     iterations: Count = 20

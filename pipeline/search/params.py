@@ -29,7 +29,7 @@ class SearchConfig(Section):
     """How stored embeddings are searched, and for which models an index is built."""
 
     index: Literal["flat", "hnsw", "ivf_pq"] = "flat"
-    models: list[str] = Field([])
+    models: list[str] = Field(default=[])
     hnsw: HNSWConfig = HNSWConfig()
     ivf_pq: IVFPQConfig = IVFPQConfig()
 

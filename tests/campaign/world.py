@@ -47,7 +47,7 @@ TINY = {
                "captions_per_image": 2},
     "vocabulary": {"dim": 8, "epochs": 1},
     "detector": {
-        "channels": 4, "hidden": 8, "anchors": [[8.0], [12.0]], "layers": 2, "proposals": 8,
+        "channels": 4, "hidden": 8, "anchors": [[8.0], [12.0]], "proposals": 8,
         "training": {"epochs": 1, "images_per_epoch": None, "warmup": 2, "sampled": 8},
     },
     "image_features": {"size": 32, "batch_size": 16, "workers": 0, "layers": ["layer1", "layer2"]},

@@ -44,7 +44,6 @@ PARAMS = {
         "weights": "random",
         "channels": 8,
         "hidden": 16,
-        "layers": 2,
         "anchors": [[16.0], [28.0]],
         "proposals": 8,
     },

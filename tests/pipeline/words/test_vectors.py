@@ -426,7 +426,7 @@ SENTENCES = [["a", "dog", "runs"], ["a", "cat", "sits", "rarely"], ["the", "dog"
 
 
 def trained(**changes):
-    options = {"dim": 12, "window": 3, "epochs": 2, "seed": 1} | changes
+    options = {"dim": 12, "epochs": 2, "seed": 1} | changes
     words = ["a", "dog", "runs", "cat", "sits", "the"]
     return train_vectors(SENTENCES, words, **options)
 
@@ -443,9 +443,7 @@ def test_training_brings_words_of_equal_use_together():
     """`red` and `blue` share all contexts, `runs` shares none: a property of any word2vec."""
     uses = {"red": "ball", "blue": "ball", "runs": "dog"}
     sentences = [["the", word, noun, "here"] for word, noun in uses.items()] * 300
-    rows = train_vectors(
-        sentences, [*uses, "ball", "dog"], dim=16, window=2, epochs=20, seed=0
-    ).rows
+    rows = train_vectors(sentences, [*uses, "ball", "dog"], dim=16, epochs=20, seed=0).rows
 
     def cosine(a, b):
         return rows[a] @ rows[b] / np.linalg.norm(rows[a]) / np.linalg.norm(rows[b])
