@@ -178,13 +178,20 @@ def test_params_are_those_the_stage_reads(name, item):
     if name == "train":
         read.discard("model")  # params.model(name): what the model reads of it
         read.discard("seed")
-        read |= attributes(ROOT / f"models/{item}/model.py", "settings") - {"config"} | {item}
+        read |= of_settings(ROOT / f"models/{item}/model.py") | {item}
     read.discard("runtime")  # where a run takes place, not what it computes
     read.discard("origins")  # refuses features that do not belong, and computes nothing
     unknown = read - set(Params.model_fields)
     assert not unknown, f"{name}: params.yaml has no {sorted(unknown)}"
     listed = {param.split(".")[0] for param in stage.get("params", [])}
     assert read == listed, f"{name}: reads {sorted(read)}, dvc.yaml lists {sorted(listed)}"
+
+
+def of_settings(file):
+    """What a model reads of `settings` beside its section; what decides its weights is `used`."""
+    read = attributes(file, "settings") - {"config"}
+    ranked = "used" in read or "training_job" in file.read_text()
+    return read - {"used"} | ({"loss", "ranking", "seed"} if ranked else set())
 
 
 def attributes(file, variable):
@@ -244,8 +251,7 @@ def test_every_model_of_phrases_is_in_the_graph():
     for stage in ("train_phrases", "evaluate_phrases"):
         assert stage_items(stage, GRAPH) == sorted(PHRASE_MODELS), f"items of {stage} in dvc.yaml"
     for name, module in PHRASE_MODELS.items():
-        read = attributes(ROOT / f"{module.replace('.', '/')}.py", "settings") - {"config"}
-        assert read == PHRASE_SETTINGS[name]
+        assert of_settings(ROOT / f"{module.replace('.', '/')}.py") == PHRASE_SETTINGS[name]
         assert name in Params.model_fields
 
 
