@@ -14,7 +14,7 @@ from first_party import PACKAGES, closure, folders, imported, libraries, reachab
 
 from models.base.registry import config_of, model_names, models_with
 from models.dual_path.params import PseudoClassesConfig
-from models.phrases.registry import MODELS as PHRASE_MODELS
+from models.phrases.models import PHRASE_MODELS
 from pipeline.dataset import READERS
 from pipeline.runtime.files import read_yaml
 from pipeline.runtime.graph import resolved_stage, stage_items
@@ -40,6 +40,8 @@ LEFT_OUT = ("pipeline.runtime", "stages.__init__", "stages.common", "stages.para
 
 # What models of phrases read of params.yaml beside their sections.
 PHRASE_SETTINGS = {"phrase_cca": {"seed"}, "phrase_two_branch": {"loss", "ranking", "seed"}}
+
+SHARED = ("__init__.py", "params.py", "registries.py")  # of stages, no stage
 
 MAY_IMPORT = {
     "pipeline": {"pipeline"},
@@ -99,7 +101,7 @@ def loaded_by(name, item):
     """Modules a stage runs: its program, and what the registry loads for its item."""
     part = {"train": "model", "score": "model", "record_attention": "attention"}.get(name)
     if name in ("train_phrases", "evaluate_phrases"):
-        return [f"stages.{program(name, item)}", PHRASE_MODELS[item]]
+        return [f"stages.{program(name, item)}", PHRASE_MODELS.module(item)]
     chosen = {
         "prepare_corpus": list(READERS.entries().values()),
         "encode_sentences": list(ENCODINGS.entries().values()),
@@ -235,8 +237,8 @@ def test_every_model_is_in_the_graph():
 def test_every_model_of_phrases_is_in_the_graph():
     for stage in ("train_phrases", "evaluate_phrases"):
         assert stage_items(stage, GRAPH) == sorted(PHRASE_MODELS), f"items of {stage} in dvc.yaml"
-    for name, module in PHRASE_MODELS.items():
-        read = attributes(ROOT / f"{module.replace('.', '/')}.py", "settings") - {"config"}
+    for name in PHRASE_MODELS:
+        read = attributes(PHRASE_MODELS.file(name), "settings") - {"config"}
         assert read == PHRASE_SETTINGS[name]
         assert name in Params.model_fields
 
@@ -279,7 +281,7 @@ def test_stages_are_thin():
     for file in sources("stages"):
         lines = len(file.read_text().splitlines())
         assert lines < 90 or "click" not in libraries(file), f"{file.name} has {lines} lines"
-        assert "click" in libraries(file) or file.name in ("__init__.py", "params.py"), file
+        assert "click" in libraries(file) or file.name in SHARED, file
 
 
 def test_no_output_switches_the_run_cache_off():

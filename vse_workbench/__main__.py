@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 FOLDER = Path(__file__).parent
-NO_COMMANDS = ("__init__", "__main__", "common", "params")
+NO_COMMANDS = ("__init__", "__main__", "common", "params", "registries")
 
 
 class Stages(click.Group):

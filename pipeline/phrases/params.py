@@ -51,7 +51,7 @@ class BoxNetworkConfig(Section):
     model: Name
     weights: Name
     layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    pool: Literal["mean", "max", "mean_max", "fc7"]
+    pool: Name  # of models/backbone/poolings, or fc7: stages.params knows which there are
     short_side: Count
     normalisation: Literal["torchvision", "caffe"]
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(
     file.stem
     for file in (ROOT / "stages").glob("*.py")
-    if file.stem not in ("__init__", "__main__", "common", "params")
+    if file.stem not in ("__init__", "__main__", "common", "params", "registries")
 )
 
 

@@ -10,26 +10,24 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pipeline.evaluation import METRIC_FILES
 from pipeline.evaluation.row import Better, Metric
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.registry import Registry
 from pipeline.scores.groups import Groups, group_codes
 from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
-
-FILES = Registry("pipeline.evaluation.metrics", "metric", "ROWS", "ROWS = (Metric(...),)")
 
 
 def _rows() -> list[Metric]:
     """The rows of all files by their places; WorkbenchError where two have one name."""
     owners: dict[str, str] = {}
     rows: list[Metric] = []
-    for file in FILES:
-        for row in FILES.load(file):
+    for file in METRIC_FILES:
+        for row in METRIC_FILES.load(file):
             if (other := owners.setdefault(row.name, file)) != file:
                 raise WorkbenchError(
-                    f"metric {row.name!r}: {FILES.module(other)} and {FILES.module(file)} both "
-                    "claim the name: rename one"
+                    f"metric {row.name!r}: {METRIC_FILES.module(other)} and "
+                    f"{METRIC_FILES.module(file)} both claim the name: rename one"
                 )
             rows.append(row)
     return sorted(rows, key=lambda row: row.place)
