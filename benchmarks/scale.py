@@ -52,7 +52,7 @@ SMALL: dict[str, Any] = {
     "search": {"index": "hnsw", "models": ["vse"]},
     "evaluation": {"bootstrap": 100},
 }
-EXTERNAL = "external: {other: {images: images.npy, captions: captions.npy}}"
+EXTERNAL = "external: {other: {folder: other, images: images.npy, captions: captions.npy}}"
 
 
 class Step(NamedTuple):
@@ -95,9 +95,10 @@ def prepared(folder: Path, images: int) -> list[Step]:
     (raw / "world.yaml").write_bytes((ROOT / "data/raw/shapes/world.yaml").read_bytes())
     (folder / "dvc.yaml").write_bytes((ROOT / "dvc.yaml").read_bytes())
     generator = np.random.default_rng(0)
+    (folder / "other").mkdir(exist_ok=True)
     for name, rows in (("images", images), ("captions", CAPTIONS * images)):
         values = generator.standard_normal((rows, WIDTH), np.float32)
-        np.save(folder / f"{name}.npy", values)
+        np.save(folder / f"other/{name}.npy", values)
     os.chdir(folder)  # paths in params.yaml are looked for from here
     splits = dict(zip(("train", "val", "test"), SIZES[images], strict=True))
     changes = SMALL | {"shapes": SMALL["shapes"] | splits}

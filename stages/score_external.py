@@ -7,7 +7,6 @@ import click
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
-from pipeline.runtime.text import read_json
 from pipeline.scores.external import Pairs, write_external
 from stages.common import command, existing, named, target
 from stages.params import load_params
@@ -17,15 +16,14 @@ from stages.params import load_params
 @click.argument("name", metavar="EXTERNAL")
 @click.option("--images", type=existing, required=True, help="Images of the corpus.")
 @click.option("--captions", type=existing, required=True, help="Captions of the corpus.")
-@click.option("--digests", type=existing, required=True, help="Digests of its files (JSON).")
 @click.option("--output", type=target, required=True, help="Score file to write, .h5.")
-def main(name: str, images: Path, captions: Path, digests: Path, output: Path) -> None:
+def main(name: str, images: Path, captions: Path, output: Path) -> None:
     """Put what the files that params.yaml names say in the order of the corpus."""
     params = load_params()
     config = named("external", params.external, name)
     set_threads(params.runtime.threads)
     corpus = Pairs(load_images(images), load_captions(captions))
-    sizes = write_external(output, config, corpus, read_json(digests))
+    sizes = write_external(output, config.files, config.similarity, corpus)
     said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
     say(f"{name}: read {', '.join(said)} (images x captions)")
 

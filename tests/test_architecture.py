@@ -26,7 +26,7 @@ GRAPH = Path(FOLDER.name) / "dvc.yaml"
 GRAPH.write_bytes((ROOT / "dvc.yaml").read_bytes())
 VALUES = (ROOT / "params.yaml").read_text()
 (Path(FOLDER.name) / "params.yaml").write_text(
-    VALUES.replace("external: {}", "external: {mine: {scores: my.npy}}")
+    VALUES.replace("external: {}", "external: {mine: {folder: mine, scores: my.npy}}")
     .replace("  index: flat\n", "  index: hnsw\n")
     .replace("  models: []\n", "  models: [vse]\n")
 )

@@ -417,11 +417,17 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(clone, first, tmp_p
     table = clone.folder / "report/compare.md"
     split = read_scores(clone.folder / "data/scores/vse.h5", "test")
     scores = np.random.default_rng(0).standard_normal(split.scores.shape)
-    np.save(tmp_path / "its.npy", scores)
-    its = stages_of(["its"], "digest_external", "score_external", "evaluate_external")
+    (tmp_path / "its").mkdir()
+    np.save(tmp_path / "its/its.npy", scores)
+    its = stages_of(["its"], "score_external", "evaluate_external")
 
     mine = "+average_scores.mine={members:[cca,vse,scan_dp_rnn],weights:[1,1,2],normalise:z}"
-    settings = ("loss=infonce", mine, f"+external.its={{scores: {tmp_path}/its.npy}}", *SHORTER)
+    settings = (
+        "loss=infonce",
+        mine,
+        f"+external.its={{folder: {tmp_path}/its, scores: its.npy}}",
+        *SHORTER,
+    )
     changed = [word for each in settings for word in ("-S", each)]
     output = clone.run("dvc", "exp", "run", *changed)
     assert set(ran(output)) == expected | {"average_scores@mine", "evaluate_average@mine"} | its
@@ -437,8 +443,8 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(clone, first, tmp_p
     for name in (AVERAGE, "mine", "its"):
         assert f"metrics/{name}.json" in difference
 
-    assert ran(clone.run("dvc", "repro")) == ["digest_external@its"]
-    np.save(tmp_path / "its.npy", -scores)
+    assert ran(clone.run("dvc", "repro")) == []
+    np.save(tmp_path / "its/its.npy", -scores)
     assert set(ran(clone.run("dvc", "repro"))) == its | LAST
 
     clone.run("git", "checkout", ".")

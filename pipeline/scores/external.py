@@ -8,20 +8,30 @@ beside the output.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from pipeline.arrays.ids import file_beside
 from pipeline.corpus.tables import captions_digest, images_digest, in_split
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.external_files import files_of
+from pipeline.runtime.files import sha256_file
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.scores.matrix_file import MatrixFile, open_matrix
-from pipeline.scores.params import ExternalConfig
 from pipeline.scores.rows import fitting_lengths, places
 from pipeline.scores.scratch import temporary_matrix
 
 SOURCE, EXTERNAL = "source", "external"  # attribute of score files that no model of ours wrote
+# Lists of ids that may lie beside a file: of embeddings one, of a matrix of scores two.
+OF_SCORES, OF_VECTORS = ("image_ids", "caption_ids"), ("ids",)
+IDS: dict[str, tuple[str, ...]] = {
+    "scores": OF_SCORES,
+    "val_scores": OF_SCORES,
+    "images": OF_VECTORS,
+    "captions": OF_VECTORS,
+}
+Similarity = Literal["cosine", "dot"]
 TILE = 1024  # images, and captions, whose products are taken at once
 
 
@@ -39,15 +49,15 @@ class Pairs:
 
 
 def write_external(
-    output: Path, config: ExternalConfig, corpus: Pairs, digests: Mapping[str, str]
+    output: Path, files: Mapping[str, Path], similarity: Similarity, corpus: Pairs
 ) -> dict[str, tuple[int, ...]]:
     """Write the score file of another program's scores or embeddings.
 
     Args:
         output: file to write.
-        config: the files to read, and what embeddings are compared by.
+        files: to read, by their keys in `external` of params.yaml; ids may lie beside them.
+        similarity: what embeddings are compared by.
         corpus: what they must fit: the test split whole, the validation split whole or not at all.
-        digests: of the files, as external_files.digests_of gives them.
 
     Returns:
         Images and captions of each split.
@@ -55,11 +65,12 @@ def write_external(
     Raises:
         WorkbenchError: files that cannot be read, or do not fit the corpus or each other.
     """
-    opened = {key: open_matrix(path, names) for key, (path, names) in files_of(config).items()}
+    opened = {key: open_matrix(path, IDS[key]) for key, path in files.items()}
     if "scores" in opened:
         found = _of_scores(opened, corpus, output.parent)
     else:
-        found = _of_embeddings(opened, config.similarity, corpus, output.parent)
+        found = _of_embeddings(opened, similarity, corpus, output.parent)
+    digests = _digests(files)
     described: dict[str, str | int | float] = {
         SOURCE: EXTERNAL,
         "model": output.stem,
@@ -68,9 +79,19 @@ def write_external(
         "files_sha256": ", ".join(f"{key} {digest}" for key, digest in digests.items()),
     }
     if "images" in opened:
-        described["similarity"] = config.similarity
+        described["similarity"] = similarity
     write_scores(output, found, described)
     return {split: scores.scores.shape for split, scores in found.items()}
+
+
+def _digests(files: Mapping[str, Path]) -> dict[str, str]:
+    """SHA-256 of each file by its key, and of each list of ids beside it, such as `images.ids`."""
+    found: dict[str, str] = {}
+    for key, path in files.items():
+        found[key] = sha256_file(path)
+        lists = {f"{key}.{name}": file_beside(path, name) for name in IDS[key]}
+        found |= {said: sha256_file(place) for said, place in lists.items() if place}
+    return found
 
 
 def _of_scores(

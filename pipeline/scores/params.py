@@ -3,6 +3,7 @@ from other programs."""
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from pydantic_core import InitErrorDetails
@@ -10,6 +11,7 @@ from pydantic_core import InitErrorDetails
 from pipeline.runtime.section import (
     Count,
     ExistingPath,
+    Name,
     Positive,
     Section,
     contradictions,
@@ -19,6 +21,7 @@ from pipeline.runtime.section import (
 
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # safe in a path, a command and dvc.yaml
 MOST_MEMBERS = 4  # as many as dvc.yaml can name deps
+MATRICES = ("scores", "val_scores", "images", "captions")  # keys of `external` that name files
 ALLOWED_NAME = "a name has letters, digits, _ and - alone"
 
 
@@ -60,29 +63,47 @@ class ExternalConfig(Section):
     An item has the keys of one kind.
 
     Attributes:
-        scores: file of a matrix, images by captions, larger is better.
+        folder: what DVC depends on; it holds the files, and the lists of ids beside them.
+        scores: name of a matrix in the folder, images by captions, larger is better.
         val_scores: the same of the validation split.
-        images: file of embeddings of images.
-        captions: file of embeddings of captions.
+        images: name of a file of embeddings of images.
+        captions: name of a file of embeddings of captions.
         similarity: what embeddings are compared by.
     """
 
-    scores: ExistingPath | None = None
-    val_scores: ExistingPath | None = None
-    images: ExistingPath | None = None
-    captions: ExistingPath | None = None
+    folder: ExistingPath
+    scores: Name | None = None
+    val_scores: Name | None = None
+    images: Name | None = None
+    captions: Name | None = None
     similarity: Literal["cosine", "dot"] = "cosine"
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The path of each file that is given, by its key."""
+        given = {key: getattr(self, key) for key in MATRICES}
+        return {key: Path(self.folder, name) for key, name in given.items() if name is not None}
 
     @contradictions
     def _one_kind(self) -> Iterator[InitErrorDetails]:
-        given = [
+        given = {
             name for name, value in self if value is not None and name in self.model_fields_set
-        ]
+        } - {"folder"}
         kinds = ({"scores", "val_scores"}, {"images", "captions", "similarity"})
-        has_one = {"scores"} <= set(given) or {"images", "captions"} <= set(given)
-        if not has_one or not any(set(given) <= kind for kind in kinds):
+        has_one = {"scores"} <= given or {"images", "captions"} <= given
+        if not has_one or not any(given <= kind for kind in kinds):
+            there = [name for name in type(self).model_fields if name in given]
             yield wrong_whole(
                 "",
-                f"has {', '.join(given) or 'no key'}; expected are either scores, with or without "
-                "val_scores, or images and captions, with or without similarity",
+                f"has {', '.join(there) or 'no key but folder'}; expected are either scores, with "
+                "or without val_scores, or images and captions, with or without similarity",
             )
+
+    @contradictions
+    def _files_are_there(self) -> Iterator[InitErrorDetails]:
+        for key, path in self.files.items():
+            name = getattr(self, key)
+            if path.resolve().parent != Path(self.folder).resolve():
+                yield wrong_value(key, name, f"must be the name of a file in {self.folder}")
+            elif not path.is_file():
+                yield wrong_value(key, name, f"no such file in {self.folder}")

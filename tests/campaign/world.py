@@ -71,7 +71,7 @@ TINY = {
     "phrase_cca": {"dim": 4},
     "scoring": {"shortlist": 3},
     "evaluation": {"bootstrap": 20},
-    "external": {"mine": {"scores": "mine.npy"}},
+    "external": {"mine": {"folder": "mine", "scores": "mine.npy"}},
 }  # fmt: skip
 
 
@@ -208,13 +208,14 @@ class World:
             with open(self.folder / target, "w", encoding="utf-8") as file:
                 yaml.dump(merged(read_yaml(ROOT / source), changes), file)
         values = np.random.default_rng(0).normal(size=(6, 12)).astype(np.float32)
-        np.save(self.folder / "mine.npy", values)
+        (self.folder / "mine").mkdir()
+        np.save(self.folder / "mine/mine.npy", values)
 
 
 LATE = ("pyarrow.pandas_compat", "PIL.JpegImagePlugin", "PIL.BmpImagePlugin", "PIL.GifImagePlugin")
 LATE += ("PIL.PpmImagePlugin", "matplotlib.backends.backend_svg", "lemminflect")
 # read by every stage, or by those that read its table
-ALWAYS = ("params.yaml", "dvc.yaml", "mine.npy", "data/raw/shapes", "data/corpus/images")
+ALWAYS = ("params.yaml", "dvc.yaml", "mine", "data/raw/shapes", "data/corpus/images")
 CODE = ("pipeline/", "models/", "stages/")
 
 

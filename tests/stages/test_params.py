@@ -506,10 +506,10 @@ def test_wrong_names_of_averages():
 @pytest.mark.parametrize(
     "external",
     [
-        {"scores": "params.yaml"},
-        {"scores": "params.yaml", "val_scores": "dvc.yaml"},
-        {"images": "params.yaml", "captions": "dvc.yaml"},
-        {"images": "params.yaml", "captions": "dvc.yaml", "similarity": "dot"},
+        {"folder": ".", "scores": "params.yaml"},
+        {"folder": ".", "scores": "params.yaml", "val_scores": "dvc.yaml"},
+        {"folder": ".", "images": "params.yaml", "captions": "dvc.yaml"},
+        {"folder": ".", "images": "params.yaml", "captions": "dvc.yaml", "similarity": "dot"},
     ],
 )
 def test_an_external_item_has_the_keys_of_one_kind(external):
@@ -525,19 +525,34 @@ KINDS = (
 @pytest.mark.parametrize(
     ("external", "words"),
     [
-        ({}, f": has no key; {KINDS}"),
-        ({"scores": None}, f": has no key; {KINDS}"),
-        ({"images": "params.yaml"}, f": has images; {KINDS}"),
-        ({"val_scores": "params.yaml"}, f": has val_scores; {KINDS}"),
-        ({"scores": "params.yaml", "similarity": "dot"}, f": has scores, similarity; {KINDS}"),
+        ({"folder": "."}, f": has no key but folder; {KINDS}"),
+        ({"folder": ".", "scores": None}, f": has no key but folder; {KINDS}"),
+        ({"folder": ".", "images": "params.yaml"}, f": has images; {KINDS}"),
+        ({"folder": ".", "val_scores": "params.yaml"}, f": has val_scores; {KINDS}"),
         (
-            {name: "params.yaml" for name in ("scores", "images", "captions")},
+            {"folder": ".", "scores": "params.yaml", "similarity": "dot"},
+            f": has scores, similarity; {KINDS}",
+        ),
+        (
+            {"folder": ".", **dict.fromkeys(("scores", "images", "captions"), "params.yaml")},
             f": has scores, images, captions; {KINDS}",
         ),
-        ({"scores": "nowhere.npy"}, ".scores = 'nowhere.npy': no such file or folder"),
-        ({"scores": ["params.yaml"]}, ".scores = ['params.yaml']: must be a valid string"),
-        ({"score": "params.yaml"}, ".score = 'params.yaml': unknown key; did you mean scores?"),
-        ({"similarity": "l2"}, ".similarity = 'l2': allowed are cosine, dot"),
+        ({"folder": ".", "scores": "nowhere.npy"}, ".scores = 'nowhere.npy': no such file in ."),
+        (
+            {"folder": "docs", "scores": "../params.yaml"},
+            ".scores = '../params.yaml': must be the name of a file in docs",
+        ),
+        ({"folder": "gone", "scores": "a.npy"}, ".folder = 'gone': no such file or folder"),
+        ({"scores": "params.yaml"}, ".folder"),
+        (
+            {"folder": ".", "scores": ["params.yaml"]},
+            ".scores = ['params.yaml']: must be a valid string",
+        ),
+        (
+            {"folder": ".", "score": "params.yaml"},
+            ".score = 'params.yaml': unknown key; did you mean scores?",
+        ),
+        ({"folder": ".", "similarity": "l2"}, ".similarity = 'l2': allowed are cosine, dot"),
     ],
 )
 def test_wrong_external_items_are_named(external, words):
@@ -547,7 +562,7 @@ def test_wrong_external_items_are_named(external, words):
 
 
 def test_wrong_names_of_external_items():
-    item = {"scores": "params.yaml"}
+    item = {"folder": ".", "scores": "params.yaml"}
     text = problems(DEFAULTS | {"external": {"vse": item}})
     assert text == (
         "external.vse: vse is a section of its own here; give the external model another name"

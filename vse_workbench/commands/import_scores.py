@@ -13,9 +13,8 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
-from pipeline.scores.external import Pairs, write_external
-from pipeline.scores.external_files import digests_of
-from pipeline.scores.params import ALLOWED_NAME, FILE_NAME, ExternalConfig
+from pipeline.scores.external import Pairs, Similarity, write_external
+from pipeline.scores.params import ALLOWED_NAME, FILE_NAME
 from stages.common import command, existing
 from stages.evaluate import evaluated
 from stages.params import load_params
@@ -39,7 +38,7 @@ def main(
     files: tuple[Path, ...],
     name: str,
     val: Path | None,
-    similarity: str | None,
+    similarity: Similarity | None,
     criteria: tuple[str, ...],
 ) -> None:
     """Bring in a matrix of scores (one FILE, images by captions), or embeddings of images and of
@@ -53,12 +52,12 @@ def main(
     if not FILE_NAME.fullmatch(name) or name in taken:
         text = f"a stage of dvc.yaml writes {name}.h5" if name in taken else ALLOWED_NAME
         raise WorkbenchError(f"--name {name!r}: {text}", "choose another name")
-    config = config_of(files, val, similarity)
+    given = matrices_of(files, val, similarity)
     paths = stage_paths("compare", ("images", "captions"))
     corpus = Pairs(load_images(paths["images"]), load_captions(paths["captions"]))
     model = next(iter(stage_items("score")), None)
     output = stage_paths("score", ("output",), model)["output"].with_name(f"{name}.h5")
-    sizes = write_external(output, config, corpus, digests_of(config))
+    sizes = write_external(output, given, similarity or "cosine", corpus)
     said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
     say(f"{output}: {', '.join(said)} (images x captions)")
     ranked = params.inference.model_copy(update={"criteria": list(criteria) or ["naive"]})
@@ -70,8 +69,10 @@ def main(
         click.echo("\n".join(described(read_results(made[:1], made[1:]), params.corpus_name)))
 
 
-def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None) -> ExternalConfig:
-    """What is to be read.
+def matrices_of(
+    files: tuple[Path, ...], val: Path | None, similarity: Similarity | None
+) -> dict[str, Path]:
+    """What is to be read, by the keys of `external` in params.yaml.
 
     Args:
         files: a matrix of scores, or embeddings of images and of captions.
@@ -89,5 +90,4 @@ def config_of(files: tuple[Path, ...], val: Path | None, similarity: str | None)
             "captions, with or without --similarity",
         )
     keys = ("scores", "val_scores") if len(files) == 1 else ("images", "captions")
-    given = dict(zip(keys, map(str, (*files, val) if val else files), strict=False))
-    return ExternalConfig.model_validate(given | ({"similarity": similarity} if similarity else {}))
+    return dict(zip(keys, (*files, val) if val else files, strict=False))

@@ -10,7 +10,6 @@ from corpora import CAPTIONS, IMAGES
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores import external
 from pipeline.scores.external import Pairs, write_external
-from pipeline.scores.external_files import digests_of
 from pipeline.scores.file import read_scores
 from pipeline.scores.params import ExternalConfig
 from pipeline.storage.groups import GroupFile
@@ -41,9 +40,8 @@ TEST, VAL = (slice(8, 12), slice(16, 24)), (slice(5, 8), slice(10, 16))
 
 
 def written(folder, corpus=CORPUS, **settings):
-    given = {key: str(folder / name) if "." in name else name for key, name in settings.items()}
-    config = ExternalConfig.model_validate(given)
-    write_external(folder / "out.h5", config, corpus, digests_of(config))
+    config = ExternalConfig.model_validate({"folder": str(folder), **settings})
+    write_external(folder / "out.h5", config.files, config.similarity, corpus)
     splits = GroupFile(folder / "out.h5").layouts
     return {split: read_scores(folder / "out.h5", split) for split in splits}
 
@@ -220,8 +218,7 @@ def test_memory_does_not_grow_with_the_matrix(tmp_path):
     np.save(tmp_path / "my.npy", values)
     save_ids(tmp_path / "my.image_ids.txt", corpus.images, "image_id", RANDOM.permutation(1500))
     tracemalloc.start()
-    config = ExternalConfig.model_validate({"scores": str(tmp_path / "my.npy")})
-    write_external(tmp_path / "out.h5", config, corpus, {"scores": "0"})
+    write_external(tmp_path / "out.h5", {"scores": tmp_path / "my.npy"}, "cosine", corpus)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < values.nbytes / 2

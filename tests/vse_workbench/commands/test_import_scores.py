@@ -11,9 +11,8 @@ from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_corpus
 
 from pipeline.runtime.files import sha256_file
 from pipeline.scores.file import read_scores, write_scores
-from pipeline.scores.params import ExternalConfig
 from pipeline.storage.groups import GroupFile
-from vse_workbench.commands.import_scores import config_of
+from vse_workbench.commands.import_scores import matrices_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -37,17 +36,13 @@ def set_external(folder, items):
     (folder / "params.yaml").write_text(text.replace("external: {}\n", f"external: {items}\n"))
 
 
-def digest_and_score(project, run_stage, name):
-    digests = project / f"digests/{name}.json"
-    run_stage("digest_external", name, "--output", digests, cwd=project)
+def score(project, run_stage, name):
     tables = [
         word for t in ("images", "captions") for word in (f"--{t}", f"data/corpus/{t}.parquet")
     ]
     output = f"data/scores/{name}.h5"
-    run_stage(
-        "score_external", name, *tables, "--digests", digests, "--output", output, cwd=project
-    )
-    return json.loads(digests.read_text()), project / output
+    run_stage("score_external", name, *tables, "--output", output, cwd=project)
+    return project / output
 
 
 def evaluate(project, run_stage, name):
@@ -92,10 +87,10 @@ def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, 
     np.save(project / "i.npy", images)
     np.save(project / "c.npy", captions)
     (project / "c.ids.txt").write_text("".join(f"c{n}\n" for n in order))
-    set_external(project, "{clip: {images: i.npy, captions: c.npy}}")
-    digests, path = digest_and_score(project, run_stage, "clip")
+    set_external(project, "{clip: {folder: ., images: i.npy, captions: c.npy}}")
+    path = score(project, run_stage, "clip")
     files = {"images": "i.npy", "captions": "c.npy", "captions.ids": "c.ids.txt"}
-    assert digests == {key: sha256_file(project / file) for key, file in files.items()}
+    digests = {key: sha256_file(project / file) for key, file in files.items()}
     said = GroupFile(path).attributes
     assert (said["source"], said["similarity"]) == ("external", "cosine")
     assert said["files_sha256"] == ", ".join(f"{key} {value}" for key, value in digests.items())
@@ -147,7 +142,7 @@ def test_an_average_may_have_external_members(project, run_stage, run_vse):
             ["a.npy", "v.npy"],
             None,
             "dot",
-            {"images": "a.npy", "captions": "v.npy", "similarity": "dot"},
+            {"images": "a.npy", "captions": "v.npy"},
         ),
     ],
 )
@@ -155,8 +150,8 @@ def test_arguments_are_the_keys_of_an_item(tmp_path, monkeypatch, files, val, si
     monkeypatch.chdir(tmp_path)
     for name in ("a.npy", "v.npy"):
         (tmp_path / name).touch()
-    config = config_of(tuple(map(Path, files)), val and Path(val), similarity)
-    assert config == ExternalConfig.model_validate(keys)
+    found = matrices_of(tuple(map(Path, files)), val and Path(val), similarity)
+    assert found == {key: Path(name) for key, name in keys.items()}
 
 
 WRONG = {
@@ -179,7 +174,18 @@ def test_wrong_options_are_named(project, run_vse, case):
 
 
 def test_an_item_that_is_not_there_is_named(project, run_stage):
-    done = run_stage("digest_external", "x", "--output", "d.json", cwd=project, check=False)
+    done = run_stage(
+        "score_external",
+        "x",
+        "--images",
+        "data/corpus/images.parquet",
+        "--captions",
+        "data/corpus/captions.parquet",
+        "--output",
+        "x.h5",
+        cwd=project,
+        check=False,
+    )
     assert done.stderr == "error: external 'x': params.yaml has none\nsee external there\n"
 
 
@@ -188,7 +194,7 @@ def test_what_needs_a_network_refuses_another_program_s_scores(
     project, run_stage, run_vse, command
 ):
     np.save(project / "my.npy", made_scores(0.8).scores)
-    set_external(project, "{mine: {scores: my.npy}}")
+    set_external(project, "{mine: {folder: ., scores: my.npy}}")
     files = ["images", "captions", "features", "text", "checkpoint", "scores"]
     there = [word for option in files for word in (f"--{option}", "my.npy")]
     options = {
