@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails
 
 from models.backbone.params import UNNAMED, ImageFeaturesConfig
+from models.backbone.poolings import POOLINGS
 from models.base.model import Settings
 from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
@@ -138,6 +139,7 @@ class CommonParams(Section):
         yield from self._word_widths()
         yield from self._detector_and_what_it_serves()
         yield from self.sentences.beyond(self.vocabulary.known_dim)
+        yield from self._pooling_of_boxes()
         yield from self._names_of_score_files()
         yield from self._members_of_averages()
         yield from self._models_with_an_index()
@@ -177,6 +179,12 @@ class CommonParams(Section):
                     "give both the same ResNet, as fpn_resnet18 and resnet18, or choose other "
                     "weights",
                 )
+
+    def _pooling_of_boxes(self) -> Iterator[InitErrorDetails]:
+        pool, allowed = self.phrases.features.network.pool, (*POOLINGS, "fc7")
+        if pool not in allowed:
+            text = f"allowed are {', '.join(allowed)}"
+            yield wrong_value("phrases.features.network.pool", pool, text)
 
     def _names_of_score_files(self) -> Iterator[InitErrorDetails]:
         kinds = {"average_scores": "average", "external": "external model"}
@@ -292,6 +300,8 @@ def _default(name: str) -> Section:
 
 # The whole of params.yaml: a section of its own for every model that there is.
 CONFIGS: dict[str, Any] = {name: (config_of(name), _default(name)) for name in model_names()}
+if taken := sorted(set(CONFIGS) & set(CommonParams.model_fields)):
+    raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
 Params = create_model("Params", __base__=CommonParams, **CONFIGS)
 
 

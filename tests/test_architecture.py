@@ -12,7 +12,7 @@ import pytest
 from first_party import PACKAGES, closure, folders, imported, libraries, reachable
 
 from models.base.registry import config_of, model_names, models_with
-from models.phrases.registry import MODELS as PHRASE_MODELS
+from models.phrases.models import PHRASE_MODELS
 from pipeline.dataset import READERS
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
@@ -37,6 +37,8 @@ LEFT_OUT = ("pipeline.runtime", "stages.__init__", "stages.common", "stages.para
 
 # What models of phrases read of params.yaml beside their sections.
 PHRASE_SETTINGS = {"phrase_cca": {"seed"}, "phrase_two_branch": {"loss", "ranking", "seed"}}
+
+SHARED = ("__init__.py", "params.py", "registries.py")  # of stages, no stage
 
 MAY_IMPORT = {
     "pipeline": {"pipeline"},
@@ -98,7 +100,7 @@ def loaded_by(name, item):
     """Modules a stage runs: its program, and what the registry loads for its item."""
     part = {"train": "model", "score": "model", "record_attention": "attention"}.get(name)
     if name in ("train_phrases", "evaluate_phrases"):
-        return [f"stages.{program(name, item)}", PHRASE_MODELS[item]]
+        return [f"stages.{program(name, item)}", PHRASE_MODELS.module(item)]
     chosen = {
         "prepare_corpus": list(READERS.entries().values()),
         "encode_sentences": list(ENCODINGS.entries().values()),
@@ -178,13 +180,20 @@ def test_params_are_those_the_stage_reads(name, item):
     if name == "train":
         read.discard("model")  # params.model(name): what the model reads of it
         read.discard("seed")
-        read |= attributes(ROOT / f"models/{item}/model.py", "settings") - {"config"} | {item}
+        read |= of_settings(ROOT / f"models/{item}/model.py") | {item}
     read.discard("runtime")  # where a run takes place, not what it computes
     read.discard("origins")  # refuses features that do not belong, and computes nothing
     unknown = read - set(Params.model_fields)
     assert not unknown, f"{name}: params.yaml has no {sorted(unknown)}"
     listed = {param.split(".")[0] for param in stage.get("params", [])}
     assert read == listed, f"{name}: reads {sorted(read)}, dvc.yaml lists {sorted(listed)}"
+
+
+def of_settings(file):
+    """What a model reads of `settings` beside its section; what decides its weights is `used`."""
+    read = attributes(file, "settings") - {"config"}
+    ranked = "used" in read or "training_job" in file.read_text()
+    return read - {"used"} | ({"loss", "ranking", "seed"} if ranked else set())
 
 
 def attributes(file, variable):
@@ -243,9 +252,8 @@ def test_every_model_is_in_the_graph():
 def test_every_model_of_phrases_is_in_the_graph():
     for stage in ("train_phrases", "evaluate_phrases"):
         assert stage_items(stage, GRAPH) == sorted(PHRASE_MODELS), f"items of {stage} in dvc.yaml"
-    for name, module in PHRASE_MODELS.items():
-        read = attributes(ROOT / f"{module.replace('.', '/')}.py", "settings") - {"config"}
-        assert read == PHRASE_SETTINGS[name]
+    for name in PHRASE_MODELS:
+        assert of_settings(PHRASE_MODELS.file(name)) == PHRASE_SETTINGS[name]
         assert name in Params.model_fields
 
 

@@ -51,7 +51,7 @@ class BoxNetworkConfig(Section):
     model: Name = "resnet18"
     weights: Name = "detector"
     layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] = ("layer2", "layer3")
-    pool: Literal["mean", "max", "mean_max", "fc7"] = "mean"
+    pool: Name = "mean"  # of models/backbone/poolings, or fc7: stages.params knows which there are
     short_side: Count = 128
     normalisation: Literal["torchvision", "caffe"] = "torchvision"
 

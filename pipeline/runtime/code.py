@@ -26,7 +26,7 @@ LEFT_OUT = frozenset(
     [f"pipeline/runtime/{name}.py" for name in
      ("code", "disk", "engines", "errors", "graph", "lock", "process", "recipes", "registry",
       "section", "text")]
-    + [f"stages/{name}.py" for name in ("__init__", "code", "common", "params")]
+    + [f"stages/{name}.py" for name in ("__init__", "code", "common", "params", "registries")]
 )  # fmt: skip
 MACHINERY = ("stages.common", "stages.params")  # every stage loads them and what they need
 # Fields of a syntax tree that change no result; some exist in one version of Python alone.

@@ -16,7 +16,6 @@ import numpy as np
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
 from pipeline.words.files import Stream, read_binary, read_text
-from pipeline.words.gensim import read_keyed_vectors
 from pipeline.words.sample import Background, WordSample
 
 WINDOW = 5  # words on either side that a word is to predict, at most
@@ -104,8 +103,7 @@ def read_vectors(
 
     Args:
         source: word2vec_bin (word2vec's binary format), word2vec_text (its text format, or GloVe's
-            without a first line of sizes), both also gzipped, or gensim (what KeyedVectors.save
-            wrote).
+            without a first line of sizes), both also gzipped.
         path: the file.
         words: those of the vocabulary.
         unlisted: others that are wanted, too. They leave the background as it is without them,
@@ -146,26 +144,9 @@ def spellings(word: str) -> tuple[str, ...]:
 def _read(
     source: str, path: Path, wanted: set[str], sample: WordSample
 ) -> tuple[int, dict[str, np.ndarray]]:
-    if source == "gensim":
-        return _pick(*read_keyed_vectors(path), wanted, sample)
     read = {"word2vec_bin": read_binary, "word2vec_text": read_text}[source]
     with Stream(path) as stream:
         return read(stream, {word.encode(): word for word in wanted}, sample)
-
-
-def _pick(
-    words: list[str], matrix: np.ndarray, wanted: set[str], sample: WordSample
-) -> tuple[int, dict[str, np.ndarray]]:
-    """Dimension and the wanted rows of a matrix, perhaps on disk; the first of equal words."""
-    places: dict[str, int] = {}
-    for row, word in enumerate(words):
-        if word in wanted:
-            places.setdefault(word, row)
-    with np.errstate(over="ignore"):  # becomes infinite, which is reported with its word
-        rows = {word: matrix[row].astype(np.float32) for word, row in places.items()}
-        while sample.next <= len(words):
-            sample.offer(words[sample.next - 1], matrix[sample.next - 1].astype(np.float32))
-    return matrix.shape[1], rows
 
 
 def _finite(dim: int, rows: dict[str, np.ndarray], origin: str) -> WordVectors:

@@ -28,7 +28,7 @@ from dvc_objects.fs.local import LocalFileSystem
 from ruamel.yaml import YAML
 
 from models.base.registry import model_names
-from models.phrases.registry import MODELS as PHRASE_MODELS
+from models.phrases.models import PHRASE_MODELS
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.yaml_text import read_yaml
 from tests.support.clone import PLAIN_WORLD
@@ -329,7 +329,7 @@ def largest_memory() -> int:
 def _load(modules: list[str]) -> None:
     """Load what the stages load, and read their sources, which each would read for its digest."""
     models = [f"models.{name}.model" for name in model_names()]
-    for name in (*LIBRARIES, *LATE, *models, *PHRASE_MODELS.values(), *modules):
+    for name in (*LIBRARIES, *LATE, *models, *PHRASE_MODELS.entries().values(), *modules):
         importlib.import_module(name)
     code_digest()
 

@@ -1,6 +1,5 @@
 """The command `vse`: what it lists, how a command is found, what all share, a Python without it."""
 
-import json
 import os
 import shlex
 import subprocess
@@ -207,15 +206,7 @@ def test_a_shell_completes_names_and_options():
 def test_no_command_writes_colours(tmp_path):
     """Also where they are asked for; NO_COLOR has nothing to switch off."""
     asked = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"}
-    for arguments in (["--help"], ["judge", "--help"], ["inspect", "gone.h5"]):
+    for arguments in (["--help"], ["search", "--help"], ["inspect", "gone.h5"]):
         done = called(*arguments, folder=tmp_path, **asked)
         assert "\x1b" not in done.stdout + done.stderr
         assert done.stdout + done.stderr
-
-
-def test_json_is_one_line_that_a_program_reads(tmp_path):
-    (tmp_path / "a.run").write_text("q Q0 d 1 1 m\n")
-    (tmp_path / "a.qrels").write_text("q 0 d 1\n")
-    done = run_command(vse, "judge", "a.run", "a.qrels", "--json", folder=tmp_path)
-    assert json.loads(done.stdout)["r1"] == 100
-    assert done.stdout.count("\n") == 1
