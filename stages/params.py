@@ -89,7 +89,6 @@ TRACKED = (
     "corpus.positives",
     "evaluation.bootstrap",
     "evaluation.confidence",
-    "evaluation.subset",
     "phrases.features",
     "phrases.nms",
     "phrases.path",

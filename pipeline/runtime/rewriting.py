@@ -14,6 +14,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import plain_yaml
 
+WIDTH = 100  # of a line with a mapping in braces
 HINT = "write its sections as lines `key: value`, without aliases, and run this again"
 
 
@@ -46,8 +47,8 @@ def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
         lines = _dumped(_styled(values))
     else:
         found = _Document(lines, sorted(_places(document)))
-        # From the last line, so that no line moves before its turn.
-        for edit in sorted(found.edits(document, before, values), reverse=True):
+        edits = sorted(found.edits(document, before, values), key=lambda edit: edit[:3])
+        for edit in reversed(edits):  # from the last line, so that no line moves before its turn
             lines[edit.start : edit.end] = edit.lines
     made = "".join(line + newline for line in lines)
     try:
@@ -79,8 +80,7 @@ class _Document:
         for name in [*after, *(name for name in own if name not in after)]:
             if name not in before:
                 at = self._end(*own[last][:2]) if last else self._start(first)
-                new = _styled({name: after[name]})
-                yield Edit(at, -column, at, _indented(new, column, ""))
+                yield Edit(at, -column, at, _inserted(name, after[name], column))
             elif name in own:
                 line, end = own[name][0], self._end(*own[name][:2])
                 if name not in after:
@@ -90,9 +90,8 @@ class _Document:
                 if _is_block(node[name]) and isinstance(after[name], Mapping) and after[name]:
                     yield from self.edits(node[name], before[name], after[name])
                 elif before[name] != after[name]:
-                    flow = isinstance(before[name], Mapping) and bool(before[name])
-                    new = CommentedMap({name: _styled(after[name], flow)})
-                    yield Edit(line, -column, end, _indented(new, column, _comment(node, name)))
+                    lines = _replaced(name, before[name], after[name], column)
+                    yield Edit(line, -column, end, [lines[0] + _comment(node, name), *lines[1:]])
 
     def _start(self, line: int, blank: bool = False) -> int:
         """The first line of the comments above a key, or of blank lines above these."""
@@ -130,9 +129,21 @@ def _comment(node: Any, name: str) -> str:
     return f"  {line}" if line.startswith("#") else ""
 
 
-def _indented(mapping: Any, column: int, comment: str) -> list[str]:
-    first, *others = _dumped(mapping)
-    return [" " * column + line for line in (first + comment, *others)]
+def _inserted(name: str, value: Any, column: int) -> list[str]:
+    is_section = not column and isinstance(value, Mapping) and value
+    return [""] * bool(is_section) + _indented(_styled({name: value}), column)
+
+
+def _replaced(name: str, before: Any, after: Any, column: int) -> list[str]:
+    if isinstance(before, Mapping) and before:  # it stood in braces
+        lines = _indented(CommentedMap({name: _styled(after, flow=True)}), column)
+        if len(lines[0]) <= WIDTH:
+            return lines
+    return _indented(_styled({name: after}), column)
+
+
+def _indented(mapping: Any, column: int) -> list[str]:
+    return [" " * column + line for line in _dumped(mapping)]
 
 
 def _dumped(mapping: Any) -> list[str]:

@@ -112,10 +112,11 @@ def test_a_removed_key_takes_its_comments_with_it():
 
 def test_a_new_key_stands_behind_the_one_before_it():
     text = "# of a\na: 1\n\n# of b\nb:\n    # of d\n    d: 2\n    # the end\n\n# of e\ne: 3\n"
-    values = {"a": 1, "n": None, "b": {"c": [1, [2]], "d": 2, "x": {"y": True}}, "e": 3, "z": "s"}
+    section = {"c": [1, [2]], "d": 2, "x": {"y": True}}
+    values = {"a": 1, "n": None, "m": 0, "b": section, "e": 3, "z": "s", "s": {"t": 1}}
     assert rewritten(text, values, "p") == (
-        "# of a\na: 1\nn: null\n\n# of b\nb:\n    c: [1, [2]]\n    # of d\n    d: 2\n"
-        "    x:\n      y: true\n    # the end\n\n# of e\ne: 3\nz: s\n"
+        "# of a\na: 1\nn: null\nm: 0\n\n# of b\nb:\n    c: [1, [2]]\n    # of d\n    d: 2\n"
+        "    x:\n      y: true\n    # the end\n\n# of e\ne: 3\nz: s\n\ns:\n  t: 1\n"
     )
 
 
@@ -123,6 +124,9 @@ def test_what_stands_in_braces_stays_there():
     text = "# a\na: {b: 1, c: {d: 2}}  # of a\n\n# e\ne: 1\n"
     made = rewritten(text, {"a": {"b": 1, "c": {"d": [3], "x": 0.5}}, "e": 1}, "p")
     assert made == "# a\na: {b: 1, c: {d: [3], x: 0.5}}  # of a\n\n# e\ne: 1\n"
+    wide = {"b": 1, "c": {"d": "x" * 99}}
+    made = rewritten(text, {"a": wide, "e": 1}, "p")
+    assert made == f"# a\na:  # of a\n  b: 1\n  c:\n    d: {'x' * 99}\n\n# e\ne: 1\n"
     assert rewritten("{a: 1}\n", {"a": 2, "b": 3}, "p") == "a: 2\nb: 3\n"
 
 
