@@ -2,7 +2,7 @@
 
 Measured on one core: torch 1.4 s, torchvision 1.5 s more, timm 2.0 more, sklearn 1.0, gensim 0.9,
 matplotlib 0.4.
-Rankings and criteria count in torch: evaluate needs it, and what reads its files does not.
+Rankings and criteria count in torch, so that stages of evaluation need it.
 """
 
 import json
@@ -24,13 +24,13 @@ TORCH, IMAGES = "torch", "torch,torchvision"
 STAGES = {
     "analyse_model": "torch,matplotlib",
     "apply_recipe": "",
-    "average_scores": "",
+    "average_scores": TORCH,
     "build_index": "",
     "build_vocabulary": "",
     "check_params": "",
     "cluster_pseudo_classes": "",
-    "compare": "matplotlib",
-    "compare_runs": "",
+    "compare": "torch,matplotlib",
+    "compare_runs": TORCH,
     "complete_params": "",
     "digest_external": "",
     "draw_attention": TORCH,
@@ -48,19 +48,19 @@ STAGES = {
     "extract_region_features": IMAGES,
     "import_scores": TORCH,
     "inspect_features": "",
-    "judge_claims": "",
+    "judge_claims": TORCH,
     "judge_run": "",
-    "keep_results": "",
+    "keep_results": TORCH,
     "localise": IMAGES,
     "prepare_corpus": "",
     "prepare_phrases": "",
-    "queue_claims": "",
+    "queue_claims": TORCH,
     "record_attention": TORCH,
     "score": TORCH,
-    "score_external": "",
+    "score_external": TORCH,
     "search": IMAGES,
     "serve": IMAGES,
-    "tabulate_plots": "",
+    "tabulate_plots": TORCH,
     "tabulate_runs": "",
     "train": TORCH,
     "train_detector": IMAGES,
