@@ -35,7 +35,7 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --constraint constraints.txt --editable '.[dev]'
-	python -m vse_workbench embed-plots
+	vse embed-plots
 	touch $@
 
 repro: $(INSTALLED)

@@ -62,7 +62,7 @@ def rows() -> list[Row]:
 
 
 def searched(index: Index, query: np.ndarray) -> np.ndarray:
-    """Scores of the ten nearest, as vse_workbench.commands.search finds them."""
+    """Scores of the ten nearest, as `vse search` finds them."""
     _, scores = index.candidates(query, SHORTLIST)
     return scores[best(scores, 10)]
 

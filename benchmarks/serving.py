@@ -21,7 +21,7 @@ CORPUS = Path("data/corpus")
 
 def rows(folder: Path) -> list[Row]:
     """One request in ten is an image, one a thumbnail, the others are texts of captions."""
-    command = [sys.executable, "-m", "vse_workbench.commands.serve", MODEL, "--port", "0"]
+    command = [sys.executable, "-m", "vse_workbench", "serve", MODEL, "--port", "0"]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr
         host = next(re.findall(r"http://(\S+)/", line)[0] for line in server.stderr)

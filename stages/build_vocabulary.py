@@ -7,7 +7,7 @@ import click
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.runtime.process import say
 from pipeline.words.matrix import build_vocabulary, count_words, frequent_words, unlisted_words
-from pipeline.words.vectors import read_vectors, train_vectors
+from pipeline.words.vectors import WINDOW, read_vectors, train_vectors
 from stages.common import command, existing, target
 from stages.params import load_params
 
@@ -30,7 +30,6 @@ def main(captions: Path, output: Path) -> None:
             sentences,
             words,
             dim=settings.dim,
-            window=settings.window,
             epochs=settings.epochs,
             seed=seed,
         )
@@ -55,9 +54,11 @@ def main(captions: Path, output: Path) -> None:
         seed=seed,
     )
     of_file = {"vectors", "words", "other_cases", "background"}
-    of_training = {"vectors", "window", "epochs"}
+    of_training = {"vectors", "epochs"}
     unused = of_file if settings.source == "train" else of_training
     made_from = settings.model_dump(exclude=unused) | {"dim": vectors.dim, "seed": seed}
+    if settings.source == "train":
+        made_from["window"] = WINDOW
     if settings.vectors:
         made_from["vectors"] = Path(settings.vectors).name  # a path would tie it to this machine
     built.write(output, made_from)

@@ -8,12 +8,14 @@ import click
 from stages.code import write_lists
 from stages.common import SOURCES, command, target
 from stages.params import load_params
+from stages.registries import check_registries
 
 
 @command
 @click.option("--output", type=target, required=True, help="Folder of the lists of code.")
 def main(output: Path) -> None:
     """Validate params.yaml and write, for every stage, which files of code it may load."""
+    check_registries()
     write_lists(output, SOURCES, load_params())
 
 

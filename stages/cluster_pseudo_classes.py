@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from models.dual_path.classes import by_group, write_pseudo_classes
+from models.dual_path.classes import KMEANS, by_group, write_pseudo_classes
 from pipeline.corpus.tables import images_digest, in_split, load_images
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
@@ -36,13 +36,11 @@ def main(images: Path, features: Path, output: Path) -> None:
             train,
             FeatureFile(features),
             k=settings.k,
-            initialisation=settings.initialisation,
-            iterations=settings.iterations,
-            tolerance=settings.tolerance,
             seed=params.seed,
             device=pick_device(params.runtime.device),
         )
-    described = {"params": json.dumps(settings.model_dump()), "corpus_sha256": images_digest(train)}
+    made_with = json.dumps(settings.model_dump() | KMEANS)
+    described = {"params": made_with, "corpus_sha256": images_digest(train)}
     write_pseudo_classes(output, found, described)
     sizes = found.sizes
     say(

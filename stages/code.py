@@ -7,33 +7,23 @@ result.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import reduce
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from models.ranking import LOSSES
-from pipeline.dataset import POSITIVES, READERS
-from pipeline.evaluation.criteria import CRITERIA
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
 from pipeline.runtime.yaml_text import read_yaml
 from stages.params import CommonParams
+from stages.registries import chosen_modules
 
 # What a program loads by the name of its item, beside what it imports.
 BY_ITEM = {
     "train": "models.{}.model",
     "score": "models.{}.model",
     "record_attention": "models.{}.attention",
-    "train_phrases": "models.phrases.{}",
-    "evaluate_phrases": "models.phrases.{}",
-}
-# Which registry a key of params.yaml chooses from; of the others a stage may load every entry.
-REGISTRIES = {
-    "loss": LOSSES,
-    "dataset": READERS,
-    "corpus.positives": POSITIVES,
-    "inference.criteria": CRITERIA,
+    "train_phrases": "models.phrases.models.{}",
+    "evaluate_phrases": "models.phrases.models.{}",
 }
 ALWAYS = ("pipeline.runtime.kernels",)
 
@@ -54,7 +44,7 @@ def write_lists(
     """
     sources = Sources(memory=memory)
     texts = {
-        name: _listing(sources, _modules(name, keys, params))
+        name: _listing(sources, name, keys, params)
         for name, keys in _stages(read_yaml(graph), folder).items()
     }
     sources.remember()
@@ -79,29 +69,21 @@ def _stages(graph: dict[str, Any], folder: Path) -> dict[str, set[str]]:
 
 
 def _modules(name: str, keys: Iterable[str], params: CommonParams) -> Iterator[str]:
-    """What a stage may load: its program, its model, the types of what it reads, chosen entries."""
+    """What a stage loads by name: its program, its model, the types of the sections it reads."""
     program, _, item = name.partition("@")
     yield f"stages.{program}"
     yield from ALWAYS
     if item:
-        yield BY_ITEM[program].format(item.removeprefix("phrase_"))
+        yield BY_ITEM[program].format(item)
     for key in keys:
         if key in type(params).model_fields:
             yield type(getattr(params, key)).__module__
-    yield from _chosen(set(keys), params)
 
 
-def _chosen(keys: set[str], params: CommonParams) -> Iterator[str]:
-    """The entries of registries that the values of some sections name."""
-    for key, registry in REGISTRIES.items():
-        section, *rest = key.split(".")
-        if section in keys:
-            value = reduce(getattr, rest, getattr(params, section))
-            names = value if isinstance(value, list | tuple) else [value]
-            yield from (registry.module(name) for name in names if name in registry)
-    if "dataset" in keys and params.dataset == "auto":  # any of them may fit
-        yield from READERS.entries().values()
-
-
-def _listing(sources: Sources, modules: Iterable[str]) -> str:
-    return "".join(f"{file} {sources.digest(file)}\n" for file in sources.closure(modules))
+def _listing(sources: Sources, name: str, keys: Collection[str], params: CommonParams) -> str:
+    """The lines of a list: what a stage loads by name, what that imports, chosen entries."""
+    modules, chosen = list(_modules(name, keys, params)), list[str]()
+    files: list[str] = []
+    while files != (files := sources.closure([*modules, *chosen])):
+        chosen = list(chosen_modules(files, keys, params))
+    return "".join(f"{file} {sources.digest(file)}\n" for file in files)

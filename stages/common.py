@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pipeline.runtime.code import check_loaded, loaded_sources
+from pipeline.runtime.code import check_loaded, is_program
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.lock import alone
@@ -32,8 +32,7 @@ def command(function: Callable[..., None]) -> click.Command:
     So is what the operating system refuses. What writes results runs alone, before it reads.
     The help is the docstring; its last paragraph, where that is `Example: ...`, ends the help.
     """
-    file = Path(function.__code__.co_filename)
-    program = file.stem
+    program = Path(function.__code__.co_filename).stem
     text, _, example = (inspect.getdoc(function) or "").partition("\n\nExample: ")
 
     @functools.wraps(function)
@@ -43,11 +42,10 @@ def command(function: Callable[..., None]) -> click.Command:
         try:
             catch_interrupts()
             keep_freed_memory()
-            before = loaded_sources()
             with alone(WORK, name, options):
                 function(**options)
-            if file.parent == Path(__file__).parent:
-                check_loaded(_list_of(program, options), before)
+            if is_program(f"stages.{program}"):
+                check_loaded(_list_of(program, options), SOURCES)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:

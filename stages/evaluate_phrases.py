@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from models.phrases.data import PhraseInputs, open_phrases
-from models.phrases.registry import phrase_model
+from models.phrases.models import PHRASE_MODELS
 from models.phrases.scoring import phrase_scores
 from pipeline.evaluation.file import metrics_digest
 from pipeline.phrases.absent import write_absent
@@ -30,7 +30,8 @@ from stages.params import load_params
 @click.option("--output", type=target, required=True, help="What was found, to write (HDF5).")
 def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path) -> None:
     """Localise the phrases of the test split with MODEL and measure what it finds."""
-    params, inputs, network = load_params(), PhraseInputs(**paths), phrase_model(name).NETWORK
+    params, inputs = load_params(), PhraseInputs(**paths)
+    network = PHRASE_MODELS.imported(name).NETWORK
     if inputs.absent:
         write_json(metrics, {"phrases": 0})
         return write_absent(output)

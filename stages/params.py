@@ -1,12 +1,13 @@
 """params.yaml as typed, frozen sections: the only reader of that file.
 
-Every key is required and no other key is accepted, so that a run is described by what the file
-says and a misspelt override never passes unnoticed. All problems are reported at once.
+A key that the file leaves out has the default of its type; an unknown key is refused, so that a
+misspelt override never passes unnoticed. What dvc.yaml names must stand in the file. All problems
+are reported at once.
 """
 
 import difflib
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
@@ -15,6 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails
 
 from models.backbone.params import UNNAMED, ImageFeaturesConfig
+from models.backbone.poolings import POOLINGS
 from models.base.model import Settings
 from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
@@ -28,8 +30,10 @@ from pipeline.evaluation.criteria import needs_matrix
 from pipeline.evaluation.params import EvaluationConfig, InferenceConfig
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.regions.params import RegionsConfig
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.recipes import merge
 from pipeline.runtime.section import (
+    AS_WRITTEN,
     WRONG_VALUE,
     WRONG_WHOLE,
     ExistingPath,
@@ -56,7 +60,7 @@ if TYPE_CHECKING:  # for annotations alone: check_params does without its librar
     from pipeline.inputs.origin import Origin
 
 # Keys of earlier versions, and the keys that took their place and take over their values; none for
-# a key that is read no more. vse_workbench.commands.complete moves them.
+# a key that is read no more. `vse complete` moves them.
 MOVED: dict[str, tuple[str, ...]] = {
     "inference.criterion": ("inference.criteria",),
     "ranking.margin": ("vse.margin", "scan.margin", "dp_rnn.margin"),
@@ -66,42 +70,77 @@ MOVED: dict[str, tuple[str, ...]] = {
     "ranking.warmup_epochs": tuple(
         f"{model}.training.warmup_epochs" for model in ("vse", "two_branch", "scan")
     ),
+    # constants beside their code since
+    "detector.layers": (),
+    "detector.training.attribute_weight": (),
+    "detector.training.threshold": (),
+    "detector.training.weight_decay": (),
+    "phrase_cca.regions_per_phrase": (),
+    "phrase_two_branch.regions_per_phrase": (),
+    "pseudo_classes.initialisation": (),
+    "pseudo_classes.iterations": (),
+    "pseudo_classes.tolerance": (),
+    "vocabulary.window": (),
 }
 NAMED = ("average_scores", "external")  # sections whose keys are names that the user chose
+# Keys inside sections that dvc.yaml names: DVC does not know the defaults.
+TRACKED = (
+    "corpus.max_megapixels",
+    "corpus.positives",
+    "evaluation.bootstrap",
+    "evaluation.confidence",
+    "evaluation.subset",
+    "phrases.features",
+    "phrases.nms",
+    "phrases.path",
+    "phrases.proposals",
+    "phrases.source",
+    "phrases.splits",
+    "phrases.train_images",
+    "scoring.keep",
+    "scoring.shortlist",
+    "search.hnsw",
+    "search.index",
+    "search.ivf_pq",
+    "search.models",
+)
 
 
 class CommonParams(Section):
     """What stands in params.yaml beside the models' sections."""
 
-    loss: Annotated[str, one_of(LOSSES)]
-    dataset: Annotated[str, one_of(READERS)]
-    raw: ExistingPath
-    seed: Annotated[int, Field(ge=0, lt=2**32)]
-    runtime: RuntimeConfig
-    corpus: CorpusConfig
-    shapes: ShapesConfig
-    vocabulary: VocabularyConfig
-    detector: DetectorConfig
-    image_features: ImageFeaturesConfig
-    regions: RegionsConfig
-    sentences: SentencesConfig
-    pseudo_classes: PseudoClassesConfig
-    phrases: PhrasesConfig
-    phrase_two_branch: PhraseTwoBranchConfig
-    phrase_cca: PhraseCCAConfig
-    ranking: RankingConfig
-    scoring: ScoringConfig
-    average_scores: dict[str, AverageConfig]
-    external: dict[str, ExternalConfig]
-    inference: InferenceConfig
-    search: SearchConfig
-    evaluation: EvaluationConfig
+    loss: Annotated[str, one_of(LOSSES)] = "sum_margin"
+    dataset: Annotated[str, one_of(READERS)] = "shapes"
+    raw: ExistingPath = "data/raw/shapes"
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    inference: InferenceConfig = InferenceConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+    ranking: RankingConfig = RankingConfig()
+    vocabulary: VocabularyConfig = VocabularyConfig()
+    sentences: SentencesConfig = SentencesConfig()
+    image_features: ImageFeaturesConfig = ImageFeaturesConfig()
+    regions: RegionsConfig = RegionsConfig()
+    detector: DetectorConfig = DetectorConfig()
+    pseudo_classes: PseudoClassesConfig = PseudoClassesConfig()
+    scoring: ScoringConfig = ScoringConfig()
+    average_scores: dict[str, AverageConfig] = Field(
+        default={"scan_dp_rnn": AverageConfig(members=["scan", "dp_rnn"])}
+    )
+    external: dict[str, ExternalConfig] = Field(default={})
+    corpus: CorpusConfig = CorpusConfig()
+    shapes: ShapesConfig = ShapesConfig()
+    phrases: PhrasesConfig = PhrasesConfig()
+    phrase_two_branch: PhraseTwoBranchConfig = PhraseTwoBranchConfig()
+    phrase_cca: PhraseCCAConfig = PhraseCCAConfig()
+    search: SearchConfig = SearchConfig()
 
     @contradictions
     def _sections_fit(self) -> Iterator[InitErrorDetails]:
         yield from self._word_widths()
         yield from self._detector_and_what_it_serves()
         yield from self.sentences.beyond(self.vocabulary.known_dim)
+        yield from self._pooling_of_boxes()
         yield from self._names_of_score_files()
         yield from self._members_of_averages()
         yield from self._models_with_an_index()
@@ -141,6 +180,12 @@ class CommonParams(Section):
                     "give both the same ResNet, as fpn_resnet18 and resnet18, or choose other "
                     "weights",
                 )
+
+    def _pooling_of_boxes(self) -> Iterator[InitErrorDetails]:
+        pool, allowed = self.phrases.features.network.pool, (*POOLINGS, "fc7")
+        if pool not in allowed:
+            text = f"allowed are {', '.join(allowed)}"
+            yield wrong_value("phrases.features.network.pool", pool, text)
 
     def _names_of_score_files(self) -> Iterator[InitErrorDetails]:
         kinds = {"average_scores": "average", "external": "external model"}
@@ -243,12 +288,43 @@ class CommonParams(Section):
         return Settings(getattr(self, name), self.loss, self.ranking, self.seed)
 
 
+def _default(name: str) -> Section:
+    kind = config_of(name)
+    lacking = [key for key, field in kind.model_fields.items() if field.is_required()]
+    if lacking:
+        raise WorkbenchError(
+            f"models/{name}/params.py: {listing(lacking)} without a default",
+            "give every key one, such as dim: Count = 256",
+        )
+    return kind()
+
+
 # The whole of params.yaml: a section of its own for every model that there is.
-CONFIGS: dict[str, Any] = {name: (config_of(name), ...) for name in model_names()}
+CONFIGS: dict[str, Any] = {name: (config_of(name), _default(name)) for name in model_names()}
+if taken := sorted(set(CONFIGS) & set(CommonParams.model_fields)):
+    raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
 Params = create_model("Params", __base__=CommonParams, **CONFIGS)
 
 
+def default_values() -> dict[str, Any]:
+    """Every key with its default, as params.yaml writes it."""
+    values: dict[str, Any] = Params.model_construct().model_dump(mode="json", context=AS_WRITTEN)
+    return values
+
+
+def filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections of a params.yaml with the defaults of the keys that they leave out."""
+    defaults = default_values()
+    return {
+        name: merge(defaults[name], value)
+        if isinstance(value, Mapping) and isinstance(defaults.get(name), Mapping)
+        and name not in NAMED else value
+        for name, value in values.items()
+    }  # fmt: skip
+
+
 MOST_DESCRIBED = 100  # problems of one file
+MISSING = "missing_in_file"  # type of a problem: dvc.yaml names a key that the file lacks
 
 
 def load_params(path: Path | str = "params.yaml") -> CommonParams:
@@ -265,7 +341,7 @@ def load_params(path: Path | str = "params.yaml") -> CommonParams:
         hints = [COMPLETE] * any(old) + [UNDO] * (not all(old))
         problems = "\n  ".join(_described(details))
         raise WorkbenchError(f"{path}: {count}\n  {problems}", "\n".join(hints))
-    return Params.model_validate(values)
+    return Params.model_validate(filled(values))
 
 
 def find_problems(values: dict[str, Any]) -> Iterator[str]:
@@ -280,17 +356,27 @@ def _described(details: list[ErrorDetails]) -> Iterator[str]:
 
 
 def _details(values: dict[str, Any]) -> list[ErrorDetails]:
+    lacking = [*_lacking(values, Params.model_fields), *_lacking(values, TRACKED)]
     try:
-        Params.model_validate(values)
+        Params.model_validate(filled(values))
     except ValidationError as error:
-        return error.errors()
-    return []
+        return lacking + error.errors()
+    return lacking
+
+
+def _lacking(values: dict[str, Any], keys: Iterable[str]) -> Iterator[ErrorDetails]:
+    """A problem for each of some dotted keys that is missing in a section of the file."""
+    for key in keys:
+        *section, name = key.split(".")
+        holder = values.get(section[0], ...) if section else values
+        if isinstance(holder, dict) and name not in holder:
+            yield ErrorDetails(type=MISSING, loc=tuple(key.split(".")), msg="", input=None)
 
 
 def _is_of_an_earlier_version(detail: ErrorDetails) -> bool:
-    """Whether a problem is one that vse_workbench.commands.complete may mend."""
+    """Whether a problem is one that `vse complete` may mend."""
     moved = ".".join(map(str, detail["loc"])) in MOVED
-    return moved or (detail["type"] == "missing" and all(isinstance(k, str) for k in detail["loc"]))
+    return moved or detail["type"] == MISSING
 
 
 def describe(detail: ErrorDetails) -> str:
@@ -309,8 +395,11 @@ def describe(detail: ErrorDetails) -> str:
         return f"{key} = {_brief(value)}: unknown key" + (
             f"; did you mean {near[0]}?" if near else ""
         )
+    if kind == MISSING:
+        what = "section" if isinstance(default_values().get(key), dict) else "key"
+        return f"{what} {key} is missing; add it with: vse complete"
     if kind == "missing":
-        return f"{key}: missing; every key must be given"
+        return f"{key}: missing; an item of a list has all its keys"
     if kind == "literal_error":
         return f"{key} = {_brief(value)}: allowed are {_plain(context['expected'])}"
     if kind in ("string_too_short", "too_short"):

@@ -7,7 +7,7 @@ import click
 from models.base.model import Settings
 from models.base.training import train_and_write
 from models.phrases.data import PhraseInputs
-from models.phrases.registry import phrase_model
+from models.phrases.models import PHRASE_MODELS
 from pipeline.phrases.absent import write_absent
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import say
@@ -29,7 +29,7 @@ from stages.params import load_params
 @click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights that find most phrases of the validation split."""
-    params, inputs, prepare = load_params(), PhraseInputs(**paths), phrase_model(name).prepare
+    params, inputs, prepare = load_params(), PhraseInputs(**paths), PHRASE_MODELS.load(name)
     if inputs.absent:
         write_text(curve, curve_tsv([{"epoch": 0}]))
         return write_absent(output)

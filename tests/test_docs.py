@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from pipeline.runtime.yaml_text import read_yaml
+from vse_workbench.commands import files
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PACKAGES = ("pipeline", "models", "stages", "benchmarks")
+PACKAGES = ("pipeline", "models", "stages", "vse_workbench", "benchmarks")
 SOURCES = [path for name in (*PACKAGES, "tests") for path in sorted((ROOT / name).rglob("*.py"))]
 PAPERS = ("vse", "two_branch", "dual_path", "scan", "dp_rnn")
 MADE = ("report/compare.md",)  # documents that a run makes
-MODULE = re.compile(r"(?<![\w./-])((?:pipeline|models|stages|benchmarks)(?:\.\w+)+)")
+MODULE = re.compile(r"(?<![\w./-])((?:pipeline|models|stages|vse_workbench|benchmarks)(?:\.\w+)+)")
 DOCUMENT = re.compile(r"(?<![\w./*{}-])((?:[\w-]+/)*[A-Za-z_][\w-]*\.md)\b")
 
 
@@ -41,7 +42,12 @@ def test_links_and_commands_lead_somewhere(document):
     for module in re.findall(r"python -m (stages\.[a-z_]+)", code):
         file = ROOT / Path(*module.split(".")).with_suffix(".py")
         assert file.is_file(), f"{document.name} runs {module}"
-    for path in re.findall(r"`((?:pipeline|stages|models|tests|recipes|docs)/[\w/]+\.\w+)`", code):
+    for words in re.findall(r"(?:^|`|\| )vse ([a-z][a-z-]*(?: [a-z-]+)?)", code, re.MULTILINE):
+        known = {words, words.split()[0]} & set(files())
+        assert known, f"{document.name} runs vse {words}"
+    for path in re.findall(
+        r"`((?:pipeline|stages|models|vse_workbench|tests|recipes|docs)/[\w/]+\.\w+)`", code
+    ):
         assert (ROOT / path).exists(), f"{document.name} names {path}"
     goals = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     for goal in re.findall(r"[`\n]make ([a-z]+)", code):

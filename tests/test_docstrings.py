@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("pipeline", "models", "stages")
+PACKAGES = ("pipeline", "models", "stages", "vse_workbench")
 MANY = 3
 
 # An entry is four spaces in; what continues it is further in.

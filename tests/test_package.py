@@ -10,6 +10,7 @@ from pathlib import Path
 import licences
 import pytest
 from clone import Clone
+from first_party import PACKAGES
 from packaging.requirements import Requirement
 
 from pipeline.runtime.yaml_text import read_yaml
@@ -39,7 +40,8 @@ def test_the_wheel_is_installed_and_imported_elsewhere(built, tmp_path):
     (wheel,) = built.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"]
     subprocess.run([*install, "--target", tmp_path / "site", wheel], check=True)
-    script = "import pipeline, models, stages, sys; from models.base.registry import model_names; "
+    script = "import pipeline, models, stages, vse_workbench.commands; "
+    script += "from models.base.registry import model_names; "
     script += "print(pipeline.__file__, *model_names())"
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -53,9 +55,13 @@ def test_the_wheel_is_installed_and_imported_elsewhere(built, tmp_path):
     assert place.startswith(str(tmp_path / "site"))
     assert names == sorted(path.parent.name for path in (ROOT / "models").glob("[!b]*/model.py"))
     files = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"{name}/py.typed" for name in ("pipeline", "models", "stages")} <= files
-    for file in (*ROOT.glob("pipeline/*/templates/*"), *ROOT.glob("models/*/static/*")):
-        assert str(file.relative_to(ROOT)) in files
+    assert {f"{name}/py.typed" for name in PACKAGES} <= files
+    for kind in ("templates", "static"):
+        beside = [path for name in PACKAGES for path in (ROOT / name).glob(f"*/{kind}/*")]
+        assert beside
+        assert {str(path.relative_to(ROOT)) for path in beside} <= files
+    scripts = zipfile.ZipFile(wheel).read(next(name for name in files if "entry_points" in name))
+    assert b"vse = vse_workbench.__main__:main\n" in scripts
     assert not any(name.startswith("tests") for name in files)
 
 

@@ -30,7 +30,7 @@ def world(tmp_path_factory):
 
 def started(folder, *arguments):
     """A running server and its address."""
-    command = [sys.executable, "-m", "vse_workbench.commands.serve", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "vse_workbench", "serve", "--port", "0", *arguments]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
@@ -80,7 +80,7 @@ def test_fifty_clients_at_once_get_what_one_gets(server, world):
 
 def test_it_says_what_cannot_be_served(server, world):
     def said(*arguments):
-        command = [sys.executable, "-m", "vse_workbench.commands.serve", *arguments]
+        command = [sys.executable, "-m", "vse_workbench", "serve", *arguments]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         ended = subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
         assert ended.returncode == 1

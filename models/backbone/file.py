@@ -78,7 +78,7 @@ def _section(settings: Mapping[str, Any]) -> ImageNetworkConfig:
     own = {name: value for name, value in settings.items() if name != "seed"}
     # the weights are at hand; the path of a file that they came from is not kept
     own |= {"weights": "random", "workers": 0}
-    return ImageNetworkConfig.model_validate({**UNNAMED, **own})
+    return ImageNetworkConfig.whole({**UNNAMED, **own})
 
 
 def cut_network(network: nn.Module, settings: ImageNetworkConfig) -> ImageNetwork:

@@ -121,7 +121,7 @@ def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[st
     if tuned.keys() - state.keys():
         raise WorkbenchError(
             f"{checkpoint.path}: the weights of {name} cannot be taken out of it",
-            "networks of torchvision and of models.backbone.NETWORKS can",
+            "networks of torchvision and of models.backbone.networks can",
         )
     return state | tuned, [name for name in state if name not in tuned]
 

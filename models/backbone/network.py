@@ -6,9 +6,8 @@ Only what the deepest wanted layer needs is kept, so nothing behind it is comput
 
 import difflib
 import hashlib
-import importlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +16,11 @@ from torch import Tensor, fx, nn
 from torchvision import models as zoo
 from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
 
-from models.backbone import NETWORKS, timm_networks
+from models.backbone import timm_networks
+from models.backbone.networks import NETWORKS
+from models.backbone.poolings import POOLINGS
 
-POOLS = ("mean", "max", "mean_max")
+Pooling = Callable[[Tensor], Tensor]  # maps (B, C, P) to (B, K)
 
 
 class BackboneError(ValueError):
@@ -27,7 +28,7 @@ class BackboneError(ValueError):
 
 
 def classifier(name: str, seed: int) -> nn.Module:
-    """A network of models.backbone.NETWORKS, torchvision or timm in evaluation mode, seeded.
+    """A network of models.backbone.networks, torchvision or timm in evaluation mode, seeded.
 
     The same seed gives the same weights in every process; the global random state is untouched.
     Raises BackboneError naming similar networks when there is none of this name.
@@ -39,8 +40,7 @@ def classifier(name: str, seed: int) -> nn.Module:
         if name.startswith(timm_networks.PREFIX):
             return timm_networks.build(name).eval()
         if name in NETWORKS:
-            module, build = NETWORKS[name].split(":")
-            made: nn.Module = getattr(importlib.import_module(module), build)()
+            made: nn.Module = NETWORKS.load(name)()
             return made.eval()
         return zoo.get_model(name, weights=None).eval()
 
@@ -91,31 +91,29 @@ def weights_digest(network: nn.Module) -> str:
 class Backbone(nn.Module):
     """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32.
 
-    D is the sum of the layers' C, maps counting twice with mean_max.
+    D is the sum of what the layers' C become, such as twice of a map's with mean_max.
 
     Args:
         graph: gives the layers' outputs by name, vectors (B, C) or maps (B, C, H', W').
         nodes: the names in the order of concatenation.
-        pool: mean, max or mean_max over a map's positions; vectors pass unchanged.
+        pool: name of the pooling over a map's positions; vectors pass unchanged.
     """
 
     def __init__(self, graph: fx.GraphModule, nodes: Sequence[str], pool: str) -> None:
         super().__init__()
         self.graph, self.nodes, self.pool = graph, tuple(nodes), pool
+        self.pooling: Pooling = POOLINGS.load(pool)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) normalised images to (B, D) float32."""
         outputs = self.graph(images)  # in the order of the network, whatever was asked for
-        return torch.cat([pooled(outputs[node], self.pool) for node in self.nodes], dim=1)
+        return torch.cat([pooled(outputs[node], self.pooling) for node in self.nodes], dim=1)
 
 
-def pooled(output: Tensor, pool: str) -> Tensor:
-    """(B, C) or (B, C, H, W) to (B, C) float32, or (B, 2C) with mean_max of a map: means first."""
-    if output.ndim == 2:
-        return output.float()
-    flat = output.float().flatten(2)
-    parts = {"mean": ["mean"], "max": ["max"], "mean_max": ["mean", "max"]}[pool]
-    return torch.cat([flat.mean(2) if part == "mean" else flat.amax(2) for part in parts], dim=1)
+def pooled(output: Tensor, pooling: Pooling) -> Tensor:
+    """Vectors (B, C) as they are, maps (B, C, H, W) pooled to (B, K); float32."""
+    output = output.float()
+    return output if output.ndim == 2 else pooling(output.flatten(2))
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
             activations behind the fully connected layers of VGG and AlexNet, their last
             max-pooling, and the average-pooling of ResNet; of timm's networks `features`, `map` and
             `token` too (models.backbone.timm_networks).
-        pool: mean, max or mean_max over a map's positions.
+        pool: name of the pooling over a map's positions.
         size: side of the images, pixels.
 
     Returns:
@@ -156,8 +154,9 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
         BackboneError: unknown layers, layers that give neither a vector nor a (B, C, H, W) map,
             sizes that the network cannot process.
     """
-    if pool not in POOLS or not layers:
-        raise BackboneError(f"pool {pool!r} of layers {list(layers)}: allowed are {_join(POOLS)}")
+    if pool not in POOLINGS or not layers:
+        allowed = _join(POOLINGS)
+        raise BackboneError(f"pool {pool!r} of layers {list(layers)}: allowed are {allowed}")
     traced = _traced(network, size)
     nodes = [layer if layer in traced.ends else _alias(network, layer) for layer in layers]
     _check_names(network, traced, layers, nodes)

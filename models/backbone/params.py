@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_core import InitErrorDetails
 
+from models.backbone.poolings import POOLINGS
 from pipeline.runtime.section import (
     Count,
     EmbeddingFileConfig,
@@ -14,28 +15,31 @@ from pipeline.runtime.section import (
     Section,
     contradictions,
     network_problems,
+    one_of,
 )
 
 # What every network's images went through before these keys were there. Files name them where they
 # differ from it, so that features made alike have the same bytes as ever.
 UNNAMED = {"resize": "short_side", "normalisation": "torchvision"}
 
+Layers = Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
+
 
 class ImageNetworkConfig(Section):
     """Which network sees the images, and what is kept of it."""
 
-    model: Name
-    weights: Name
-    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    pool: Literal["mean", "max", "mean_max"]
-    views: Literal["center", "flip", "ten_crop"]
-    size: Annotated[int, Field(ge=32, le=1024)] | None
-    resize: Literal["short_side", "squash"]
-    normalisation: Literal["torchvision", "caffe"]
-    precision: Literal["fp32", "bf16"]
-    compile: bool
-    batch_size: Count
-    workers: Natural
+    model: Name = "resnet18"
+    weights: Name = "detector"
+    layers: Layers = ("layer1", "layer2", "layer3")
+    pool: Annotated[str, one_of(POOLINGS)] = "mean_max"
+    views: Literal["center", "flip", "ten_crop"] = "center"
+    size: Annotated[int, Field(ge=32, le=1024)] | None = 128
+    resize: Literal["short_side", "squash"] = "short_side"
+    normalisation: Literal["torchvision", "caffe"] = "torchvision"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
+    batch_size: Count = 64
+    workers: Natural = 2
 
     @contradictions
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
@@ -45,8 +49,8 @@ class ImageNetworkConfig(Section):
 class ImageFeaturesConfig(ImageNetworkConfig):
     """Whether a network makes the features of images or a file has them, and which."""
 
-    source: Literal["network", "file"]
-    file: EmbeddingFileConfig
+    source: Literal["network", "file"] = "network"
+    file: EmbeddingFileConfig = EmbeddingFileConfig()
 
     @contradictions
     def _file_is_there(self) -> Iterator[InitErrorDetails]:

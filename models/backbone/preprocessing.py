@@ -17,7 +17,8 @@ from PIL import Image
 from torch import Tensor
 from torchvision.models import get_model_weights
 
-from models.backbone import NETWORKS, timm_networks
+from models.backbone import timm_networks
+from models.backbone.networks import NETWORKS
 from pipeline.corpus.images import MAX_ASPECT
 from pipeline.runtime.errors import WorkbenchError, listing
 

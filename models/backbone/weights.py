@@ -14,7 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.backbone import NETWORKS, timm_networks
+from models.backbone import timm_networks
+from models.backbone.networks import NETWORKS
 from models.backbone.preprocessing import published_weights
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file

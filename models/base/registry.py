@@ -8,11 +8,12 @@ model alone.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.registry import defined, parsed
 from pipeline.runtime.section import Section
 
 FOLDER = Path(__file__).resolve().parents[1]
@@ -26,9 +27,32 @@ def model_names() -> list[str]:
 
 
 def config_of(name: str) -> type[Section]:
-    """The type of a model's section of params.yaml."""
+    """The type of a model's section of params.yaml; WorkbenchError for a folder without it."""
+    _check_offered(name, "params", ["CONFIG"])
     config: type[Section] = importlib.import_module(f"models.{name}.params").CONFIG
     return config
+
+
+def check_models() -> None:
+    """Raise WorkbenchError for a model's folder that lacks what every model offers.
+
+    The files are read and not imported.
+    """
+    for name in model_names():
+        _check_offered(name, "params", ["CONFIG"])
+        _check_offered(name, "model", ["prepare", "scorer"])
+
+
+def _check_offered(name: str, part: str, offers: Sequence[str]) -> None:
+    file = FOLDER / name / f"{part}.py"
+    if not file.is_file():
+        raise WorkbenchError(
+            f"models/{name}/{part}.py: missing; the folder has a model.py, so that it is a model",
+            f"write {part}.py with {' and '.join(offers)}, or take model.py out of the folder",
+        )
+    missing = [offer for offer in offers if offer not in defined(parsed(file))]
+    if missing:
+        raise WorkbenchError(f"models/{name}/{part}.py: offers no {' and no '.join(missing)}")
 
 
 def offered(name: str, part: str, function: str) -> Callable[..., Any] | None:
@@ -60,5 +84,6 @@ def models_with(part: str, function: str) -> list[str]:
 def model_function(name: str, function: str) -> Callable[..., Any]:
     """`prepare` or `scorer` of a model, which all have; WorkbenchError for an unknown model."""
     found = offered(name, "model", function)
-    assert found, f"models/{name}/model.py lacks {function}"
+    if found is None:
+        raise WorkbenchError(f"models/{name}/model.py: offers no {function}")
     return found

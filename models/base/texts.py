@@ -10,7 +10,7 @@ import torch
 
 from pipeline.corpus.tables import load_captions
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.embeddings.source import IMPORTED
+from pipeline.embeddings import IMPORTED
 from pipeline.inputs.sources import TokenRows
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.runtime.files import sha256_file

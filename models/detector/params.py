@@ -14,46 +14,42 @@ from pipeline.runtime.section import (
     NonNegative,
     Positive,
     Section,
-    Share,
     contradictions,
     wrong_value,
-    wrong_whole,
 )
 
 
 class DetectorTrainingConfig(Section):
     """Optimisation of the detector."""
 
-    epochs: Count
-    images_per_epoch: Count | None
-    batch_size: Count
-    lr: Positive
-    warmup: Natural
-    weight_decay: NonNegative
-    clip: NonNegative
-    attribute_weight: NonNegative
-    sampled: Count
-    threshold: Share
+    epochs: Count = 2
+    images_per_epoch: Count | None = 1600
+    batch_size: Count = 8
+    lr: Positive = 0.001
+    warmup: Natural = 50
+    clip: NonNegative = 10.0
+    sampled: Count = 32
 
 
 Sides = Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)]
+# of each stage of the ResNet that is kept
+Anchors = Annotated[tuple[Sides, ...], Field(min_length=1, max_length=4, strict=False)]
 
 
 class DetectorConfig(Section):
     """The object detector: whence its weights come, and the sizes of one trained here."""
 
-    architecture: Literal["fpn_resnet18", "fpn_resnet50", "c4_resnet101"]
-    weights: Name
-    names: Name | None
-    layers: Annotated[int, Field(ge=1, le=4)]
-    channels: Count
-    hidden: Count
-    anchors: Annotated[tuple[Sides, ...], Field(min_length=1, strict=False)]
-    ratios: Sides
-    short_side: Natural
-    long_side: Natural
-    proposals: Count
-    training: DetectorTrainingConfig
+    architecture: Literal["fpn_resnet18", "fpn_resnet50", "c4_resnet101"] = "fpn_resnet18"
+    weights: Name = "train"
+    names: Name | None = None
+    channels: Count = 64
+    hidden: Count = 256
+    anchors: Anchors = ((16.0,), (26.0,), (40.0,))
+    ratios: Sides = (1.0,)
+    short_side: Natural = 0
+    long_side: Natural = 0
+    proposals: Count = 100
+    training: DetectorTrainingConfig = DetectorTrainingConfig()
 
     @contradictions
     def _files_and_anchors(self) -> Iterator[InitErrorDetails]:
@@ -69,12 +65,6 @@ class DetectorConfig(Section):
                 "weights",
                 self.weights,
                 "no such file; allowed are train, random or the path of a detector's weights",
-            )
-        if len(self.anchors) != self.layers:
-            yield wrong_whole(
-                "anchors",
-                f"{len(self.anchors)} lists for detector.layers = {self.layers}; "
-                "every layer needs a list of anchor sides",
             )
         if self.names is not None and not os.path.isdir(self.names):
             yield wrong_value("names", self.names, "no such folder")

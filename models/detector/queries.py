@@ -16,7 +16,7 @@ from models.detector.extraction import regions_of, select
 from models.detector.load import load_detector
 from pipeline.inputs.regions import Regions, relative_positions
 from pipeline.regions.file import packed
-from pipeline.regions.params import RegionsConfig
+from pipeline.regions.params import GridNetworkConfig, RegionsConfig
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
@@ -26,16 +26,7 @@ UNREAD = {
     "path": None,
     "workers": 0,
     "grid": (1, 1),
-    "network": {
-        "model": "resnet18",
-        "weights": "random",
-        "layers": None,
-        "size": None,
-        "resize": "squash",
-        "normalisation": "torchvision",
-        "precision": "fp32",
-        "compile": False,
-    },
+    "network": GridNetworkConfig(weights="random"),
 }
 
 
@@ -77,7 +68,7 @@ def _settings(stored: FeatureFile) -> RegionsConfig:
         given = dict(json.loads(str(stored.attributes.get("params"))))
         source = given["source"]
         if source == "detector":
-            return RegionsConfig.model_validate({**given, **UNREAD})
+            return RegionsConfig.whole({**given, **UNREAD})
     except (ValueError, TypeError, KeyError, ValidationError):
         raise WorkbenchError(f"{stored.path}: does not say how regions were selected") from None
     whence = "are cells of a grid" if source == "grid" else f"come from another tool ({source})"

@@ -20,13 +20,15 @@ from pipeline.runtime.files import sha256_file
 SIZES = (
     "channels",
     "hidden",
-    "layers",
     "anchors",
     "ratios",
     "short_side",
     "long_side",
     "proposals",
 )
+# What no key of params.yaml varies: AdamW's weight decay, the weight of the attribute term, and the
+# least score of an object that counts as found in validation.
+FIXED: dict[str, Any] = {"weight_decay": 0.0001, "attribute_weight": 1.0, "threshold": 0.2}
 NO_BOXES = Labels(("object",), ())  # of random weights on a corpus that names nothing
 
 
@@ -72,7 +74,7 @@ def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path
         labels,
         DetectionBatches(data, training.batch_size, seed, training.images_per_epoch),
         read_labelled_images(images, boxes, "val", labels),
-        DetectorRecipe(**recipe),
+        DetectorRecipe(**recipe, **FIXED),
         {"detector": decisive(settings), "seed": seed},
         {"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
     )
@@ -85,12 +87,14 @@ def corpus_labels(images: Path, boxes: Path) -> Labels:
 
 def sizes_of(settings: DetectorConfig) -> dict[str, Any]:
     """The sizes among the settings, by their names in models.detector.pyramid.FPNSizes."""
-    return {name: getattr(settings, name) for name in SIZES}
+    sizes = {name: getattr(settings, name) for name in SIZES}
+    return sizes | {"layers": len(settings.anchors)}
 
 
 def decisive(settings: DetectorConfig) -> dict[str, Any]:
     """The settings that decide what the detector is, as JSON values: without paths."""
     kept = settings.model_dump(mode="json", exclude={"names"})
+    kept |= {"layers": len(settings.anchors), "training": kept["training"] | FIXED}
     return kept | ({"weights": "file"} if settings.weights not in ("train", "random") else {})
 
 

@@ -22,48 +22,48 @@ from pipeline.training.params import Precision, Reduction
 class DPRNNEpochsConfig(Section):
     """Epochs of the three phases of DP-RNN's training."""
 
-    matching: Natural
-    recurrent: Natural
-    all: Natural
+    matching: Natural = 2
+    recurrent: Natural = 1
+    all: Natural = 1
 
 
 class DPRNNTrainingConfig(Section):
     """Optimisation of DP-RNN; its epochs are those of its phases."""
 
-    epochs: DPRNNEpochsConfig
-    batch_size: Annotated[int, Field(ge=2)]
-    lr: Positive
-    lr_step: Count
-    lr_factor: Annotated[float, Field(gt=0, le=1)]
-    clip: NonNegative
-    precision: Precision
-    warmup_epochs: Natural
-    reduction: Reduction
+    epochs: DPRNNEpochsConfig = DPRNNEpochsConfig()
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    lr: Positive = 0.001
+    lr_step: Count = 5
+    lr_factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    clip: NonNegative = 2.0
+    precision: Precision = "fp32"
+    warmup_epochs: Natural = 1
+    reduction: Reduction = "sum"
 
 
 class DPRNNConfig(Section):
     """DP-RNN: widths, matching, recurrence and its early selection, optimisation."""
 
-    dim: Count
-    word_dim: Count
-    word_vectors: Literal["random", "pretrained"]
-    orientation: Literal["both", "word", "object"]
-    matching: Literal["multi_attention", "scan"]
-    vectors: Literal["raw", "unit"]
-    pooling: Literal["mean", "lse"]
-    lse: Positive
-    recurrent: bool
-    order: Literal["attended", "random"]
-    temperature_objects: Positive
-    temperature_words: Positive
-    beta_words: NonNegative
-    beta_objects: NonNegative
-    candidates: Count
-    validation_shortlist: Count
-    position_gate: bool
-    standardise_images: bool
-    margin: Positive
-    training: DPRNNTrainingConfig
+    dim: Count = 64
+    word_dim: Count = 100
+    word_vectors: Literal["random", "pretrained"] = "random"
+    orientation: Literal["both", "word", "object"] = "both"
+    matching: Literal["multi_attention", "scan"] = "multi_attention"
+    vectors: Literal["raw", "unit"] = "raw"
+    pooling: Literal["mean", "lse"] = "mean"
+    lse: Positive = 6.0
+    recurrent: bool = True
+    order: Literal["attended", "random"] = "attended"
+    temperature_objects: Positive = 9.0
+    temperature_words: Positive = 4.0
+    beta_words: NonNegative = 5.0
+    beta_objects: NonNegative = 5.0
+    candidates: Count = 5
+    validation_shortlist: Count = 30
+    position_gate: bool = True
+    standardise_images: bool = True
+    margin: Positive = 0.2
+    training: DPRNNTrainingConfig = DPRNNTrainingConfig()
 
     @contradictions
     def _what_is_used_is_trained(self) -> Iterator[InitErrorDetails]:

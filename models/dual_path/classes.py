@@ -8,6 +8,7 @@ numbered here once, so that a checkpoint's classifier and its training data cann
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,9 @@ import pandas as pd
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.storage.groups import GroupFile, write_groups
 from pipeline.storage.hdf5 import damaged
+
+# How clusters are found: arguments of pipeline.statistics.kmeans.kmeans.
+KMEANS: dict[str, Any] = {"initialisation": "kmeans++", "iterations": 50, "tolerance": 0.0001}
 
 Attributes = Mapping[str, str | int | float]
 

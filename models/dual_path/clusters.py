@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from models.dual_path.classes import PseudoClasses
+from models.dual_path.classes import KMEANS, PseudoClasses
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.statistics.kmeans import Clustering, count_distinct, kmeans
 from pipeline.storage.features import FeatureFile
@@ -16,9 +16,6 @@ def by_cluster(
     images: pd.DataFrame,
     features: FeatureFile,
     k: int,
-    initialisation: str,
-    iterations: int,
-    tolerance: float,
     seed: int,
     device: torch.device,
 ) -> PseudoClasses:
@@ -30,11 +27,8 @@ def by_cluster(
     Args:
         images: N rows, the training split.
         features: a file of them, (N, D) for these images.
-        k: as for pipeline.statistics.kmeans.kmeans.
-        initialisation: likewise, kmeans++ or random.
-        iterations: likewise.
-        tolerance: likewise.
-        seed: likewise.
+        k: number of clusters, at most N.
+        seed: of the first centres.
         device: where the clusters are found.
 
     Raises:
@@ -46,7 +40,7 @@ def by_cluster(
             f"set it to {len(images)} or less in params.yaml",
         )
     points = vectors(features, images["image_id"].tolist()).to(device)
-    found = kmeans(points, k, initialisation, iterations, tolerance, seed)
+    found = kmeans(points, k, seed=seed, **KMEANS)
     attributes = {"source": "kmeans", "features_sha256": features.sha256}
     present, classes = np.unique(found.labels.cpu().numpy(), return_inverse=True)
     return PseudoClasses(

@@ -21,15 +21,14 @@ from pipeline.runtime.section import (
 )
 from pipeline.training.params import Precision, Reduction
 
+Part = Literal["text", "words", "image_head", "image_cnn"]
+
 
 class PseudoClassesConfig(Section):
     """Classes of the instance loss."""
 
-    source: Literal["instance", "kmeans"]
-    k: Count
-    initialisation: Literal["kmeans++", "random"]
-    iterations: Count
-    tolerance: NonNegative
+    source: Literal["instance", "kmeans"] = "instance"
+    k: Count = 300
 
 
 class StageWeightsConfig(WeightsSection):
@@ -47,7 +46,7 @@ class DualPathPhaseConfig(Section):
     epochs: Natural
     images: Literal["features", "pixels"]
     train: Annotated[
-        tuple[Literal["text", "words", "image_head", "image_cnn"], ...],
+        tuple[Part, ...],
         Field(min_length=1, strict=False),
     ]
     weights: StageWeightsConfig
@@ -60,43 +59,66 @@ class DualPathPhaseConfig(Section):
             yield wrong_whole("train", "image_cnn can be trained on images = 'pixels' only")
 
 
+_EVERYTHING_BUT_THE_CNN: tuple[Part, ...] = ("text", "words", "image_head")
+PHASES = (
+    DualPathPhaseConfig(
+        name="stage_1",
+        epochs=30,
+        images="features",
+        train=_EVERYTHING_BUT_THE_CNN,
+        weights=StageWeightsConfig(ranking=0.0, image_instance=1.0, text_instance=1.0),
+        lr=0.002,
+        stop_below=0.01,
+    ),
+    DualPathPhaseConfig(
+        name="stage_2",
+        epochs=1,
+        images="pixels",
+        train=(*_EVERYTHING_BUT_THE_CNN, "image_cnn"),
+        weights=StageWeightsConfig(ranking=1.0, image_instance=1.0, text_instance=1.0),
+        lr=0.0003,
+        stop_below=0.0,
+    ),
+)
+
+
 class DualPathTrainingConfig(Section):
     """Optimisation of the dual path; epochs and rates are those of its phases."""
 
-    batch_size: Annotated[int, Field(ge=2)]
-    optimiser: Literal["sgd", "adam"]
-    lr_step: Count
-    lr_factor: Annotated[float, Field(gt=0, le=1)]
-    momentum: Annotated[float, Field(ge=0, lt=1)]
-    weight_decay: NonNegative
-    clip: NonNegative
-    precision: Precision
-    reduction: Reduction
-    workers: Natural
+    batch_size: Annotated[int, Field(ge=2)] = 128
+    optimiser: Literal["sgd", "adam"] = "adam"
+    lr_step: Count = 24
+    lr_factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    weight_decay: NonNegative = 0.0
+    clip: NonNegative = 0.0
+    precision: Precision = "fp32"
+    reduction: Reduction = "mean"
+    workers: Natural = 2
 
 
 class DualPathConfig(Section):
     """The dual-path network: sizes, alignment, instance loss, phases."""
 
-    dim: Count
-    hidden: Count
-    dropout: Annotated[float, Field(ge=0, lt=1)]
-    slots: Count
-    alignment: Literal["shift", "left"]
-    word_dim: Count
-    word_vectors: Literal["random", "pretrained"]
-    text_cnn: Literal["resnet18", "resnet50", "resnet152"]
-    text_width: Count
-    text_pool: Literal["max", "mean"]
-    standardise_images: bool
-    instance: Literal["separate", "sum"]
-    sampled_classes: Natural
-    margin: Positive
-    resize: Count
-    crop: Count
-    flip: bool
-    phases: Annotated[tuple[DualPathPhaseConfig, ...], Field(min_length=1, strict=False)]
-    training: DualPathTrainingConfig
+    dim: Count = 256
+    hidden: Count = 256
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    slots: Count = 32
+    alignment: Literal["shift", "left"] = "shift"
+    word_dim: Count = 100
+    word_vectors: Literal["random", "pretrained"] = "random"
+    text_cnn: Literal["resnet18", "resnet50", "resnet152"] = "resnet18"
+    text_width: Count = 32
+    text_pool: Literal["max", "mean"] = "mean"
+    standardise_images: bool = True
+    instance: Literal["separate", "sum"] = "separate"
+    sampled_classes: Natural = 0
+    margin: Positive = 1.0
+    resize: Count = 128
+    crop: Count = 112
+    flip: bool = False
+    phases: Annotated[tuple[DualPathPhaseConfig, ...], Field(min_length=1, strict=False)] = PHASES
+    training: DualPathTrainingConfig = DualPathTrainingConfig()
 
     @contradictions
     def _crop_and_phases(self) -> Iterator[InitErrorDetails]:

@@ -111,13 +111,17 @@ class PhrasePairs:
         return [self.pairs[start : start + size] for start in range(0, len(self.pairs), size)]
 
 
-def training_pairs(opened: OpenedPhrases, truth: Path, most: int, seed: int) -> PhrasePairs:
+# Regions of a phrase that models learn from, drawn where it has more (Wang et al. 2016).
+REGIONS_PER_PHRASE = 10
+DRAWN = {"regions_per_phrase": REGIONS_PER_PHRASE}  # as files of weights name it
+
+
+def training_pairs(opened: OpenedPhrases, truth: Path, seed: int) -> PhrasePairs:
     """The pairs of regions and phrases of the training split, each once.
 
     Args:
         opened: the artefacts.
         truth: file of the vectors of the phrases' own boxes.
-        most: regions of a phrase, drawn where it has more (10 in Wang et al. 2016).
         seed: of the draws.
 
     Raises:
@@ -141,7 +145,7 @@ def training_pairs(opened: OpenedPhrases, truth: Path, most: int, seed: int) -> 
     order = np.lexsort((np.random.default_rng([seed, 1]).random(len(both)), phrases))
     phrases, places = phrases[order], places[order]
     number = np.arange(len(phrases)) - np.searchsorted(phrases, phrases)
-    kept = number < most
+    kept = number < REGIONS_PER_PHRASE
     return PhrasePairs(
         FeatureRows(open_vectors(truth), regions.ids),
         FeatureRows(opened.vectors, texts),

@@ -5,29 +5,34 @@ from typing import Annotated
 from pydantic import Field
 
 from models.cca.params import CCAConfig
-from models.two_branch.params import VectorBranchesConfig
+from models.two_branch.params import (
+    TermWeightsConfig,
+    TwoBranchTrainingConfig,
+    VectorBranchesConfig,
+)
 from pipeline.runtime.section import Count, Natural, Positive, Section, Share
 
 
 class MiningConfig(Section):
     """Fine-tuning with proposals that lie nearer to a phrase than its own boxes."""
 
-    epochs: Natural
-    batch_size: Annotated[int, Field(ge=2)]
-    negatives: Count
-    sampled: Count
-    overlap: Share
-    lr: Positive
+    epochs: Natural = 3
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    negatives: Count = 50
+    sampled: Count = 10
+    overlap: Share = 1.0
+    lr: Positive = 0.0003
 
 
 class PhraseTwoBranchConfig(VectorBranchesConfig):
     """The two-branch network on regions and phrases."""
 
-    regions_per_phrase: Count
-    mining: MiningConfig
+    weights: TermWeightsConfig = TermWeightsConfig(image_image=0.1, sentence_sentence=0.1)
+    training: TwoBranchTrainingConfig = TwoBranchTrainingConfig(
+        epochs=4, batch_size=256, lr_step=6, clip=0.0
+    )
+    mining: MiningConfig = MiningConfig()
 
 
 class PhraseCCAConfig(CCAConfig):
     """Canonical correlation analysis of regions and phrases."""
-
-    regions_per_phrase: Count

@@ -11,8 +11,8 @@ from PIL import Image
 from models.base.texts import check_words
 from models.phrases.data import PhraseInputs, open_phrases
 from models.phrases.extraction import Sources
+from models.phrases.models import PHRASE_MODELS
 from models.phrases.regions import as_tensors, describer, detector_views
-from models.phrases.registry import phrase_model
 from pipeline.phrases.params import PhrasesConfig
 from pipeline.phrases.vectors import encoding_of
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
@@ -68,7 +68,7 @@ def localise(
     opened = open_phrases(PhraseInputs(**inputs))
     trained = read_checkpoint(files["checkpoint"], name)
     trained.require(opened.identity())
-    network = trained.build(phrase_model(name).NETWORK).to(device)
+    network = trained.build(PHRASE_MODELS.imported(name).NETWORK).to(device)
     encoder = encoding_of(files["encoder"], opened.vectors, wordnet)
     known = encoder.encoding.known([[word] for word in words]) > 0
     if unknown := check_words(words, known.tolist(), f"the sentence encoder {encoder.name}"):

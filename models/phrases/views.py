@@ -162,7 +162,7 @@ class NetworkView:
             layer = maps[node].float()
             places = boxes.new_tensor([layer.shape[-1] / size[0], layer.shape[-2] / size[1]])
             cells = roi_align(layer, [boxes * places.tile(2)], CELLS, 1.0, SAMPLES, aligned=True)
-            yield self.head(cells) if self.head else pooled(cells, self.backbone.pool)
+            yield self.head(cells) if self.head else pooled(cells, self.backbone.pooling)
 
 
 def sorted_by_score(boxes: Tensor, scores: Tensor, features: Tensor) -> Proposed:

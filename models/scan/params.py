@@ -9,17 +9,17 @@ from pipeline.training.params import TrainingConfig
 class SCANConfig(Section):
     """SCAN: widths, cross attention, optimisation."""
 
-    dim: Count
-    word_dim: Count
-    word_vectors: Literal["random", "pretrained"]
-    direction: Literal["t2i", "i2t"]
-    pooling: Literal["mean", "lse"]
-    temperature: Positive
-    lse: Positive
-    position_gate: bool
-    standardise_images: bool
-    margin: Positive
-    training: TrainingConfig
+    dim: Count = 128
+    word_dim: Count = 100
+    word_vectors: Literal["random", "pretrained"] = "random"
+    direction: Literal["t2i", "i2t"] = "t2i"
+    pooling: Literal["mean", "lse"] = "mean"
+    temperature: Positive = 9.0
+    lse: Positive = 6.0
+    position_gate: bool = False
+    standardise_images: bool = True
+    margin: Positive = 0.2
+    training: TrainingConfig = TrainingConfig(epochs=4, batch_size=64, lr_step=3)
 
 
 CONFIG = SCANConfig

@@ -22,30 +22,30 @@ from pipeline.training.params import TrainingConfig
 class TermWeightsConfig(WeightsSection):
     """Weights of the four terms of the two-branch loss (Wang et al. 2016, eq. 5)."""
 
-    image_to_sentence: NonNegative
-    sentence_to_image: NonNegative
-    image_image: NonNegative
-    sentence_sentence: NonNegative
+    image_to_sentence: NonNegative = 1.0
+    sentence_to_image: NonNegative = 2.0
+    image_image: NonNegative = 0.0
+    sentence_sentence: NonNegative = 0.2
 
 
 class TwoBranchTrainingConfig(TrainingConfig):
     """Optimisation by SGD with momentum, or by Adam."""
 
-    optimiser: Literal["sgd", "adam"]
-    momentum: Annotated[float, Field(ge=0, lt=1)]
-    weight_decay: NonNegative
+    optimiser: Literal["sgd", "adam"] = "adam"
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    weight_decay: NonNegative = 0.0
 
 
 class FineTuningConfig(Section):
     """Epochs from pixels, in which the network behind the image features is trained, too."""
 
-    epochs: Natural
-    lr: Positive
-    batch_size: Annotated[int, Field(ge=2)]
-    resize: Count
-    crop: Count
-    flip: bool
-    workers: Natural
+    epochs: Natural = 0
+    lr: Positive = 0.0001
+    batch_size: Annotated[int, Field(ge=2)] = 64
+    resize: Count = 128
+    crop: Count = 112
+    flip: bool = False
+    workers: Natural = 2
 
     @contradictions
     def _crop_fits(self) -> Iterator[InitErrorDetails]:
@@ -57,23 +57,25 @@ class FineTuningConfig(Section):
 class VectorBranchesConfig(Section):
     """Two branches on fixed vectors: widths, loss terms, optimisation."""
 
-    branches: Literal["linear", "nonlinear"]
-    hidden: Count
-    dim: Count
-    dropout: Annotated[float, Field(ge=0, lt=1)]
-    batch_norm: bool
-    standardise_images: bool
-    standardise_sentences: bool
-    margin: Positive
-    weights: TermWeightsConfig
-    structure_k: Count
-    training: TwoBranchTrainingConfig
+    branches: Literal["linear", "nonlinear"] = "nonlinear"
+    hidden: Count = 512
+    dim: Count = 256
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    batch_norm: bool = True
+    standardise_images: bool = True
+    standardise_sentences: bool = False
+    margin: Positive = 0.1
+    weights: TermWeightsConfig = TermWeightsConfig()
+    structure_k: Count = 50
+    training: TwoBranchTrainingConfig = TwoBranchTrainingConfig(
+        epochs=12, batch_size=128, lr_step=8, clip=0.0
+    )
 
 
 class TwoBranchConfig(VectorBranchesConfig):
     """The two-branch network on images and captions."""
 
-    fine_tuning: FineTuningConfig
+    fine_tuning: FineTuningConfig = FineTuningConfig()
 
 
 CONFIG = TwoBranchConfig

@@ -9,15 +9,15 @@ from pipeline.training.params import TrainingConfig
 class VSEConfig(Section):
     """The VSE model: widths, text encoder, word initialisation, optimisation."""
 
-    dim: Count
-    hidden: Count
-    word_dim: Count
-    text_encoder: Literal["gru", "lstm"]
-    text_pool: Literal["last", "mean", "max"]
-    word_vectors: Literal["random", "pretrained"]
-    standardise_images: bool
-    margin: Positive
-    training: TrainingConfig
+    dim: Count = 256
+    hidden: Count = 256
+    word_dim: Count = 100
+    text_encoder: Literal["gru", "lstm"] = "gru"
+    text_pool: Literal["last", "mean", "max"] = "last"
+    word_vectors: Literal["random", "pretrained"] = "random"
+    standardise_images: bool = True
+    margin: Positive = 0.2
+    training: TrainingConfig = TrainingConfig(epochs=15, batch_size=128, lr_step=10)
 
 
 CONFIG = VSEConfig

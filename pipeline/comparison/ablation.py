@@ -6,7 +6,7 @@ from itertools import chain
 
 import pandas as pd
 
-from pipeline.evaluation.metrics import COLUMNS, headings
+from pipeline.evaluation.columns import COLUMNS, headings
 from pipeline.runtime.errors import WorkbenchError, listing
 
 FIGURES = tuple(".".join(column.keys) for column in COLUMNS)

@@ -6,7 +6,8 @@ from typing import Any
 
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import TableRow, aligned, interval_text, rows_of, shown
-from pipeline.evaluation.metrics import COLUMNS, EXTENDED, Column, columns_of
+from pipeline.evaluation.columns import COLUMNS, EXTENDED
+from pipeline.evaluation.figures import Column, columns_of
 
 SHOWN = ("r1", "mapr", "rprecision", "ndcg", "rsum")  # of all that metrics files have
 OWN = frozenset(column.keys for column in COLUMNS)

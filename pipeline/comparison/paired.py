@@ -12,8 +12,9 @@ import numpy as np
 
 from pipeline.comparison.table import aligned
 from pipeline.evaluation.bootstrap import MeasuredFold, limits, resampled
+from pipeline.evaluation.columns import COLUMNS
+from pipeline.evaluation.figures import Measured, average, summarise, values_of
 from pipeline.evaluation.file import QueryRanks
-from pipeline.evaluation.metrics import COLUMNS, Measured, average, summarise, values_of
 from pipeline.evaluation.protocol import PROTOCOL, cut_folds
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import group_codes

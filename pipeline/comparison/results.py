@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline.evaluation.columns import COLUMNS, EXTENDED
+from pipeline.evaluation.figures import columns_of
 from pipeline.evaluation.file import RankRecord, check_metrics, check_model, read_ranks
-from pipeline.evaluation.metrics import COLUMNS, EXTENDED, columns_of
 from pipeline.runtime.errors import WorkbenchError
 
 NAIVE = "naive"

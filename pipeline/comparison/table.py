@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.comparison.results import NAIVE, Result
-from pipeline.evaluation.metrics import COLUMNS, headings, values_of
+from pipeline.evaluation.columns import COLUMNS, headings
+from pipeline.evaluation.figures import values_of
 from pipeline.scores.ranking import DIRECTIONS
 
 

@@ -26,22 +26,22 @@ Objects = Annotated[list[Annotated[int, Field(ge=2, le=8)]], Field(min_length=2,
 class CorpusConfig(Section):
     """How the files under `raw` are read and checked."""
 
-    annotations: Name | None
-    images: Name | None
-    restval: Literal["train", "drop"]
-    split_files: Name | None
-    val_images: CountOrShare
-    test_images: CountOrShare
-    image_field: Name | None
-    caption_field: Name | None
-    max_captions: Count | None
-    skip_bad_images: bool
-    max_megapixels: Positive
-    max_words: Count
-    positives: Annotated[str, one_of(("none", *POSITIVES))]
-    positives_path: Name | None
-    positives_threshold: Positive
-    mask_positives: bool
+    annotations: Name | None = None
+    images: Name | None = None
+    restval: Literal["train", "drop"] = "train"
+    split_files: Name | None = None
+    val_images: CountOrShare = 1000
+    test_images: CountOrShare = 1000
+    image_field: Name | None = None
+    caption_field: Name | None = None
+    max_captions: Count | None = None
+    skip_bad_images: bool = False
+    max_megapixels: Positive = 64.0
+    max_words: Count = 300
+    positives: Annotated[str, one_of(("none", *POSITIVES))] = "none"
+    positives_path: Name | None = None
+    positives_threshold: Positive = 3.0
+    mask_positives: bool = False
 
     @contradictions
     def _a_list_to_read(self) -> Iterator[InitErrorDetails]:
@@ -59,18 +59,18 @@ class CorpusConfig(Section):
 class ShapesConfig(Section):
     """Seed and sizes of the rendered built-in world, and what makes it harder."""
 
-    seed: Annotated[int, Field(ge=0, lt=2**32)]
-    train: Count
-    val: Count
-    test: Count
-    image_size: Annotated[int, Field(ge=32, le=1024)]
-    captions_per_image: Annotated[int, Field(ge=1, le=20)]
-    near_duplicates: Share
-    objects: Objects | None
-    clutter: Annotated[int, Field(ge=0, le=200)]
-    relations: Literal["pairs", "between"]
-    synonyms: bool
-    misspelt: Share
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    train: Count = 2400
+    val: Count = 200
+    test: Count = 200
+    image_size: Annotated[int, Field(ge=32, le=1024)] = 128
+    captions_per_image: Annotated[int, Field(ge=1, le=20)] = 5
+    near_duplicates: Share = 0.25
+    objects: Objects | None = None
+    clutter: Annotated[int, Field(ge=0, le=200)] = 0
+    relations: Literal["pairs", "between"] = "pairs"
+    synonyms: bool = False
+    misspelt: Share = 0.0
 
     @contradictions
     def _fewest_first(self) -> Iterator[InitErrorDetails]:

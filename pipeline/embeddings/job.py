@@ -1,34 +1,46 @@
 """Importing a file of vectors: matched with the corpus, then copied block by block."""
 
-import importlib
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.embeddings.ids import matched
-from pipeline.embeddings.source import IMPORTED, Block, Embeddings
+from pipeline.arrays.file import Array, Block, open_arrays
+from pipeline.arrays.ids import Ids, read_ids
+from pipeline.embeddings import IMPORTED
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
-from pipeline.runtime.process import Progress
+from pipeline.runtime.process import Progress, say
 from pipeline.runtime.section import EmbeddingFileConfig
+from pipeline.runtime.text import Problems, printable
 from pipeline.storage.shards import FeatureJob
 from pipeline.storage.writer import FeatureWriter
 
-# Imported when a file is read: some load libraries that take a second.
-READERS = {
-    ".npy": "pipeline.embeddings.arrays:read_npy",
-    ".npz": "pipeline.embeddings.arrays:read_npz",
-    ".h5": "pipeline.embeddings.hdf5:read_hdf5",
-    ".hdf5": "pipeline.embeddings.hdf5:read_hdf5",
-    ".parquet": "pipeline.embeddings.parquet:read_parquet",
-    ".safetensors": "pipeline.embeddings.tensors:read_safetensors",
-}
+MAX_DIM = 1 << 16  # width of a vector
+MAX_ROWS = 1 << 25  # of a file; more is taken for damage
+NAMES = "name the arrays of ids and vectors under `file` in params.yaml"
+MATCHING = (
+    "ids are compared letter by letter with image_id and caption_id of the corpus; other_ids: skip "
+    "leaves out rows that it does not have"
+)
+
+
+class Embeddings(NamedTuple):
+    """A file of vectors (N, D) of floats, and the ids of its rows."""
+
+    path: Path
+    vectors: Array
+    ids: Ids
+
+    @property
+    def dtype(self) -> str:
+        """What its values are stored as: float64 keeps what float32 can hold."""
+        return "float16" if self.vectors.dtype.itemsize == 2 else "float32"
 
 
 def open_embeddings(settings: EmbeddingFileConfig) -> Embeddings:
@@ -37,11 +49,37 @@ def open_embeddings(settings: EmbeddingFileConfig) -> Embeddings:
     path = Path(settings.path or "")
     if not path.is_file():
         raise WorkbenchError(f"file.path = {settings.path}: no such file", "mend params.yaml")
-    module, _, function = READERS[path.suffix].partition(":")
-    found: Embeddings = getattr(importlib.import_module(module), function)(
-        path, settings.ids, settings.features
-    )
-    return found
+    file = open_arrays(path)
+    vectors = file.array(settings.features, NAMES)
+    _check(vectors)
+    ids = read_ids(file, settings.ids)
+    if ids is None:
+        raise WorkbenchError(
+            f"{path}: no ids",
+            f"put them into an array {settings.ids} of the file, or beside it into one of "
+            f"{path.stem}.ids.txt, {path.stem}.ids.json, {path.stem}.ids.npy",
+        )
+    if len(ids.names) != vectors.shape[0]:
+        raise WorkbenchError(
+            f"{ids.path or path}: {len(ids.names):,} ids for {vectors.shape[0]:,} vectors"
+        )
+    return Embeddings(path, vectors, ids)
+
+
+def _check(vectors: Array) -> None:
+    """Refuse what is not one vector of floats per row, or too large to be meant."""
+    place, shape, dtype = vectors.place, vectors.shape, vectors.dtype
+    if dtype.kind != "f" or dtype.itemsize > 8:
+        raise WorkbenchError(
+            f"{place}: values of type {dtype}; allowed are float16, float32 and float64",
+            "integers are not converted, since their scale is not in the file: save them as "
+            "float32",
+        )
+    if len(shape) != 2 or not 0 < shape[0] <= MAX_ROWS or not 0 < shape[1] <= MAX_DIM:
+        raise WorkbenchError(
+            f"{place}: shape {shape}; expected are vectors (N, D), N at most {MAX_ROWS:,} and D "
+            f"at most {MAX_DIM:,}"
+        )
 
 
 def import_job(
@@ -66,12 +104,11 @@ def import_job(
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(sha256_file, settings.path or "")
         source = open_embeddings(settings)
-        places = matched(
-            str(source.ids_path or source.path), source.ids, ids, settings.other_ids == "skip"
-        )
+        skip, place = settings.other_ids == "skip", source.ids.path or source.path
+        places = matched(str(place), source.ids.names, ids, skip)
         used = settings.read_names()
-        if source.ids_path is not None:
-            used["ids_sha256"] = sha256_file(source.ids_path)
+        if source.ids.path is not None:
+            used["ids_sha256"] = sha256_file(source.ids.path)
         attributes: dict[str, str | int | float] = {
             "model": IMPORTED + source.path.suffix.removeprefix("."),
             "layer": "unknown",
@@ -80,8 +117,51 @@ def import_job(
             "corpus_sha256": corpus_sha256,
         }
     fill = partial(copy, source, places)
-    datasets = {"features": ((source.shape[1],), source.dtype)}
+    datasets = {"features": ((source.vectors.shape[1],), source.dtype)}
     return FeatureJob(ids, datasets, attributes, [], fill)
+
+
+def matched(
+    place: str, found: Sequence[str], wanted: Sequence[str], skip: bool
+) -> npt.NDArray[np.int64]:
+    """Where each row of a file belongs.
+
+    Args:
+        place: the file, for messages.
+        found: N ids in the order of its rows.
+        wanted: M different ids of the corpus.
+        skip: leave out rows of other ids, saying how many, instead of raising.
+
+    Returns:
+        (N,) rows of the corpus, -1 for those that are left out.
+
+    Raises:
+        WorkbenchError: ids that occur twice, with their rows, ids of the corpus without a row, and
+            ids that the corpus does not have, all at once.
+    """
+    if list(found) == list(wanted):
+        return np.arange(len(found))
+    rows = {name: row for row, name in enumerate(wanted)}
+    places = np.fromiter((rows.get(name, -1) for name in found), np.int64, len(found))
+    others, inside = np.flatnonzero(places < 0), np.flatnonzero(places >= 0)
+    counts = np.bincount(places[inside], minlength=len(wanted))
+    again = inside[counts[places[inside]] > 1]
+    firsts = np.unique(places[again], return_index=True)[1]
+    missing = np.flatnonzero(counts == 0).tolist()
+    problems = Problems(place)
+    problems.add("ids more than once", _rows(found, np.delete(again, firsts)))
+    problems.add("ids of the corpus without a row", [wanted[row] for row in missing])
+    if not skip:
+        problems.add("ids that are not in the corpus", _rows(found, others))
+    problems.raise_if_any(MATCHING)
+    if len(others):
+        say(f"{place}: left out {len(others):,} rows of ids that are not in the corpus")
+    return places
+
+
+def _rows(names: Sequence[str], rows: npt.NDArray[np.int64]) -> list[str]:
+    """Rows of a file as a message names them."""
+    return [f"{printable(names[row][:100])} (row {row:,})" for row in rows.tolist()]
 
 
 def copy(source: Embeddings, places: npt.NDArray[np.int64], writer: FeatureWriter) -> None:
@@ -99,7 +179,7 @@ def copy(source: Embeddings, places: npt.NDArray[np.int64], writer: FeatureWrite
     wanted[writer.missing] = True
     start, title = 0, f"reading {source.path.name}"
     with Progress(title, len(places), "rows") as progress:
-        for block in source.blocks():
+        for block in source.vectors.blocks():
             rows = places[start : start + len(block)]
             kept = np.flatnonzero(wanted[rows])
             if len(kept):
@@ -130,7 +210,7 @@ def _write(
         if finite.all():
             raise
         bad = int(numbers[~finite].min())
-        name = source.ids[bad]
+        name = source.ids.names[bad]
         raise WorkbenchError(
             f"{source.path}, row {bad:,} ({name}): {error.message}", error.hint
         ) from None

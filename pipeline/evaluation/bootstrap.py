@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.metrics import METRICS, RECALLS, Measured, summary_of
+from pipeline.evaluation.columns import METRICS
+from pipeline.evaluation.figures import RECALLS, Measured, summary_of
 from pipeline.evaluation.row import Metric
 from pipeline.scores.ranking import Direction
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.metrics import (
-    EXTENDED,
+from pipeline.evaluation.columns import EXTENDED
+from pipeline.evaluation.figures import (
     Measured,
     average,
     extended_chance,

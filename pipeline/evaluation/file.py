@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline.evaluation.columns import METRICS
+from pipeline.evaluation.figures import Measured
 from pipeline.evaluation.findings import SOURCE, Findings, groups_of
-from pipeline.evaluation.metrics import METRICS, Measured
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint
 from pipeline.scores.ranking import DIRECTIONS, Direction

@@ -9,15 +9,8 @@ import numpy as np
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.extended import Extended, JudgedFold, extended_of, judged_fold
+from pipeline.evaluation.figures import Measured, average, chance_level, joined, rounded, summarise
 from pipeline.evaluation.measure import measured_of
-from pipeline.evaluation.metrics import (
-    Measured,
-    average,
-    chance_level,
-    joined,
-    rounded,
-    summarise,
-)
 from pipeline.evaluation.protocol import Fold, cut_folds, protocol_name
 from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes

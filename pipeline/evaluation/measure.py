@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.evaluation.metrics import EXTENDED, METRICS, Measured
+from pipeline.evaluation.figures import Measured, extended_rows, plain_rows
 from pipeline.evaluation.row import Metric
 from pipeline.scores.groups import Groups, group_codes
 from pipeline.scores.positives import Positives
@@ -14,15 +14,19 @@ from pipeline.scores.tiles import Tiles, as_tiles
 
 
 def measure(
-    scores: np.ndarray | Tiles, image_groups: Groups, caption_groups: Groups
+    scores: np.ndarray | Tiles,
+    image_groups: Groups,
+    caption_groups: Groups,
+    metrics: Sequence[Metric] | None = None,
 ) -> dict[Direction, Measured]:
-    """All metrics of all queries of a score matrix, both directions.
+    """Metrics of all queries of a score matrix, both directions.
 
     Args:
         scores: (N images, M captions) floats, larger is better.
         image_groups: (N,) integers or strings: an image and a caption belong together when their
             groups are equal.
         caption_groups: (M,) integers or strings.
+        metrics: what is measured, None for all but the extended.
 
     Raises:
         WorkbenchError: empty or ill-shaped input, NaN or infinity, a query without true item, a
@@ -30,7 +34,7 @@ def measure(
     """
     codes = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
-    found = measured_of([of_groups(tiles, *codes, way) for way in DIRECTIONS])
+    found = measured_of([of_groups(tiles, *codes, way) for way in DIRECTIONS], metrics)
     return dict(zip(DIRECTIONS, found, strict=True))
 
 
@@ -66,17 +70,20 @@ def measure_judged(scores: np.ndarray | Tiles, positives: Positives, way: Direct
     return measured_of([of_positives(as_tiles(scores), positives, way)])[0]
 
 
-def measured_of(wanted: Sequence[Wanted]) -> list[Measured]:
+def measured_of(
+    wanted: Sequence[Wanted], metrics: Sequence[Metric] | None = None
+) -> list[Measured]:
     """The metrics of each, their scores gone through together.
 
     Args:
-        wanted: as `ranks.ranked` takes them; of those with grades the metrics are EXTENDED.
+        wanted: as `ranks.ranked` takes them; of those with grades all metrics are measured.
+        metrics: of the others, None for all but the extended.
 
     Raises:
         WorkbenchError: as `measure`.
     """
     return [
-        _measured(ranking, METRICS if one.grade is None else EXTENDED)
+        _measured(ranking, (metrics or plain_rows()) if one.grade is None else extended_rows())
         for ranking, one in zip(ranked(wanted), wanted, strict=True)
     ]
 

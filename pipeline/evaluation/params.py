@@ -22,10 +22,12 @@ from pipeline.runtime.section import (
 class InferenceConfig(Section):
     """The inference criteria that are evaluated beside the model's own scores."""
 
-    criteria: Annotated[list[Annotated[str, one_of(CRITERIA)]], listed("csls"), Field(min_length=1)]
-    beta: Positive
-    k: Count
-    iterations: Count
+    criteria: Annotated[
+        list[Annotated[str, one_of(CRITERIA)]], listed("csls"), Field(min_length=1)
+    ] = Field(default=["inverted_softmax"])
+    beta: Positive = 30.0
+    k: Count = 10
+    iterations: Count = 20
 
     @contradictions
     def _each_once(self) -> Iterator[InitErrorDetails]:
@@ -37,10 +39,10 @@ class InferenceConfig(Section):
 class EvaluationConfig(Section):
     """Protocol and confidence intervals."""
 
-    folds: Count
-    subset: Natural
-    bootstrap: Natural
-    confidence: Annotated[float, Field(gt=0, lt=1)]
+    folds: Count = 1
+    subset: Natural = 0
+    bootstrap: Natural = 1000
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
 
     @contradictions
     def _one_protocol(self) -> Iterator[InitErrorDetails]:

@@ -10,6 +10,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranking import Ranking
 
 Better = Literal["larger", "smaller"]
+Summary = Literal["mean", "median"]
 
 PERCENT = (0, 100)
 
@@ -34,6 +35,8 @@ class Metric:
         graded: whether `reference` and `chance` take grades instead: of each item, first to last,
             0 for false ones; and of the true items of every query, falling (Q, R), 0 where there
             are fewer.
+        extended: whether it is measured against lists of extended positives alone.
+        place: of its columns, smallest first; of equal places by the names of the files.
     """
 
     name: str
@@ -43,10 +46,12 @@ class Metric:
     reference: Callable[[Sequence[Any]], float]
     chance: Callable[[np.ndarray, int], float]
     better: Better = "larger"
-    summary: Literal["mean", "median"] = "mean"
+    summary: Summary = "mean"
     span: tuple[float, float] = PERCENT
     curve: bool = False
     graded: bool = False
+    extended: bool = False
+    place: int = 100
 
     def measured(self, ranking: Ranking) -> np.ndarray:
         """The number of every query: (Q,) float64; WorkbenchError unless all are in the span."""

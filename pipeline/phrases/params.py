@@ -24,12 +24,12 @@ BOX_FILES = (".npy", ".npz", ".h5", ".hdf5", ".txt", ".mat")
 class ProposalsConfig(Section):
     """The boxes of an image that phrases are looked for in."""
 
-    source: Literal["detector", "file"]
-    path: Name | None
-    order: Literal["xyxy", "xywh", "yxyx"]
-    origin: Annotated[int, Field(ge=0, le=1)]
-    number: Count
-    other_images: Literal["error", "skip"]
+    source: Literal["detector", "file"] = "detector"
+    path: Name | None = None
+    order: Literal["xyxy", "xywh", "yxyx"] = "xyxy"
+    origin: Annotated[int, Field(ge=0, le=1)] = 0
+    number: Count = 100
+    other_images: Literal["error", "skip"] = "error"
 
     @contradictions
     def _file_is_there(self) -> Iterator[InitErrorDetails]:
@@ -48,21 +48,21 @@ class ProposalsConfig(Section):
 class BoxNetworkConfig(Section):
     """An image network whose feature maps boxes are pooled from."""
 
-    model: Name
-    weights: Name
-    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
-    pool: Literal["mean", "max", "mean_max", "fc7"]
-    short_side: Count
-    normalisation: Literal["torchvision", "caffe"]
+    model: Name = "resnet18"
+    weights: Name = "detector"
+    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] = ("layer2", "layer3")
+    pool: Name = "mean"  # of models/backbone/poolings, or fc7: stages.params knows which there are
+    short_side: Count = 128
+    normalisation: Literal["torchvision", "caffe"] = "torchvision"
 
 
 class BoxFeaturesConfig(Section):
     """How boxes become vectors: by the detector's head, or pooled from an image network's maps."""
 
-    source: Literal["detector", "network"]
-    network: BoxNetworkConfig
-    batch_size: Count
-    workers: Natural
+    source: Literal["detector", "network"] = "detector"
+    network: BoxNetworkConfig = BoxNetworkConfig()
+    batch_size: Count = 16
+    workers: Natural = 2
 
     @contradictions
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
@@ -74,10 +74,10 @@ class BoxFeaturesConfig(Section):
 class PhrasesConfig(Section):
     """Phrases: whence they come, and what they are looked for in."""
 
-    source: Literal["corpus", "flickr30k_entities", "none"]
-    path: Name | None
-    splits: Literal["lists", "corpus"]
-    train_images: Count | None
-    proposals: ProposalsConfig
-    features: BoxFeaturesConfig
-    nms: Share
+    source: Literal["corpus", "flickr30k_entities", "none"] = "corpus"
+    path: Name | None = None
+    splits: Literal["lists", "corpus"] = "lists"
+    train_images: Count | None = 1200
+    proposals: ProposalsConfig = ProposalsConfig()
+    features: BoxFeaturesConfig = BoxFeaturesConfig()
+    nms: Share = 0.3

@@ -6,28 +6,25 @@ of all: .npz or .h5 with an array per image id, .txt with the id before the numb
 there is one, its score behind them; without scores the order is that of the file.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import h5py
 import numpy as np
 
-from pipeline.phrases.mat_files import damaged, load_mat
+from pipeline.arrays.file import ArrayFile, open_arrays
+from pipeline.phrases.mat_files import load_mat
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
 from pipeline.runtime.text import read_text
-from pipeline.storage.hdf5 import DAMAGE
-from pipeline.storage.npy import DAMAGE as NPY_DAMAGE
-from pipeline.storage.npy import ZIP_DAMAGE
 
-MAX_BYTES = 1 << 26  # of an image's file: a million boxes
+MAX_BYTES = 1 << 26  # of an image: a million boxes
 MAX_BOXES = 1 << 20  # of an image
 TOLERANCE = 1.0  # pixels that a box may reach over the border: rounding
+SINGLE = (".npy", ".txt", ".mat")  # files of one image, in a folder
 MAT_NAMES = ("boxes", "bbs")
-WANTED = ("images", *MAT_NAMES)
 
 Arrays = Mapping[str, Callable[[], np.ndarray]]  # name of an image -> reads its array
 
@@ -146,134 +143,70 @@ def _name_of(image: str, arrays: Arrays) -> str | None:
 
 def _opened(path: Path) -> Arrays:
     if path.is_dir():
-        files = [file for file in sorted(path.iterdir()) if file.suffix in _SINGLE]
+        files = [file for file in sorted(path.iterdir()) if file.suffix in SINGLE]
         if not files:
-            raise WorkbenchError(f"{path}: no files that end in {', '.join(_SINGLE)}")
-        return {file.stem: _reader(file) for file in files}
-    readers = {".npz": _npz, ".h5": _h5, ".hdf5": _h5, ".txt": _text, ".mat": _mat}
-    if path.suffix not in readers:
+            raise WorkbenchError(f"{path}: no files that end in {', '.join(SINGLE)}")
+        return {file.stem: partial(_single, file) for file in files}
+    if path.suffix == ".npy":
         raise WorkbenchError(
             f"{path}: boxes of one image", "a .npy holds one: give the folder of all"
         )
-    return readers[path.suffix](path)
+    if path.suffix in (".txt", ".mat"):
+        named = _lines(path, named=True) if path.suffix == ".txt" else _cells(path)
+        return {name: partial(np.asarray, boxes) for name, boxes in named.items()}
+    file = open_arrays(path)
+    return {name: partial(_whole, file, name) for name in file.names}
 
 
-def _reader(path: Path) -> Callable[[], np.ndarray]:
-    def read() -> np.ndarray:
-        if path.stat().st_size > MAX_BYTES:
-            raise WorkbenchError(f"{path}: more than {MAX_BYTES:,} bytes")
-        return _SINGLE[path.suffix](path)
-
-    return read
-
-
-def _npy(path: Path) -> np.ndarray:
-    try:
-        return np.asarray(np.load(path, allow_pickle=False, mmap_mode="r"))
-    except (*NPY_DAMAGE, OSError, EOFError) as error:
-        raise damaged(path, error) from None
-
-
-def _single_text(path: Path) -> np.ndarray:
-    return _numbers(str(path), enumerate((line.split() for line in _lines(path)), 1))
-
-
-def _single_mat(path: Path) -> np.ndarray:
-    found = load_mat(path, WANTED)
+def _single(path: Path) -> np.ndarray:
+    if path.suffix == ".npy":
+        return _whole(open_arrays(path), "")
+    if path.stat().st_size > MAX_BYTES:
+        raise WorkbenchError(f"{path}: more than {MAX_BYTES:,} bytes")
+    if path.suffix == ".txt":
+        return _lines(path, named=False).get("", np.empty(0))
+    found = load_mat(path, MAT_NAMES)
     named = [name for name in MAT_NAMES if name in found]
     if len(named) != 1:
         raise WorkbenchError(f"{path}: wanted is one of the variables {', '.join(MAT_NAMES)}")
     return np.asarray(found[named[0]])
 
 
-def _npz(path: Path) -> Arrays:
-    try:
-        archive = np.load(path, allow_pickle=False)
-        names = list(archive.files)
-    except (*NPY_DAMAGE, *ZIP_DAMAGE, OSError) as error:
-        raise damaged(path, error) from None
-
-    def reader(name: str) -> Callable[[], np.ndarray]:
-        def read() -> np.ndarray:
-            if archive.zip.getinfo(f"{name}.npy").file_size > MAX_BYTES:
-                raise WorkbenchError(f"{path}: {name} takes more than {MAX_BYTES:,} bytes")
-            try:
-                return np.asarray(archive[name])
-            except (*NPY_DAMAGE, *ZIP_DAMAGE, OSError) as error:
-                raise damaged(path, error) from None
-
-        return read
-
-    return {name: reader(name) for name in names}
+def _whole(file: ArrayFile, name: str) -> np.ndarray:
+    array = file.array(name)
+    if array.nbytes > MAX_BYTES or array.dtype.hasobject or not array.shape:
+        raise WorkbenchError(
+            f"{array.place}: {array.dtype} of shape {array.shape}, {array.nbytes:,} bytes; "
+            f"expected are boxes of an image, at most {MAX_BYTES:,} bytes"
+        )
+    return np.concatenate([np.empty((0, *array.shape[1:]), array.dtype), *array.blocks()])
 
 
-def _h5(path: Path) -> Arrays:
-    try:
-        file = h5py.File(path, "r")
-        names = [str(name) for name in file if isinstance(file.get(name, getlink=True),
-                                                          h5py.HardLink)]  # fmt: skip
-    except DAMAGE as error:
-        raise damaged(path, error) from None
-
-    def reader(name: str) -> Callable[[], np.ndarray]:
-        def read() -> np.ndarray:
-            try:
-                node = file[name]
-                if not isinstance(node, h5py.Dataset) or node.nbytes > MAX_BYTES:
-                    raise WorkbenchError(f"{path}: {name} is no dataset of boxes")
-                return np.asarray(node[()])
-            except DAMAGE as error:
-                raise damaged(path, error) from None
-
-        return read
-
-    return {name: reader(name) for name in names}
+def _lines(path: Path, named: bool) -> dict[str, np.ndarray]:
+    """Boxes in lines of numbers, an image's name before them where they are `named`."""
+    rows: dict[str, list[list[float]]] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        fields = line.split()
+        if not fields:
+            continue
+        name = fields.pop(0) if named else ""
+        own = rows.setdefault(name, [])
+        try:
+            own.append([float(field) for field in fields])
+        except ValueError:
+            raise WorkbenchError(f"{path}, line {number}: not numbers") from None
+        if len(fields) not in (4, 5) or len(fields) != len(own[0]):
+            raise WorkbenchError(f"{path}, line {number}: {len(fields)} numbers, not 4 or 5")
+    return {name: np.array(own) for name, own in rows.items()}
 
 
-def _text(path: Path) -> Arrays:
-    rows: dict[str, list[tuple[int, list[str]]]] = {}
-    for number, line in enumerate(_lines(path), 1):
-        name, *values = line.split()
-        rows.setdefault(name, []).append((number, values))
-
-    def reader(lines: list[tuple[int, list[str]]]) -> Callable[[], np.ndarray]:
-        return lambda: _numbers(str(path), iter(lines))
-
-    return {name: reader(lines) for name, lines in rows.items()}
-
-
-def _mat(path: Path) -> Arrays:
+def _cells(path: Path) -> dict[str, np.ndarray]:
     """The cells `images` and `boxes` of selective search's files, one entry an image."""
-    found = load_mat(path, WANTED)
-    if "images" not in found or "boxes" not in found:
-        raise WorkbenchError(f"{path}: wanted are the cells images and boxes")
-    names, boxes = (np.asarray(found[name]).ravel() for name in ("images", "boxes"))
+    found = load_mat(path, ("images", "boxes"))
+    names, boxes = (np.asarray(found.get(name)).ravel() for name in ("images", "boxes"))
     if names.dtype != object or boxes.dtype != object or len(names) != len(boxes):
-        raise WorkbenchError(f"{path}: images and boxes are no cells of the same length")
+        raise WorkbenchError(f"{path}: wanted are the cells images and boxes of the same length")
     texts = [str(np.asarray(name).ravel()[0]) if np.size(name) else "" for name in names]
     if len(set(texts)) < len(texts):
         raise WorkbenchError(f"{path}: images that are there twice")
-    return {text: partial(np.asarray, own) for text, own in zip(texts, boxes, strict=True)}
-
-
-def _lines(path: Path) -> list[str]:
-    return [line for line in read_text(path).splitlines() if line.strip()]
-
-
-def _numbers(place: str, lines: Iterator[tuple[int, list[str]]]) -> np.ndarray:
-    rows = []
-    for number, values in lines:
-        try:
-            rows.append([float(value) for value in values])
-        except ValueError:
-            raise WorkbenchError(f"{place}, line {number}: not numbers") from None
-        if len(rows[-1]) not in (4, 5) or len(rows[-1]) != len(rows[0]):
-            raise WorkbenchError(f"{place}, line {number}: {len(values)} numbers, not 4 or 5")
-    return np.array(rows)
-
-
-_SINGLE: Mapping[str, Callable[[Path], np.ndarray]] = {
-    ".npy": _npy,
-    ".txt": _single_text,
-    ".mat": _single_mat,
-}
+    return dict(zip(texts, boxes, strict=True))

@@ -29,14 +29,14 @@ class GridNetworkConfig(Section):
     detector too.
     """
 
-    model: Name
-    weights: Name
-    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] | None
-    size: Annotated[int, Field(ge=32, le=1024)] | None
-    resize: Literal["short_side", "squash"]
-    normalisation: Literal["torchvision", "caffe"]
-    precision: Literal["fp32", "bf16"]
-    compile: bool
+    model: Name = "resnet18"
+    weights: Name = "detector"
+    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] | None = ("layer3",)
+    size: Annotated[int, Field(ge=32, le=1024)] | None = 128
+    resize: Literal["short_side", "squash"] = "squash"
+    normalisation: Literal["torchvision", "caffe"] = "torchvision"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    compile: bool = False
 
     @contradictions
     def _network_is_one(self) -> Iterator[InitErrorDetails]:
@@ -46,17 +46,17 @@ class GridNetworkConfig(Section):
 class RegionsConfig(Section):
     """Which regions of an image are kept, or whose file they come from."""
 
-    source: Literal["detector", "grid", "tsv", "scan_npy", "butd_h5"]
-    path: Name | None
-    other_images: Literal["error", "skip"]
-    boxes: CountOrAdaptive
-    min: Count
-    max: Count
-    threshold: Share
-    grid: Annotated[tuple[Count, Count], Field(strict=False)]
-    network: GridNetworkConfig
-    batch_size: Count
-    workers: Natural
+    source: Literal["detector", "grid", "tsv", "scan_npy", "butd_h5"] = "detector"
+    path: Name | None = None
+    other_images: Literal["error", "skip"] = "error"
+    boxes: CountOrAdaptive = 8
+    min: Count = 10
+    max: Count = 100
+    threshold: Share = 0.2
+    grid: Annotated[tuple[Count, Count], Field(strict=False)] = (4, 4)
+    network: GridNetworkConfig = GridNetworkConfig()
+    batch_size: Count = 16
+    workers: Natural = 2
 
     @contradictions
     def _path_fits_the_source(self) -> Iterator[InitErrorDetails]:

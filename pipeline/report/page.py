@@ -16,9 +16,10 @@ from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
 from pipeline.corpus.tables import load_captions, load_images
+from pipeline.evaluation.columns import METRICS
+from pipeline.evaluation.figures import values_of
 from pipeline.evaluation.findings import read_findings
 from pipeline.evaluation.hubness import CLASSES
-from pipeline.evaluation.metrics import METRICS, values_of
 from pipeline.report.attention import AttentionFigure
 from pipeline.report.attention_section import attention_figures
 from pipeline.report.curve_files import Curve, read_curve

@@ -26,8 +26,9 @@ LEFT_OUT = frozenset(
     [f"pipeline/runtime/{name}.py" for name in
      ("code", "disk", "engines", "errors", "graph", "lock", "process", "recipes", "registry",
       "section", "text")]
-    + [f"stages/{name}.py" for name in ("__init__", "code", "common", "params")]
+    + [f"stages/{name}.py" for name in ("__init__", "code", "common", "params", "registries")]
 )  # fmt: skip
+MACHINERY = ("stages.common", "stages.params")  # every stage loads them and what they need
 # Fields of a syntax tree that change no result; some exist in one version of Python alone.
 WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores", "kind", "ctx")
 
@@ -47,19 +48,24 @@ class Sources:
         self._used: dict[str, list[Any]] = {}
         self._by_file: dict[str, list[Any]] = {}
 
-    def closure(self, modules: Iterable[str]) -> list[str]:
+    def closure(self, modules: Iterable[str], left_out: frozenset[str] = LEFT_OUT) -> list[str]:
         """Files that importing some modules may load, sorted; paths from the root.
 
         Imports inside functions count, those for annotations alone do not. The files that a package
         renders or serves belong to its modules.
 
-        Raises WorkbenchError for a source that cannot be read or parsed.
+        Args:
+            modules: dotted names.
+            left_out: files that do not count, nor what they import.
+
+        Raises:
+            WorkbenchError: a source that cannot be read or parsed.
         """
         found: set[str] = set()
         queue = [file for module in modules for file in self._files_of(module)]
         while queue:
             file = queue.pop()
-            if file in found or file in LEFT_OUT:
+            if file in found or file in left_out:
                 continue
             found.add(file)
             for module in self._read(file)[1]:
@@ -132,20 +138,33 @@ def loaded_sources(root: Path = ROOT) -> set[str]:
     return {path.as_posix() for path in inside if path.parts[0] in PACKAGES}
 
 
-def check_loaded(listing: Path, before: set[str]) -> None:
+def is_program(module: str) -> bool:
+    """Whether this process was started as `python -m <module>`."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name == module
+
+
+def check_loaded(listing: Path, memory: Path | None = None) -> None:
     """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks.
 
     A hole in a list is thus an error, and never a stale result.
 
     Args:
         listing: the list; nothing is checked where there is none, as in a folder without DVC.
-        before: files that were loaded before the stage began: what it imports, which is listed.
+        memory: as `Sources` has it.
     """
     if not listing.is_file():
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
-    loaded = loaded_sources() - before - listed - LEFT_OUT
-    lost = sorted(file for file in loaded if not file.endswith("/params.py"))  # of other sections
+    sources = Sources(memory=memory)
+    allowed = listed | LEFT_OUT | set(sources.closure(MACHINERY, frozenset()))
+    nothing = sources.digest("pipeline/__init__.py")  # of a package with a docstring alone
+    lost = [
+        file
+        for file in sorted(loaded_sources() - allowed)
+        # types of sections that the stage does not read, which are found by their place
+        if not file.endswith("/params.py") and sources.digest(file) != nothing
+    ]
     if lost:
         raise WorkbenchError(
             f"{listing.name} has loaded {', '.join(lost)}, which {listing} does not list: "

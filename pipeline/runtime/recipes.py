@@ -1,24 +1,21 @@
-"""Recipes: one paper's settings for one dataset, laid over the repository's own defaults.
+"""Recipes: one paper's settings for one dataset, laid over the defaults.
 
-They are not laid over what stands in params.yaml: a recipe would be another after every other. An
-overlay changes values and nothing else, so that comments and order stay and a diff shows the
-settings alone.
+They are not laid over the values in params.yaml: a recipe would be another after every other. Its
+comments and order stay, so that a diff shows the settings alone.
 """
 
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.rewriting import rewritten
 from pipeline.runtime.yaml_text import COMPLETE, plain_yaml, read_yaml
 
 FindProblems = Callable[[dict[str, Any]], Iterable[str]]
-DEFAULTS = "default"  # name of the recipe that is the whole of params.yaml as committed
+DEFAULTS = "default"  # name of the recipe without a file: the defaults themselves
 TARGETS = "targets"  # key of a recipe that is none of params.yaml
 ONE_WAY = "give a section as a whole, or its keys"
 KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place, not what it is
@@ -54,29 +51,31 @@ def find_recipe(folder: Path, name: str) -> Path:
     """The file of a recipe; WorkbenchError lists the recipes there are when `name` is none."""
     recipes = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if name not in recipes:
-        raise WorkbenchError(f"no recipe {name!r}", f"recipes: {listing(recipes, 100)}")
+        there = listing([DEFAULTS, *recipes], 100)
+        raise WorkbenchError(f"no recipe {name!r}", f"recipes: {there}")
     return recipes[name]
 
 
 def applied(
-    params: Path, folder: Path, changes: Mapping[str, Any], find_problems: FindProblems
+    params: Path,
+    defaults: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    find_problems: FindProblems,
 ) -> tuple[str, list[str]]:
-    """The text of the defaults with `changes` laid over them, and one line for every value in which
-    `params` differs from it.
+    """The text of a params.yaml with the defaults and `changes` laid over them, and one line for
+    every value that changes.
 
     Args:
-        params: path of a params.yaml; only its sections KEPT stay, unless `changes` has them too.
-        folder: of the recipes.
+        params: its path; of its values only the sections KEPT stay, unless `changes` has them too.
+        defaults: every key and its default.
         changes: nested mapping of new values.
-        find_problems: as in `overlay`.
+        find_problems: one line for everything that is wrong with the values of a whole file.
 
     Raises:
-        WorkbenchError: as `overlay`.
+        WorkbenchError: keys that there are not, values that they must not have.
     """
-    before = read_yaml(params)
-    kept = {section: before[section] for section in KEPT if section in before}
-    text, _ = overlay(find_recipe(folder, DEFAULTS), merge(kept, changes), find_problems)
-    return text, list(_differences(before, plain_yaml(text, str(params))))
+    kept = {name: value for name, value in read_yaml(params).items() if name in KEPT}
+    return _written(params, laid_over(merge(defaults, kept), changes), find_problems)
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -91,38 +90,20 @@ def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = ""
 def overlay(
     params: Path, changes: Mapping[str, Any], find_problems: FindProblems
 ) -> tuple[str, list[str]]:
-    """The text of a params.yaml with new values laid over it.
+    """The text of a params.yaml with new values laid over its own, otherwise as `applied`."""
+    return _written(params, laid_over(read_yaml(params), changes), find_problems)
 
-    Args:
-        params: path of the params.yaml, which is not written.
-        changes: nested mapping of new values.
-        find_problems: one line for everything that is wrong with the values of a whole file.
 
-    Returns:
-        The text, and one line per changed value.
-
-    Raises:
-        WorkbenchError: keys that params.yaml does not have, values that it must not have.
-    """
-    read_yaml(params)  # for its plain error messages: the round-trip parser below has none
-    text, lines = replaced(params.read_text(encoding="utf-8"), changes)
-    # A parser of its own: the document's values are ruamel's types, the check wants plain ones.
-    problems = list(find_problems(plain_yaml(text, str(params))))
+def _written(
+    params: Path, values: dict[str, Any], find_problems: FindProblems
+) -> tuple[str, list[str]]:
+    problems = list(find_problems(values))
     if problems:
         raise WorkbenchError("with these settings params.yaml would be wrong:\n  "
                              + "\n  ".join(problems), "params.yaml was left as it is")  # fmt: skip
-    return text, lines
-
-
-def replaced(text: str, changes: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """A YAML text with the nested `changes` laid over it, and one line per changed value.
-
-    Raises WorkbenchError for keys that the text does not have.
-    """
-    document, made = _round_trip().load(text), io.StringIO()
-    lines = list(_replace(document, changes, ""))
-    _round_trip().dump(document, made)
-    return made.getvalue(), lines
+    before = read_yaml(params)
+    text = rewritten(params.read_bytes().decode("utf-8"), values, str(params))
+    return text, list(_differences(before, values))
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
@@ -155,38 +136,24 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _replace(node: Any, changes: Mapping[str, Any], prefix: str) -> Iterator[str]:
+def laid_over(
+    values: Mapping[str, Any], changes: Mapping[str, Any], prefix: str = ""
+) -> dict[str, Any]:
+    """`values` with `changes` merged in; WorkbenchError for a key that `values` does not have."""
+    new = dict(values)
     for key, value in changes.items():
         name = f"{prefix}{key}"
-        if key not in node:
+        if key not in new:
             raise WorkbenchError(
-                f"unknown key {name}; there are {listing(node, 100)}",
+                f"unknown key {name}; there are {listing(new, 100)}",
                 f"params.yaml was left as it is\n{COMPLETE}",
             )
-        section = isinstance(node[key], Mapping)
+        section = isinstance(new[key], Mapping)
         if section != isinstance(value, Mapping):
             kind = "a section, not a value" if section else "a value, not a section"
             raise WorkbenchError(f"{name} is {kind}", "params.yaml was left as it is")
-        if section:
-            yield from _replace(node[key], value, f"{name}.")
-        elif node[key] != value:
-            yield f"{name}: {shown(node[key])} -> {shown(value)}"
-            _assign(node, key, value)
-
-
-def _assign(node: Any, key: str, value: Any) -> None:
-    from ruamel.yaml.comments import CommentedSeq
-
-    old, new = node[key], value
-    if isinstance(value, list):  # kept on one line, as params.yaml writes lists
-        new = CommentedSeq(value)
-        new.fa.set_flow_style()
-    if isinstance(old, CommentedSeq):  # the comment after a list belongs to the list
-        if isinstance(value, list):
-            new.ca.comment, new.ca.end = old.ca.comment, old.ca.end
-        elif old.ca.comment:  # and that after any other value to its key
-            node.ca.items[key] = [None, None, old.ca.comment[0], None]
-    node[key] = new
+        new[key] = laid_over(new[key], value, f"{name}.") if section else value
+    return new
 
 
 def shown(value: Any) -> str:
@@ -196,14 +163,3 @@ def shown(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower().replace("none", "null")
     return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
-
-
-def _round_trip() -> YAML:
-    yaml = YAML(typ="rt")
-    yaml.preserve_quotes = True
-    yaml.width = 4096
-    # Without it `null` is written as an empty value.
-    yaml.representer.add_representer(
-        type(None), lambda dumper, _: dumper.represent_scalar("tag:yaml.org,2002:null", "null")
-    )
-    return yaml

@@ -143,7 +143,7 @@ class Registry:
         """The name of what an entry's file offers; WorkbenchError where it offers nothing."""
         if self.offer == ONE_CLASS:
             return self.class_of(name).name
-        if self.offer not in _defined(self.source(name)):
+        if self.offer not in defined(self.source(name)):
             raise self._offers_nothing(name)
         return self.offer
 
@@ -216,7 +216,7 @@ def syntax_problem(error: SyntaxError, path: Path) -> WorkbenchError:
     return WorkbenchError(f"{relative(path)}{line}: {error.msg}")
 
 
-def _defined(tree: ast.Module) -> set[str]:
+def defined(tree: ast.Module) -> set[str]:
     """The names that a module defines or imports at its top level."""
     names = {target for node in tree.body if (target := _assigned(node)[0])}
     for node in tree.body:

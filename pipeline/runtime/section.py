@@ -2,9 +2,9 @@
 section says that its keys contradict each other."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
-from typing import Annotated, Any, Final, Literal, LiteralString
+from typing import Annotated, Any, Final, Literal, LiteralString, Self
 
 from pydantic import (
     AfterValidator,
@@ -12,13 +12,20 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    FieldSerializationInfo,
+    PlainSerializer,
     PlainValidator,
     ValidationError,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from pipeline.runtime.kernels import Choice
+
 VECTOR_FILES = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors")
+
+# Context of model_dump: values as params.yaml writes them, `none` for no projection.
+AS_WRITTEN: Final = {"written": True}
 
 # Types of errors whose text is complete: `key = value: text`, and `key: text` for a whole.
 WRONG_VALUE: Final = "wrong_value"
@@ -31,6 +38,10 @@ def _count_or_none(value: Any) -> int | None:
     if type(value) is int and value >= 1:
         return value
     raise PydanticCustomError(WRONG_VALUE, "must be a whole number from 1, or none")
+
+
+def _as_written(value: int | None, info: FieldSerializationInfo) -> int | str | None:
+    return "none" if value is None and info.context is AS_WRITTEN else value
 
 
 def _count_or_adaptive(value: Any) -> int | str:
@@ -105,7 +116,9 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(min_length=1)]
 ExistingPath = Annotated[Name, AfterValidator(_existing)]
-CountOrNone = Annotated[int | None, PlainValidator(_count_or_none)]
+CountOrNone = Annotated[
+    int | None, PlainValidator(_count_or_none), PlainSerializer(_as_written, when_used="always")
+]
 CountOrShare = Annotated[int | float, PlainValidator(_count_or_share)]
 CountOrAdaptive = Annotated[int | str, PlainValidator(_count_or_adaptive)]
 
@@ -114,6 +127,17 @@ class Section(BaseModel):
     """A frozen mapping of params.yaml without implicit conversions and without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @classmethod
+    def whole(cls, values: Mapping[str, Any]) -> Self:
+        """A section with no key left to its default: what a file of ours says it was made with.
+
+        Raises ValueError for a missing key, too.
+        """
+        lacking = sorted(cls.model_fields.keys() - values.keys())
+        if lacking:
+            raise ValueError(f"without {', '.join(lacking)}")
+        return cls.model_validate(values)
 
 
 def wrong_value(key: str, value: Any, text: str) -> InitErrorDetails:
@@ -187,10 +211,10 @@ def _location(key: str) -> tuple[int | str, ...]:
 class EmbeddingFileConfig(Section):
     """A file of vectors made elsewhere, of images or captions: where it lies, what is read."""
 
-    path: Name | None
-    ids: Name
-    features: Name
-    other_ids: Literal["error", "skip"]
+    path: Name | None = None
+    ids: Name = "ids"
+    features: Name = "features"
+    other_ids: Literal["error", "skip"] = "error"
 
     def unfit(self, switch: str, value: str) -> Iterator[InitErrorDetails]:
         """Problems of the path, reported by the section that has this one as `file`.
@@ -219,9 +243,9 @@ class EmbeddingFileConfig(Section):
 class ExtractionConfig(Section):
     """Who extracts features: this process alone, or processes that make a shard each."""
 
-    engine: Literal["local", "ray"]
-    workers: Count
-    shard: Count | None
+    engine: Literal["local", "ray"] = "local"
+    workers: Count = 1
+    shard: Count | None = None
 
     @contradictions
     def _shards_for_all(self) -> Iterator[InitErrorDetails]:
@@ -233,7 +257,8 @@ class ExtractionConfig(Section):
 class RuntimeConfig(Section):
     """Where a run takes place; not part of what it computes."""
 
-    device: Literal["auto", "cpu", "cuda"]
-    threads: Count
-    processes: Count
-    extraction: ExtractionConfig
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: Count = 2
+    processes: Count = 1
+    kernels: Choice = "portable"
+    extraction: ExtractionConfig = ExtractionConfig()

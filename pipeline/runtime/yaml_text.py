@@ -24,7 +24,7 @@ MAX_BYTES = 1 << 18
 MAX_VALUES = 20_000
 MAX_DEPTH = 60
 UNDO = "undo with: touch params.yaml && git checkout params.yaml"
-COMPLETE = "a params.yaml of an earlier version is completed with: vse complete"
+COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 
 
 def plain_yaml(

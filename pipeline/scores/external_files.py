@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from pipeline.arrays.ids import file_beside
 from pipeline.runtime.files import sha256_file
-from pipeline.scores.matrix_file import beside_of
 from pipeline.scores.params import ExternalConfig
 
 IDS, BOTH = ("ids",), ("image_ids", "caption_ids")  # of embeddings, of a matrix of scores
@@ -20,6 +20,7 @@ def digests_of(config: ExternalConfig) -> dict[str, str]:
     """SHA-256 of each file by its key, and of each list of ids beside it, such as `images.ids`."""
     found: dict[str, str] = {}
     for key, (path, names) in files_of(config).items():
-        beside = {f"{key}.{name}": place for name, place in beside_of(path, names).items()}
-        found |= {said: sha256_file(file) for said, file in ({key: path} | beside).items()}
+        found[key] = sha256_file(path)
+        lists = {f"{key}.{name}": file_beside(path, name) for name in names}
+        found |= {said: sha256_file(place) for said, place in lists.items() if place}
     return found

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.embeddings.ids import BESIDE, array_ids, ids_beside, text_ids
-from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.matrix_formats import MAX_ID_BYTES, Blocks, open_format
+from pipeline.arrays.file import Array, ArrayFile, open_arrays
+from pipeline.arrays.ids import read_ids
+from pipeline.runtime.errors import WorkbenchError, listing
 
-VALUES = 1 << 20  # values of a block, 4 MB of float32
-WITHOUT_PLACE = (".npy", ".safetensors")  # formats that have no place for ids
+USUAL = "features"  # is meant where a file has several matrices
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,15 +22,18 @@ class MatrixFile:
 
     Attributes:
         path: of the file.
-        shape: rows and columns.
+        values: (rows, columns) numbers.
         ids: lists of ids by name, those that there are.
-        read: the rows in order as they are stored, so many at a time.
     """
 
     path: Path
-    shape: tuple[int, int]
+    values: Array
     ids: Mapping[str, list[str]]
-    read: Blocks
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.values.shape[0], self.values.shape[1]
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """Number of the first row, and (n, columns) float32, from the first row to the last.
@@ -40,7 +42,7 @@ class MatrixFile:
         float32, and for a file that is damaged.
         """
         start = 0
-        for block in self.read(max(1, VALUES // self.shape[1])):
+        for block in self.values.blocks():
             with np.errstate(over="ignore", invalid="ignore"):
                 values = np.ascontiguousarray(block, np.float32)
             if not np.isfinite(values).all():
@@ -56,49 +58,32 @@ class MatrixFile:
 def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
     """Open the one matrix of a file, and its lists of ids.
 
-    Ids are arrays of the given names in the file, or text files beside it with one id a line:
-    `my.ids.txt` beside `my.npy` for the name `ids`, which may be what pipeline.embeddings reads.
-
     Args:
         path: of the file.
-        names: of the lists of ids that may be there.
+        names: of the lists of ids that may be there, in the file or beside it.
 
     Raises:
         WorkbenchError: another ending, no or several matrices, values that are no numbers, pickled
             objects, a damaged file, ids that are no texts or whole numbers or are there twice.
     """
-    shape, read, inside = open_format(path, names)
-    if len(shape) != 2 or min(shape) < 1:
-        raise WorkbenchError(f"{path}: shape {shape}; expected are 2 dimensions, none of them 0")
-    ids = {
-        name: values if isinstance(values, list) else _texts(f"{path}, {name}", values)
-        for name, values in inside.items()
-    }
-    for name, beside in beside_of(path, names).items():
-        if name not in ids:
-            ids[name] = ids_beside(path)[1] if name == "ids" else _lines(beside)
-        elif path.suffix not in WITHOUT_PLACE:
-            raise WorkbenchError(f"{path} has {name}, and so has {beside}", "delete one of them")
-    return MatrixFile(path, (shape[0], shape[1]), ids, read)
+    file = open_arrays(path)
+    values = _matrix(file, names)
+    if values.dtype.kind not in "fiu":
+        raise WorkbenchError(f"{values.place}: values of type {values.dtype}; expected are numbers")
+    if min(values.shape) < 1:
+        raise WorkbenchError(f"{values.place}: shape {values.shape}; expected is none of them 0")
+    found = {name: read_ids(file, name, name) for name in names}
+    return MatrixFile(path, values, {name: ids.names for name, ids in found.items() if ids})
 
 
-def beside_of(path: Path, names: Sequence[str]) -> dict[str, Path]:
-    """The files of ids that lie beside a matrix, by name."""
-    endings = {name: BESIDE if name == "ids" else (f".{name}.txt",) for name in names}
-    places = {
-        name: [place for ending in some if (place := path.with_name(path.stem + ending)).is_file()]
-        for name, some in endings.items()
-    }
-    return {name: there[0] for name, there in places.items() if there}
-
-
-def _texts(place: str, values: np.ndarray) -> list[str]:
-    if values.ndim != 1 or values.dtype.kind not in "iuUS":
-        raise WorkbenchError(f"{place}: expected is a list of texts in UTF-8 or of whole numbers")
-    return array_ids(iter((values,)), place)
-
-
-def _lines(path: Path) -> list[str]:
-    if path.stat().st_size > MAX_ID_BYTES:
-        raise WorkbenchError(f"{path}: too large for a list of ids")
-    return text_ids(path)
+def _matrix(file: ArrayFile, ids: Sequence[str]) -> Array:
+    arrays = {name: file.array(name) for name in file.names if name not in ids}
+    found = [array for array in arrays.values() if len(array.shape) == 2]
+    if len(found) > 1 and USUAL in arrays:
+        return arrays[USUAL]
+    if len(found) != 1:
+        there = listing(f"{name} {array.shape}".strip() for name, array in arrays.items())
+        raise WorkbenchError(
+            f"{file.path}: {len(found)} matrices; expected is one; it has {there or 'nothing'}"
+        )
+    return found[0]

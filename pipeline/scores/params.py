@@ -25,16 +25,16 @@ ALLOWED_NAME = "a name has letters, digits, _ and - alone"
 class ScoringConfig(Section):
     """What scoring computes; part of no model."""
 
-    shortlist: Count
-    keep: Literal["scores", "embeddings"]
+    shortlist: Count = 200
+    keep: Literal["scores", "embeddings"] = "scores"
 
 
 class AverageConfig(Section):
     """One average: its members by name, their weights, and what is done to their scores."""
 
     members: list[str]
-    weights: list[Positive] | None
-    normalise: Literal["none", "z"]
+    weights: list[Positive] | None = None
+    normalise: Literal["none", "z"] = "none"
 
     @contradictions
     def _members_and_weights_fit(self) -> Iterator[InitErrorDetails]:
@@ -57,7 +57,7 @@ class AverageConfig(Section):
 class ExternalConfig(Section):
     """What another program says of images and captions: a matrix of scores, or embeddings of both.
 
-    The only section with defaults: an item has the keys of one kind.
+    An item has the keys of one kind.
 
     Attributes:
         scores: file of a matrix, images by captions, larger is better.

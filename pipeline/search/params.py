@@ -12,26 +12,26 @@ from pipeline.runtime.section import Count, Section, contradictions, wrong_value
 class HNSWConfig(Section):
     """Hierarchical navigable small world graph (Malkov and Yashunin 2020), in faiss's words."""
 
-    m: Annotated[int, Field(ge=2, le=512)]
-    ef_construction: Count
-    ef_search: Count
+    m: Annotated[int, Field(ge=2, le=512)] = 16
+    ef_construction: Count = 100
+    ef_search: Count = 128
 
 
 class IVFPQConfig(Section):
     """Inverted lists of product-quantised residuals (Jegou et al. 2011)."""
 
-    lists: Count | None
-    probes: Count
-    code_bytes: Count
+    lists: Count | None = None
+    probes: Count = 16
+    code_bytes: Count = 64
 
 
 class SearchConfig(Section):
     """How stored embeddings are searched, and for which models an index is built."""
 
-    index: Literal["flat", "hnsw", "ivf_pq"]
-    models: list[str]
-    hnsw: HNSWConfig
-    ivf_pq: IVFPQConfig
+    index: Literal["flat", "hnsw", "ivf_pq"] = "flat"
+    models: list[str] = Field(default=[])
+    hnsw: HNSWConfig = HNSWConfig()
+    ivf_pq: IVFPQConfig = IVFPQConfig()
 
     @property
     def parameters(self) -> HNSWConfig | IVFPQConfig:

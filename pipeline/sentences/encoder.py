@@ -3,7 +3,6 @@
 The file holds all that a new sentence needs to be encoded as those of the corpus were.
 """
 
-import importlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pandas import DataFrame
 from pipeline.corpus.tables import in_split
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
-from pipeline.sentences import ENCODINGS
+from pipeline.sentences.encodings import ENCODINGS
 from pipeline.sentences.params import SentencesConfig
 from pipeline.sentences.state import Material, State
 from pipeline.statistics.projection import Projection, fit_projection
@@ -64,7 +63,7 @@ class SentenceEncoder:
     """An encoding and, where one is asked for, the projection of its vectors.
 
     Attributes:
-        name: of the encoding, a key of ENCODINGS.
+        name: of the encoding, a name of ENCODINGS.
         encoding: captions to vectors.
         projection: of these vectors to their principal components, None where none is asked for.
     """
@@ -237,9 +236,8 @@ def _projection(file: GroupFile, width: int) -> Projection | None:
 
 
 def encoding_class(name: str) -> type[Encoding]:
-    """The class of an encoding; KeyError for a name that is not one of ENCODINGS."""
-    module, _, kind = ENCODINGS[name].partition(":")
-    found: type[Encoding] = getattr(importlib.import_module(module), kind)
+    """The class of an encoding; WorkbenchError for a name that is none."""
+    found: type[Encoding] = ENCODINGS.load(name)
     return found
 
 

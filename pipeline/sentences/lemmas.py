@@ -63,13 +63,7 @@ def _wordnet(files: WordNet) -> Lemmatiser:
 
 
 def _lemminflect() -> Lemmatiser:
-    try:
-        import lemminflect
-    except ImportError:
-        raise WorkbenchError(
-            "the lemmatiser lemminflect is not installed",
-            "pip install lemminflect, or set sentences.tfidf.lemmatiser to wordnet or none",
-        ) from None
+    import lemminflect
 
     def rule(word: str) -> str:
         found = lemminflect.getAllLemmas(word)  # of its dictionary; it does not guess here

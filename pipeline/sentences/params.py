@@ -18,23 +18,23 @@ from pipeline.runtime.section import (
     some_of,
     wrong_value,
 )
-from pipeline.sentences import ENCODINGS
+from pipeline.sentences.encodings import ENCODINGS
 
 
 class MeanVectorConfig(Section):
     """Sentences as the mean of their words' vectors."""
 
-    pca: CountOrNone
+    pca: CountOrNone = None
 
 
 class TfIdfConfig(Section):
     """Sentences as tf-idf weights of their lemmas."""
 
-    lemmatiser: Literal["wordnet", "lemminflect", "none"]
-    wordnet: Name | None
-    stop_words: Name
-    terms: Count
-    pca: CountOrNone
+    lemmatiser: Literal["wordnet", "lemminflect", "none"] = "lemminflect"
+    wordnet: Name | None = None
+    stop_words: Name = "function_words"
+    terms: Count = 3000
+    pca: CountOrNone = None
 
     @property
     def wordnet_folder(self) -> Path | None:
@@ -54,11 +54,11 @@ class TfIdfConfig(Section):
 class FisherConfig(Section):
     """Sentences as Fisher vectors of their words' vectors."""
 
-    mixture: Annotated[str, some_of(("gmm", "lmm", "hglmm"))]
-    centres: Count
-    ica: CountOrNone
-    iterations: Count
-    pca: CountOrNone
+    mixture: Annotated[str, some_of(("gmm", "lmm", "hglmm"))] = "hglmm"
+    centres: Count = 8
+    ica: CountOrNone = 32
+    iterations: Count = 10
+    pca: CountOrNone = 256
 
     @property
     def mixtures(self) -> list[str]:
@@ -69,12 +69,12 @@ class FisherConfig(Section):
 class SentencesConfig(Section):
     """One vector per caption: which encoding, and a section for each that has settings."""
 
-    encoding: Annotated[str, one_of((*ENCODINGS, "file"))]
-    unknown: Literal["error", "zero"]
-    mean_vector: MeanVectorConfig
-    tfidf: TfIdfConfig
-    fisher: FisherConfig
-    file: EmbeddingFileConfig
+    encoding: Annotated[str, one_of((*ENCODINGS, "file"))] = "fisher"
+    unknown: Literal["error", "zero"] = "zero"
+    mean_vector: MeanVectorConfig = MeanVectorConfig()
+    tfidf: TfIdfConfig = TfIdfConfig()
+    fisher: FisherConfig = FisherConfig()
+    file: EmbeddingFileConfig = EmbeddingFileConfig()
 
     @contradictions
     def _file_is_there(self) -> Iterator[InitErrorDetails]:

@@ -17,70 +17,50 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import read_text
 
-PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
+LETTERS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
+PARTS_OF_SPEECH = tuple(LETTERS)
 FILES = tuple(name for pos in PARTS_OF_SPEECH for name in (f"index.{pos}", f"{pos}.exc"))
-MAX_BYTES = 64 << 20  # of one file; thirteen times the largest, WordNet 3.0's index.noun
 HINT = (
     "install Debian's wordnet-base, or run python -m nltk.downloader wordnet and unpack its "
     "corpora/wordnet.zip, or set sentences.tfidf.lemmatiser=lemminflect"
 )
 
-_LETTERS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
-_RULES: dict[str, tuple[tuple[str, str], ...]] = {
-    "noun": (
-        ("s", ""),
-        ("ses", "s"),
-        ("ves", "f"),
-        ("xes", "x"),
-        ("zes", "z"),
-        ("ches", "ch"),
-        ("shes", "sh"),
-        ("men", "man"),
-        ("ies", "y"),
-    ),
-    "verb": (
-        ("s", ""),
-        ("ies", "y"),
-        ("es", "e"),
-        ("es", ""),
-        ("ed", "e"),
-        ("ed", ""),
-        ("ing", "e"),
-        ("ing", ""),
-    ),
-    "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
-    "adv": (),
+# What an ending of a form becomes in its lemma, `ending:becomes`.
+_ENDINGS = {
+    "noun": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "verb": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+    "adj": "er: est: er:e est:e",
+    "adv": "",
 }
+_RULES = {pos: [rule.split(":") for rule in rules.split()] for pos, rules in _ENDINGS.items()}
 
 
 class WordNet:
     """Lemmas by the WordNet files in `folder`.
 
     digest: sha256 over the contents of the files, by which two WordNets are told apart.
-    Raises WorkbenchError naming file and line when one is missing, too large or malformed.
+    Raises WorkbenchError naming file and line of what is no entry of an index or no text.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._lemmas: dict[str, frozenset[str]] = {}
-        self._exceptions: dict[str, dict[str, list[str]]] = {}
-        digest = hashlib.sha256()
+        paths = [folder / name for name in FILES]
+        digests = [hashlib.sha256(path.read_bytes()).digest() for path in paths]
+        self.digest = hashlib.sha256(b"".join(digests)).hexdigest()
+        self._lemmas = {pos: _index_lemmas(folder / f"index.{pos}", LETTERS[pos])
+                        for pos in PARTS_OF_SPEECH}  # fmt: skip
+        self._irregular: dict[str, dict[str, list[str]]] = {}
         for pos in PARTS_OF_SPEECH:
-            index, exceptions = _File(folder / f"index.{pos}"), _File(folder / f"{pos}.exc")
-            for file in (index, exceptions):
-                digest.update(hashlib.sha256(file.content).digest())
-            self._lemmas[pos] = frozenset(_index_lemmas(index, _LETTERS[pos]))
-            self._exceptions[pos] = dict(_irregular_forms(exceptions))
-            if not self._lemmas[pos]:
-                raise WorkbenchError(f"{index.path}: has no entries", HINT)
-        self.digest = digest.hexdigest()
+            lines = (line.split() for _, line in _lines(folder / f"{pos}.exc"))
+            self._irregular[pos] = {form: lemmas for form, *lemmas in lines}
 
     def forms(self, word: str, pos: str) -> list[str]:
         """The lemmas `word` may be a form of, itself first if it is one; empty when unknown.
 
         pos: noun, verb, adj or adv.
         """
-        others = self._exceptions[pos].get(word)
+        others = self._irregular[pos].get(word)
         if others is None:  # an irregular form does not follow the rules as well
             others = [
                 word.removesuffix(old) + new for old, new in _RULES[pos] if word.endswith(old)
@@ -100,85 +80,45 @@ def find_wordnet(folder: Path | None) -> Path:
     Raises WorkbenchError naming what is missing, and where it was looked for.
     """
     places = [folder] if folder is not None else _places()
-    for place in places:
-        if not _missing(place):
-            return place
+    lacking = {place: [n for n in FILES if not (place / n).is_file()] for place in places}
+    complete = [place for place in places if not lacking[place]]
+    if complete:
+        return complete[0]
     absent = [place for place in places if not place.is_dir()]
-    partial = [f"{p} lacks {listing(_missing(p))}" for p in places if p not in absent]
+    partial = [f"{p} lacks {listing(lacking[p])}" for p in places if p not in absent]
     nowhere = [f"no such folder: {listing(absent, len(absent))}"] if absent else []
-    raise WorkbenchError(
-        f"WordNet's files not found: {'; '.join(partial + nowhere)}", _way_out(places)
-    )
+    raise WorkbenchError(f"WordNet's files not found: {'; '.join(partial + nowhere)}", HINT)
 
 
 def _places() -> list[Path]:
-    given = [Path(entry) for entry in os.environ.get("NLTK_DATA", "").split(os.pathsep) if entry]
-    prefixes = [
-        f"{sys.prefix}/{name}" for name in ("nltk_data", "share/nltk_data", "lib/nltk_data")
-    ]
+    given = [entry for entry in os.environ.get("NLTK_DATA", "").split(os.pathsep) if entry]
+    prefixes = [f"{sys.prefix}{name}/nltk_data" for name in ("", "/share", "/lib")]
     roots = ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib")
     usual = [os.path.expanduser("~/nltk_data"), *prefixes, *(f"{root}/nltk_data" for root in roots)]
-    data = [*given, *map(Path, usual)]
-    return [*(place / "corpora" / "wordnet" for place in data), Path("/usr/share/wordnet")]
+    data = [Path(place, "corpora", "wordnet") for place in [*given, *usual]]
+    return [*data, Path("/usr/share/wordnet")]
 
 
-def _way_out(places: list[Path]) -> str:
-    archives = [place.parent / "wordnet.zip" for place in places]
-    for archive in filter(Path.is_file, archives):  # as nltk's downloader leaves it
-        return f"unpack it: python -m zipfile -e {archive} {archive.parent}"
-    return HINT
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines, without empty ones and those of the licence, which begin with a blank."""
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if line.strip() and not line.startswith(" "):
+            yield number, line
 
 
-def _missing(place: Path) -> list[str]:
-    return [name for name in FILES if not (place / name).is_file()]
-
-
-class _File:
-    """A text file of bounded size that names its lines in errors."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with open(path, "rb") as handle:
-                self.content = handle.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise WorkbenchError(f"{path}: {error.strerror}", HINT) from None
-        if len(self.content) > MAX_BYTES:
-            raise WorkbenchError(f"{path}: larger than {MAX_BYTES >> 20} MiB, not WordNet's", HINT)
-
-    def lines(self) -> Iterator[tuple[int, str]]:
-        """Numbered lines, empty ones left out."""
-        try:
-            text = self.content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            number = self.content.count(b"\n", 0, error.start) + 1
-            raise self.malformed(number, "not UTF-8") from None
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                yield number, line
-
-    def malformed(self, number: int, problem: str) -> WorkbenchError:
-        return WorkbenchError(f"{self.path}, line {number}: {problem}", HINT)
-
-
-def _index_lemmas(file: _File, letter: str) -> Iterator[str]:
+def _index_lemmas(path: Path, letter: str) -> frozenset[str]:
     """Lemmas of `lemma pos S P pointer*P senses ranked offset*S` (wndb(5WN))."""
-    for number, line in file.lines():
-        if line.startswith(" "):  # the licence
-            continue
+    found = set()
+    for number, line in _lines(path):
         fields = line.split()
         try:
-            whole = fields[1] == letter and len(fields) == 6 + int(fields[2]) + int(fields[3])
+            is_whole = fields[1] == letter and len(fields) == 6 + int(fields[2]) + int(fields[3])
         except (IndexError, ValueError):
-            whole = False
-        if not whole:
-            raise file.malformed(number, "not an entry of WordNet's index")
-        yield fields[0]
-
-
-def _irregular_forms(file: _File) -> Iterator[tuple[str, list[str]]]:
-    for number, line in file.lines():
-        form, *lemmas = line.split()
-        if not lemmas:
-            raise file.malformed(number, "needs an irregular form and its lemmas")
-        yield form, lemmas
+            is_whole = False
+        if not is_whole:
+            message = f"{path}, line {number}: not an entry of WordNet's index"
+            raise WorkbenchError(message, HINT)
+        found.add(fields[0])
+    if not found:
+        raise WorkbenchError(f"{path}: has no entries", HINT)
+    return frozenset(found)

@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 
+from pipeline.evaluation.figures import chance_level, summarise
 from pipeline.evaluation.measure import measure
-from pipeline.evaluation.metrics import METRICS, chance_level, summarise
+from pipeline.evaluation.metrics.recall import ROWS
 from pipeline.runtime.sealed import sealed
 from pipeline.scores.file import SplitScores
 from pipeline.scores.ranking import DIRECTIONS
@@ -18,13 +19,13 @@ EQUAL = 0.002  # every hinge is within a hundredth of the margin
 
 
 def validation_columns(scores: SplitScores) -> Row:
-    """rsum, the figures of metrics that curves have, and how far scores lie apart.
+    """rsum, the recalls that curves have, and how far scores lie apart.
 
     val_spread: the mean standard deviation of a query's scores, the smaller of both directions: it
     is near zero when all images, or all captions, have come together in one point.
     """
-    summary = summarise(measure(scores.scores, scores.image_groups, scores.caption_groups))
-    drawn = [metric.name for metric in METRICS if metric.curve]
+    found = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
+    summary, drawn = summarise(found, ROWS), [metric.name for metric in ROWS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
     return {"val_rsum": summary["rsum"], **figures, "val_spread": _spread(as_tiles(scores.scores))}
 
@@ -62,7 +63,7 @@ def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) ->
         row: with the `validation_columns` of the scores.
         improved: whether its rsum is the largest so far.
     """
-    chance = chance_level(scores.image_groups, scores.caption_groups)["rsum"]
+    chance = chance_level(scores.image_groups, scores.caption_groups, ROWS)["rsum"]
     if row["val_rsum"] < 1.5 * chance:
         return bool(row["val_spread"] < NEARLY_EQUAL)
     return bool(row["val_spread"] < EQUAL and not improved)

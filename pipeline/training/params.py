@@ -25,13 +25,13 @@ class TrainingConfig(Section):
 
     epochs: Count
     batch_size: Annotated[int, Field(ge=2)]
-    lr: Positive
+    lr: Positive = 0.001
     lr_step: Count
-    lr_factor: Annotated[float, Field(gt=0, le=1)]
-    clip: NonNegative
-    precision: Precision
-    warmup_epochs: Natural
-    reduction: Reduction
+    lr_factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    clip: NonNegative = 2.0
+    precision: Precision = "fp32"
+    warmup_epochs: Natural = 1
+    reduction: Reduction = "sum"
 
     @contradictions
     def _warm_up_leaves_epochs(self) -> Iterator[InitErrorDetails]:

@@ -2,27 +2,50 @@
 
 import os
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic_core import InitErrorDetails
+from pydantic import BeforeValidator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from pipeline.runtime.section import Count, Name, Natural, Section, contradictions, wrong_value
+from pipeline.runtime.section import (
+    WRONG_VALUE,
+    Count,
+    Name,
+    Natural,
+    Section,
+    contradictions,
+    wrong_value,
+)
+
+CONVERT = (
+    "gensim's own files are pickles, which can run code and are not read; if you trust the file, "
+    'convert it: python -c "from gensim.models import KeyedVectors; '
+    "KeyedVectors.load('FILE').save_word2vec_format('FILE.bin', binary=True)\", and set source to "
+    "word2vec_bin"
+)
+
+
+def _not_gensim(value: Any) -> Any:
+    if value == "gensim":
+        raise PydanticCustomError(WRONG_VALUE, CONVERT)
+    return value
 
 
 class VocabularyConfig(Section):
     """Words and their vectors."""
 
-    source: Literal["train", "word2vec_bin", "word2vec_text", "gensim"]
-    vectors: Name | None
-    dim: Count
-    window: Count
-    epochs: Count
-    min_count: Count
-    words: Literal["training", "all_captions"]
-    known_words_only: bool
-    other_cases: bool
-    background: Natural
-    sentence_markers: bool
+    source: Annotated[
+        Literal["train", "word2vec_bin", "word2vec_text"], BeforeValidator(_not_gensim)
+    ] = "train"
+    vectors: Name | None = None
+    dim: Count = 100
+    epochs: Count = 20
+    min_count: Count = 1
+    words: Literal["training", "all_captions"] = "training"
+    known_words_only: bool = False
+    other_cases: bool = False
+    background: Natural = 0
+    sentence_markers: bool = False
 
     @property
     def known_dim(self) -> int | None:

@@ -16,8 +16,9 @@ import numpy as np
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
 from pipeline.words.files import Stream, read_binary, read_text
-from pipeline.words.gensim import read_keyed_vectors
 from pipeline.words.sample import Background, WordSample
+
+WINDOW = 5  # words on either side that a word is to predict, at most
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,6 @@ def train_vectors(
     words: Iterable[str],
     *,
     dim: int,
-    window: int,
     epochs: int,
     seed: int,
 ) -> WordVectors:
@@ -55,7 +55,6 @@ def train_vectors(
         sentences: words of each.
         words: those that get a vector.
         dim: width of a vector.
-        window: words on either side that a word is to predict, at most.
         epochs: passes over the sentences.
         seed: of the first vectors and the draws.
     """
@@ -73,7 +72,7 @@ def train_vectors(
         model = Word2Vec(
             sentences=corpus,
             vector_size=dim,
-            window=window,
+            window=WINDOW,
             epochs=epochs,
             seed=seed,
             sg=1,
@@ -104,8 +103,7 @@ def read_vectors(
 
     Args:
         source: word2vec_bin (word2vec's binary format), word2vec_text (its text format, or GloVe's
-            without a first line of sizes), both also gzipped, or gensim (what KeyedVectors.save
-            wrote).
+            without a first line of sizes), both also gzipped.
         path: the file.
         words: those of the vocabulary.
         unlisted: others that are wanted, too. They leave the background as it is without them,
@@ -146,26 +144,9 @@ def spellings(word: str) -> tuple[str, ...]:
 def _read(
     source: str, path: Path, wanted: set[str], sample: WordSample
 ) -> tuple[int, dict[str, np.ndarray]]:
-    if source == "gensim":
-        return _pick(*read_keyed_vectors(path), wanted, sample)
     read = {"word2vec_bin": read_binary, "word2vec_text": read_text}[source]
     with Stream(path) as stream:
         return read(stream, {word.encode(): word for word in wanted}, sample)
-
-
-def _pick(
-    words: list[str], matrix: np.ndarray, wanted: set[str], sample: WordSample
-) -> tuple[int, dict[str, np.ndarray]]:
-    """Dimension and the wanted rows of a matrix, perhaps on disk; the first of equal words."""
-    places: dict[str, int] = {}
-    for row, word in enumerate(words):
-        if word in wanted:
-            places.setdefault(word, row)
-    with np.errstate(over="ignore"):  # becomes infinite, which is reported with its word
-        rows = {word: matrix[row].astype(np.float32) for word, row in places.items()}
-        while sample.next <= len(words):
-            sample.offer(words[sample.next - 1], matrix[sample.next - 1].astype(np.float32))
-    return matrix.shape[1], rows
 
 
 def _finite(dim: int, rows: dict[str, np.ndarray], origin: str) -> WordVectors:

@@ -13,7 +13,6 @@ import shutil
 import signal
 import struct
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr
 from dataclasses import dataclass
@@ -25,24 +24,20 @@ import h5py
 import numpy as np
 import pandas as pd
 import torch
-from gensim.models import KeyedVectors
 from PIL import Image
 from safetensors.numpy import save as save_tensors
 from scipy.io import savemat
 
 from models.backbone.weights import read_state_dict
+from pipeline.arrays.ids import text_ids
+from pipeline.arrays.npy import read_header
 from pipeline.comparison.ablation import read_experiments
 from pipeline.comparison.results import read_metrics
 from pipeline.corpus.vocabulary import Vocabulary, content_digest
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.source import Options
 from pipeline.dataset.tar import DamagedTar, read_members
-from pipeline.embeddings.arrays import read_npy, read_npz
-from pipeline.embeddings.hdf5 import read_hdf5
-from pipeline.embeddings.ids import text_ids
-from pipeline.embeddings.parquet import read_parquet
-from pipeline.embeddings.source import Embeddings
-from pipeline.embeddings.tensors import read_safetensors
+from pipeline.embeddings.job import open_embeddings
 from pipeline.phrases.entities import listed_splits, read_boxes, read_sentence
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.phrases.proposal_files import ProposalFiles
@@ -54,10 +49,10 @@ from pipeline.regions.imports.source import ImportCorpus
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.recipes import parse_settings
+from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.runtime.text import read_json
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.matrix_file import open_matrix
-from pipeline.storage.npy import read_header
 from pipeline.words.vectors import read_vectors
 from stages.params import find_problems
 from tests.campaign.mutations import mutated
@@ -66,7 +61,6 @@ from vse_workbench.claims.ledger import read_ledger
 from vse_workbench.claims.recorded import lock_stages
 from vse_workbench.claims.results import KEYS
 from vse_workbench.claims.results import read_rows as read_claims
-from vse_workbench.trec.read import read_qrels, read_run
 
 LONGEST = 5.0  # seconds that an input may take
 LARGEST = 1 << 28  # bytes by which it may make the process grow
@@ -228,8 +222,6 @@ def _tables() -> dict[str, Parser]:
     bars = b"image_name| comment_number| comment\n" + b"".join(
         f"{name}| {number}| a red dog\n".encode() for name in NAMES for number in range(2)
     )
-    run = b"".join(b"q%d Q0 d%d 1 0.%d tag\n" % (q, d, d) for q in range(3) for d in range(4))
-    levels = b"".join(b"q%d 0 d%d %d\n" % (q, d, d % 2) for q in range(3) for d in range(4))
     columns = [*KEYS, "naive.rsum"]
     rows = ["\t".join("1" if name == "seed" else f"{name}" for name in KEYS) + "\t12.5"]
     claims = "\n".join(("\t".join(columns), *rows)) + "\n"
@@ -244,10 +236,6 @@ def _tables() -> dict[str, Parser]:
             lambda at: text_ids(at / "x.ids.txt"),
             b"\r\n\t",
         ),
-        "runs of trec_eval": Parser(
-            60_000, {"run": run}, lambda at: read_run(at / "run"), b" \n\t.%"
-        ),
-        "qrels": Parser(60_000, {"qrels": levels}, lambda at: read_qrels(at / "qrels"), b" \n\t.%"),
         "tables of claims": Parser(
             4_000,
             {"claims.tsv": claims.encode()},
@@ -281,17 +269,17 @@ def _arrays() -> dict[str, Parser]:
     return {
         ".npy headers": Parser(100_000, {"x.npy": npy.getvalue()}, _header, b"()[]{}'\",:<>f4O \n"),
         "embeddings in .npy": Parser(
-            15_000, {"x.npy": npy.getvalue(), "x.ids.txt": ids}, _embeddings(read_npy, "x.npy")),
+            15_000, {"x.npy": npy.getvalue(), "x.ids.txt": ids}, _embeddings("x.npy")),
         "embeddings in .npz": Parser(
-            10_000, {"x.npz": npz.getvalue()}, _embeddings(read_npz, "x.npz")),
+            10_000, {"x.npz": npz.getvalue()}, _embeddings("x.npz")),
         "embeddings in HDF5": Parser(
             5_000, {"x.h5": _hdf5({"features": values, "ids": np.array(NAMES, "S")})},
-            _embeddings(read_hdf5, "x.h5")),
+            _embeddings("x.h5")),
         "embeddings in parquet": Parser(
-            10_000, {"x.parquet": _parquet(table)}, _embeddings(read_parquet, "x.parquet")),
+            10_000, {"x.parquet": _parquet(table)}, _embeddings("x.parquet")),
         "embeddings in safetensors": Parser(
             20_000, {"x.safetensors": tensors, "x.ids.txt": ids},
-            _embeddings(read_safetensors, "x.safetensors")),
+            _embeddings("x.safetensors")),
         "matrices of scores": Parser(5_000, {"s.npz": npz.getvalue()}, _matrix),
         "proposals in .npz": Parser(4_000, {"p.npz": proposals.getvalue()}, _proposals("p.npz")),
         "proposals in .mat": Parser(
@@ -304,11 +292,17 @@ def _arrays() -> dict[str, Parser]:
 
 def _header(at: Path) -> None:
     with open(at / "x.npy", "rb") as file:
-        read_header(file, "x")
+        read_header(file, "x", (at / "x.npy").stat().st_size)
 
 
-def _embeddings(read: Callable[[Path, str, str], Embeddings], name: str) -> Callable[[Path], None]:
-    return lambda at: _consume(read(at / name, "ids", "features").blocks())
+def _embeddings(name: str) -> Callable[[Path], None]:
+    def read(at: Path) -> None:
+        settings = EmbeddingFileConfig(
+            path=str(at / name), ids="ids", features="features", other_ids="error"
+        )
+        _consume(open_embeddings(settings).vectors.blocks())
+
+    return read
 
 
 def _matrix(at: Path) -> None:
@@ -354,8 +348,6 @@ def _vectors() -> dict[str, Parser]:
     )
     lines = [f"{word} {' '.join(map(str, row))}" for word, row in zip(WORDS, values, strict=True)]
     text = f"{len(WORDS)} 5\n" + "\n".join(lines) + "\n"
-    kept = KeyedVectors(5)
-    kept.add_vectors(list(WORDS), values)
     weights = io.BytesIO()
     torch.save({"w": torch.zeros(3, 4), "n": torch.ones(2)}, weights)
     return {
@@ -366,17 +358,9 @@ def _vectors() -> dict[str, Parser]:
         "GloVe": Parser(
             20_000, {"v.txt": "\n".join(lines).encode()}, _reading("word2vec_text", "v.txt"),
             b" \n\t.e-"),
-        "pickles of gensim": Parser(
-            20_000, {"v.kv": _pickled(kept)}, _reading("gensim", "v.kv")),
         "checkpoints of torch": Parser(
             4_000, {"w.pth": weights.getvalue()}, lambda at: read_state_dict(at / "w.pth")),
     }  # fmt: skip
-
-
-def _pickled(kept: KeyedVectors) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        kept.save(str(Path(folder) / "v"))
-        return (Path(folder) / "v").read_bytes()
 
 
 def _reading(source: str, name: str) -> Callable[[Path], None]:

@@ -28,7 +28,7 @@ from dvc_objects.fs.local import LocalFileSystem
 from ruamel.yaml import YAML
 
 from models.base.registry import model_names
-from models.phrases.registry import MODELS as PHRASE_MODELS
+from models.phrases.models import PHRASE_MODELS
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.yaml_text import read_yaml
 from tests.support.clone import PLAIN_WORLD
@@ -47,7 +47,7 @@ TINY = {
                "captions_per_image": 2},
     "vocabulary": {"dim": 8, "epochs": 1},
     "detector": {
-        "channels": 4, "hidden": 8, "anchors": [[8.0], [12.0]], "layers": 2, "proposals": 8,
+        "channels": 4, "hidden": 8, "anchors": [[8.0], [12.0]], "proposals": 8,
         "training": {"epochs": 1, "images_per_epoch": None, "warmup": 2, "sampled": 8},
     },
     "image_features": {"size": 32, "batch_size": 16, "workers": 0, "layers": ["layer1", "layer2"]},
@@ -329,7 +329,7 @@ def largest_memory() -> int:
 def _load(modules: list[str]) -> None:
     """Load what the stages load, and read their sources, which each would read for its digest."""
     models = [f"models.{name}.model" for name in model_names()]
-    for name in (*LIBRARIES, *LATE, *models, *PHRASE_MODELS.values(), *modules):
+    for name in (*LIBRARIES, *LATE, *models, *PHRASE_MODELS.entries().values(), *modules):
         importlib.import_module(name)
     code_digest()
 

@@ -76,13 +76,23 @@ def test_a_second_run_of_a_stage_says_who_holds_it(project: Path) -> None:
 SLOW = "import sys\nprint('importing', flush=True)\nfor _ in range(10**9): pass\n"
 
 
-@pytest.mark.parametrize("module", ["click", "pydantic"])
-def test_ctrl_c_while_libraries_are_loaded_is_a_plain_line(tmp_path: Path, module: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [
+        (["stages.check_params", "--output", "x.ok"], "click"),
+        (["stages.check_params", "--output", "x.ok"], "pydantic"),
+        (["vse_workbench", "complete"], "click"),
+        (["vse_workbench", "complete"], "pydantic"),
+    ],
+)
+def test_ctrl_c_while_libraries_are_loaded_is_a_plain_line(
+    tmp_path: Path, program: list[str], module: str
+) -> None:
     """A library that never ends its import stands for the seconds that real ones take."""
     (tmp_path / f"{module}.py").write_text(SLOW)
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     with subprocess.Popen(
-        [sys.executable, "-m", "stages.check_params", "--output", "x.ok"],
+        [sys.executable, "-m", *program],
         cwd=tmp_path,
         env=environment,
         stdout=subprocess.PIPE,

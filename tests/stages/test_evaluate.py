@@ -10,8 +10,8 @@ import pytest
 from corpora import write_corpus
 
 from pipeline.corpus.tables import RELEVANCE
+from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.file import read_query_ranks, read_ranks
-from pipeline.evaluation.metrics import METRICS
 from pipeline.scores.file import SplitScores, write_scores
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -113,7 +113,8 @@ def test_no_implicit_conversion():
     ("path", "value", "words"),
     [
         (("raw",), "no/such/folder", "no such file or folder"),
-        (("vocabulary", "source"), "gensim", "needs the path of a vector file"),
+        (("vocabulary", "source"), "word2vec_bin", "needs the path of a vector file"),
+        (("vocabulary", "source"), "gensim", r"if you trust the file, convert it: python -c"),
         (("vocabulary", "vectors"), "x.bin", "must be null when source is 'train'"),
         (("vocabulary", "known_words_only"), True, "needs a source of vectors"),
         (("image_features", "weights"), "no.pth", "no such file"),

@@ -44,7 +44,6 @@ PARAMS = {
         "weights": "random",
         "channels": 8,
         "hidden": 16,
-        "layers": 2,
         "anchors": [[16.0], [28.0]],
         "proposals": 8,
     },
@@ -241,7 +240,7 @@ def test_an_unknown_model_is_named(run_stage, folder):
     done = run_stage(
         "train_phrases", "vse", *FILES, "--output", "o", "--curve", "c", cwd=folder, check=False
     )
-    assert "model 'vse': phrases are localised by phrase_cca, phrase_two_branch" in done.stderr
+    assert "model of phrases 'vse': allowed are phrase_cca, phrase_two_branch" in done.stderr
 
 
 def test_a_corpus_without_phrases_has_empty_artefacts(run_stage, folder, tmp_path):

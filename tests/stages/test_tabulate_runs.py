@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 
-from pipeline.evaluation.metrics import COLUMNS, headings
+from pipeline.evaluation.columns import COLUMNS, headings
 from vse_workbench.commands.tabulate import main
 
 HEAD = "Experiment,rev,typ,Created,parent,State,Executor,seed,vse.dim,"

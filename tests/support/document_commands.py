@@ -32,14 +32,14 @@ MARKED = {
     "eval ": "of the reader's shell",
     ".venv/bin/pre-commit": "of the reader's repository",
     "python -m tests.campaign": "takes minutes; tests/test_campaign.py runs a sample",
-    "vse claims queue": "its output is queued; tests/stages/test_claims.py",
+    "vse claims queue": "is queued; tests/vse_workbench/commands/test_claims.py",
     "vse recipe photographs": "of the reader's folder",
     "vse serve": "waits for browsers; tests/test_serve.py",
     "pip install": "installs",
-    "vse embed-plots": "of this clone; tests/stages/test_embed_plots.py",
+    "vse embed-plots": "of this clone; tests/vse_workbench/commands/test_embed_plots.py",
     "vse analyse dual_path": "of three experiments; README has that of vse",
 }
-PIPED = re.compile(r"\| (sh|python -m stages\.\w+.*)$")  # reads experiments, which have to be run
+PIPED = re.compile(r"\| (sh|vse .*)$")  # reads experiments, which have to be run
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Command:
 
 def commands_of(documents: list[Path]) -> list[Command]:
     """All commands in fences, in their order: lines that begin with the name of a program."""
-    programs = r"(dvc|python -m|git|make|touch|pip|source|eval|curl|\.venv/bin/\S+) "
+    programs = r"(dvc|vse|python -m|git|make|touch|pip|source|eval|curl|\.venv/bin/\S+) "
     found = []
     for path in documents:
         for block in re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):

@@ -4,7 +4,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-PACKAGES = ("pipeline", "models", "stages")
+PACKAGES = ("pipeline", "models", "stages", "vse_workbench")
 IGNORED = ("params.py", "queries.py", "towers.py")  # by .dvcignore: they change no result
 
 

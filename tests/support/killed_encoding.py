@@ -28,7 +28,7 @@ POINTS = [
     "publish 8",
 ]
 # Like torch, which the seed needs: imported here once instead of in every child.
-LOADED_LATE = ("pyarrow.parquet", "pipeline.sentences.joined")
+LOADED_LATE = ("pyarrow.parquet", "pipeline.sentences.encodings.fisher")
 COMMAND = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]
 COMMAND += ["--output", "out/sentences.h5", "--encoder", "out/encoder.h5"]
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from pipeline.evaluation.columns import COLUMNS
 from pipeline.evaluation.measure import measure_direction
-from pipeline.evaluation.metrics import COLUMNS
 
 TIED = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.25, 3.0])
 

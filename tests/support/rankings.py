@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from pipeline.evaluation.figures import summarise
 from pipeline.evaluation.measure import measure
-from pipeline.evaluation.metrics import summarise
 from pipeline.scores.file import SplitScores
 
 DRAWS = 200

@@ -1,83 +1,212 @@
-"""`python -m stages`: the list of all commands, what they share, and completion in a shell."""
+"""The command `vse`: what it lists, how a command is found, what all share, a Python without it."""
 
-import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.shell_completion import BashComplete
 from commands import run_command
 
-from vse_workbench.__main__ import line_of, main
+from vse_workbench import commands
+from vse_workbench.commands import FIRST_WORDS, GROUPS, files, group_and_line, vse
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = sorted(
-    file.stem
-    for file in (ROOT / "stages").glob("*.py")
-    if file.stem not in ("__init__", "__main__", "common", "params")
+FILES = sorted(
+    path for path in (ROOT / "vse_workbench/commands").glob("*.py") if path.stem != "__init__"
 )
+NAMES = sorted(files())
+HEAVY = {"torch", "pandas", "h5py", "numpy"}
 
 
-def test_every_command_is_listed_with_a_line():
-    shown = run_command(main).stdout
-    assert shown == run_command(main, "--help").stdout
-    lines = dict(line.split(None, 1) for line in shown.split("Commands:\n")[1].splitlines()
-                 if line.startswith("  ") and not line.startswith("   "))  # fmt: skip
-    assert sorted(lines) == NAMES
-    assert all(line_of(name) for name in NAMES)
+def called(*arguments, folder=ROOT, **variables):
+    """`python -m vse_workbench` in a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "vse_workbench", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
+        capture_output=True,
+        text=True,
+    )
 
 
-def test_listing_loads_no_library_of_the_commands():
-    script = "import sys, vse_workbench.__main__ as m\nm.main(['--help'], standalone_mode=False)\n"
-    script += "print(*(set(sys.modules) & {'torch', 'pandas', 'h5py', 'numpy'}), file=sys.stderr)"
+def loaded_by(script):
+    """Which of the heavy libraries a script loads."""
+    script += f"\nimport sys; print(*sorted(set(sys.modules) & {HEAVY}))"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stderr.strip() == ""
+    return done.stdout.splitlines()[-1]
 
 
-def test_a_command_runs_by_its_name_and_another_is_refused(tmp_path):
-    done = run_command(main, "check_params", "--output", "o", folder=tmp_path)
-    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "error: params.yaml: no such file")
-    done = run_command(main, "chek_params")
-    assert done.returncode == 2  # as click does for wrong usage
-    assert "No such command 'chek_params'" in done.stderr
+def command_of(name):
+    """The click command of a name."""
+    group, words = vse, name.split()
+    for word in words[:-1]:
+        group = group.get_command(click.Context(group), word)
+    return group.get_command(click.Context(group), words[-1])
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["check_params", "--version"]])
+def test_every_file_is_a_command_and_has_a_line_under_its_group():
+    shown = run_command(vse).stdout
+    assert shown == run_command(vse, "--help").stdout == run_command(vse, "-h").stdout
+    parts = shown.split("Options:\n")[1].split("\n\n")
+    listed = {}
+    for title in GROUPS:
+        (part,) = (part for part in parts if part.startswith(f"{title.capitalize()}:\n"))
+        for line in part.splitlines()[1:]:
+            if not line.startswith("   "):  # else a line goes on
+                name, text = line.strip().split("  ", 1)
+                listed[name] = (title, text.strip())
+    assert sorted(listed) == NAMES
+    assert len(NAMES) == len(FILES)
+    for name, (title, text) in listed.items():
+        group, line = group_and_line(files()[name])
+        assert group == title
+        assert line.startswith(text)
+
+
+def test_the_words_of_a_name_are_those_of_the_file():
+    stems = {name: file.stem for name, file in files().items()}
+    assert stems["export image-network"] == "export_image_network"
+    assert stems["embed-plots"] == "embed_plots"
+    for first in FIRST_WORDS:
+        shown = run_command(vse, first).stdout
+        own = [name.split()[1] for name in NAMES if name.startswith(f"{first} ")]
+        assert own
+        assert all(f"\n  {word} " in shown for word in own)
+
+
+def test_a_new_command_is_one_new_file(monkeypatch, tmp_path):
+    text = '"""Count to three."""\n\nimport click\n\nGROUP = "look"\n\n'
+    text += "@click.command()\ndef main():\n    click.echo('1 2 3')\n"
+    (tmp_path / "export_numbers.py").write_text(text)
+    monkeypatch.setattr(commands, "FOLDER", tmp_path)
+    monkeypatch.setattr(commands, "__path__", [str(tmp_path)])
+    assert "Look:\n  export numbers  Count to three.\n" in run_command(vse).stdout
+    assert run_command(vse, "export", "numbers").stdout == "1 2 3\n"
+    (tmp_path / "export_numbers.py").write_text(text.replace("look", "stare"))
+    done = run_command(vse)
+    assert done.returncode == 1
+    assert "export_numbers.py: needs a docstring and a constant GROUP, one of: look" in done.stderr
+    sys.modules.pop("vse_workbench.commands.export_numbers")
+
+
+def test_listing_and_completing_load_no_library_of_the_commands():
+    script = "from vse_workbench.commands import vse\nvse(['--help'], standalone_mode=False)\n"
+    script += "from click.shell_completion import BashComplete\n"
+    script += "BashComplete(vse, {}, 'vse', '_VSE_COMPLETE').get_completions([], 's')"
+    assert loaded_by(script) == ""
+
+
+def test_the_package_gives_the_embedder_and_loads_it_when_it_is_asked_for():
+    assert loaded_by("import vse_workbench") == ""
+    script = "from vse_workbench import Embedder\nfrom vse_workbench.export import Embedder as same"
+    assert "torch" in loaded_by(f"{script}\nassert Embedder is same")
+    import vse_workbench
+
+    with pytest.raises(AttributeError, match="no attribute 'Embeder'"):
+        vse_workbench.Embeder  # noqa: B018
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_help_of_a_command_ends_with_an_example_that_it_understands(name):
+    shown = run_command(vse, *name.split(), "-h").stdout
+    assert shown.startswith(f"Usage: vse {name} [OPTIONS]")
+    example = shown.rstrip().splitlines()[-1].strip().removeprefix("Example: ")
+    words = shlex.split(example)
+    start = words.index("vse") + 1
+    assert words[start : start + len(name.split())] == name.split()
+    # without what follows in the shell, and without asking whether files are there
+    rest = " ".join(map(shlex.quote, words[start + len(name.split()) :])).split(" '|' ")[0]
+    command = command_of(name)
+    context = click.Context(command, info_name=name)
+    options, left, _ = command.make_parser(context).parse_args(shlex.split(rest))
+    assert not left
+    assert all(options.get(param.name) is not None for param in command.params if param.required)
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["serach"], "No such command 'serach'. Did you mean 'search'?"),
+        (["export_model"], "No such command 'export_model'. Did you mean 'export model'?"),
+        (["export", "modle"], "No such command 'modle'. Did you mean 'model'?"),
+        (["train"], "No such command 'train'."),
+        (["judge", "--jsno"], "Did you mean"),
+    ],
+)
+def test_a_wrong_word_gets_the_nearest_one(words, near):
+    done = run_command(vse, *words)
+    assert done.returncode == 2
+    assert near in done.stderr
+    assert done.stderr.startswith("Usage: vse ")
+
+
+def test_a_command_runs_in_a_process_by_its_name(tmp_path):
+    done = called("inspect", "gone.h5", folder=tmp_path)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "error: gone.h5: no such file")
+
+
+def test_torchrun_is_refused_by_the_name_that_was_typed(monkeypatch):
+    for name, value in {"TORCHELASTIC_RUN_ID": "1", "RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    done = run_command(vse, "export", "model", "vse", "--output", "o")
+    assert done.stderr.startswith("error: vse export model is the work of one process\n")
+
+
+def test_the_old_name_says_the_new_one_and_works(tmp_path):
+    script = "import sys; sys.argv = ['workbench', '--version']\n"
+    script += "from vse_workbench.__main__ import workbench; workbench()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "workbench is called vse now\n"
+    assert done.stdout.startswith("vse, version")
+
+
+@pytest.mark.parametrize(("there", "missing"), [([], "click"), (["click"], "torch")])
+def test_outside_the_environment_one_line_says_how_to_enter_it(tmp_path, there, missing):
+    """-S leaves out site-packages, and with them every library."""
+    for name in there:
+        (tmp_path / name).symlink_to(Path(sys.modules[name].__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "vse_workbench", "search", "x"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {missing} is not installed for this Python")
+    assert "source .venv/bin/activate" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["judge", "--version"]])
 def test_the_version(arguments):
     text = (ROOT / "pyproject.toml").read_text()
     version = next(line.split('"')[1] for line in text.splitlines() if line.startswith("version"))
-    assert run_command(main, *arguments).stdout.split()[-1] == version
+    assert run_command(vse, *arguments).stdout.split()[-1] == version
 
 
 def test_a_shell_completes_names_and_options():
-    shell = BashComplete(main, {}, "workbench", "_WORKBENCH_COMPLETE")
-    assert [item.value for item in shell.get_completions([], "check_")] == ["check_params"]
-    found = [item.value for item in shell.get_completions(["compare_runs"], "--c")]
+    shell = BashComplete(vse, {}, "vse", "_VSE_COMPLETE")
+    assert [item.value for item in shell.get_completions([], "se")] == ["search", "serve"]
+    assert [item.value for item in shell.get_completions(["export"], "m")] == ["model"]
+    found = [item.value for item in shell.get_completions(["compare"], "--c")]
     assert found == ["--criterion", "--criterion-b", "--confidence"]
+    assert shell.get_completions(["no-such"], "--c") == []
     assert "complete" in shell.source()
 
 
 def test_no_command_writes_colours(tmp_path):
     """Also where they are asked for; NO_COLOR has nothing to switch off."""
-    environment = os.environ | {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"}
-    for arguments in (["--help"], ["judge_run", "--help"], ["check_params", "--output", "o"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "stages", *arguments],
-            cwd=tmp_path,
-            env=environment | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-        )
-        assert b"\x1b" not in done.stdout + done.stderr
+    asked = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"}
+    for arguments in (["--help"], ["search", "--help"], ["inspect", "gone.h5"]):
+        done = called(*arguments, folder=tmp_path, **asked)
+        assert "\x1b" not in done.stdout + done.stderr
         assert done.stdout + done.stderr
-
-
-def test_json_is_one_line_that_a_program_reads(tmp_path):
-    (tmp_path / "a.run").write_text("q Q0 d 1 1 m\n")
-    (tmp_path / "a.qrels").write_text("q 0 d 1\n")
-    done = run_command(main, "judge_run", "a.run", "a.qrels", "--json", folder=tmp_path)
-    assert json.loads(done.stdout)["r1"] == 100
-    assert done.stdout.count("\n") == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.yaml_text import COMPLETE
 from vse_workbench.claims.ledger import (
     Claim,
     Ledger,
@@ -29,6 +30,7 @@ def commands(
     rows: Iterable[Row],
     seeds: Sequence[int],
     current: Mapping[str, Any],
+    defaults: Mapping[str, Any],
     recipes: Path,
 ) -> list[str]:
     """A line for the shell for each params.yaml with seeds that no kept row has.
@@ -41,7 +43,8 @@ def commands(
         rows: the kept runs.
         seeds: wanted of every setting.
         current: params.yaml as it stands: only what differs from it is set.
-        recipes: folder of default.yaml and the recipes.
+        defaults: the value of every key of params.yaml where nothing says otherwise.
+        recipes: folder of the recipes.
     """
     done = {(row.setting, row.dataset, row.seed, row.digest) for row in rows}
     lacking = dict[tuple[str, ...], set[int]]()
@@ -50,7 +53,7 @@ def commands(
         missing = {seed for seed in seeds if (name, dataset, seed, digest) not in done}
         if not missing:
             continue
-        params = setting_params(ledger, name, dataset, recipes)
+        params = setting_params(ledger, name, dataset, defaults, recipes)
         target = evaluation(str(resolved(ledger, name).model))
         run = (target, *_differences(params, current))
         lacking.setdefault(run, set()).update(missing)
@@ -84,7 +87,7 @@ def _differences(params: Mapping[str, Any], current: Mapping[str, Any]) -> Itera
     if unknown:
         raise WorkbenchError(
             f"params.yaml has no {listing(unknown)}",
-            "bring it back with: git checkout params.yaml",
+            COMPLETE,
         )
     for key, value in values.items():
         if key != "seed" and there[key] != value:

@@ -1,5 +1,6 @@
 """claims.yaml: what the papers claim, the settings compared, and the params.yaml of each."""
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from pipeline.evaluation.metrics import COLUMNS
+from pipeline.evaluation.columns import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import fingerprint
 from pipeline.runtime.graph import LOCALISING
-from pipeline.runtime.recipes import find_recipe, merge, read_recipe
+from pipeline.runtime.recipes import merge, read_recipe
 from pipeline.runtime.section import Name, Positive, Section
 from pipeline.runtime.yaml_text import read_yaml
 
@@ -19,7 +20,6 @@ from pipeline.runtime.yaml_text import read_yaml
 PHRASE_FIGURES = ("phrases.r1", "phrases.r5", "phrases.r10", "phrases.map")
 FIGURES = (*(".".join(column.keys) for column in COLUMNS), *PHRASE_FIGURES)
 PHRASE_MODELS = "phrase_"  # what the names of models of phrases begin with
-DEFAULT = "default"  # recipe that every setting is laid over
 ALL = "all"  # in place of the name of a setting
 
 Figure = Annotated[float, Field(allow_inf_nan=False)]
@@ -182,7 +182,9 @@ def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:
     return fingerprint(setting=setting, dataset=where.set, **said)[:12]
 
 
-def setting_params(ledger: Ledger, name: str, dataset: str, recipes: Path) -> dict[str, Any]:
+def setting_params(
+    ledger: Ledger, name: str, dataset: str, defaults: Mapping[str, Any], recipes: Path
+) -> dict[str, Any]:
     """The whole params.yaml of a setting: defaults, recipes, dataset, setting, in this order, and
     what the dataset lays over them.
 
@@ -190,13 +192,14 @@ def setting_params(ledger: Ledger, name: str, dataset: str, recipes: Path) -> di
         ledger: the claims.
         name: of the setting.
         dataset: name of the dataset.
-        recipes: folder of default.yaml and the recipes.
+        defaults: the value of every key of params.yaml where nothing says otherwise.
+        recipes: folder of the recipes.
 
     Raises:
         WorkbenchError: no such recipe, or a value for a key that there is not.
     """
     setting, where = resolved(ledger, name), ledger.datasets[dataset]
-    params = read_yaml(find_recipe(recipes, DEFAULT))
+    params = copy.deepcopy(dict(defaults))
     for recipe in (where.recipe, setting.recipe):
         if recipe is not None:
             params = merge(params, read_recipe(recipes, recipe).settings)

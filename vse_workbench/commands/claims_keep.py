@@ -8,6 +8,7 @@ import click
 from pipeline.comparison.ablation import read_experiments
 from pipeline.runtime.errors import WorkbenchError
 from stages.common import command
+from stages.params import default_values
 from vse_workbench.claims.commands import wanted
 from vse_workbench.claims.ledger import leaves, read_ledger, setting_params
 from vse_workbench.claims.recorded import read_experiment, recorded
@@ -28,9 +29,9 @@ def main(claims: Path, kept: Path, recipes: Path, experiments: TextIO) -> None:
 
     Example: dvc exp show --csv --hide-queued | vse claims keep
     """
-    ledger = read_ledger(claims)
+    ledger, defaults = read_ledger(claims), default_values()
     settings = {
-        (name, dataset): dict(leaves(setting_params(ledger, name, dataset, recipes)))
+        (name, dataset): dict(leaves(setting_params(ledger, name, dataset, defaults, recipes)))
         for name, dataset in wanted(ledger, ledger.claims)
     }
     rows: list[Row] = []

@@ -6,6 +6,7 @@ import click
 
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import command
+from stages.params import default_values
 from vse_workbench.claims.commands import commands
 from vse_workbench.claims.ledger import chosen, read_ledger
 from vse_workbench.claims.results import read_rows
@@ -35,7 +36,13 @@ def main(
     """
     ledger = read_ledger(claims)
     lines = commands(
-        ledger, chosen(ledger, names), read_rows(kept), range(seeds), read_yaml(params), recipes
+        ledger,
+        chosen(ledger, names),
+        read_rows(kept),
+        range(seeds),
+        read_yaml(params),
+        default_values(),
+        recipes,
     )
     if lines:
         click.echo("\n".join(lines))

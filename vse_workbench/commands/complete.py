@@ -1,37 +1,85 @@
 """Bring a params.yaml of an earlier version up to date."""
 
+import copy
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pipeline.runtime.completion import completed
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
+from pipeline.runtime.recipes import merge, shown
+from pipeline.runtime.rewriting import rewritten
 from pipeline.runtime.yaml_text import UNDO, read_yaml
 from stages.common import command
-from stages.params import MOVED, NAMED, find_problems
+from stages.params import MOVED, NAMED, default_values, find_problems
 
 GROUP = "settings"
 
 
 @command
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
-@click.option(
-    "--reference",
-    type=click.Path(path_type=Path),
-    default=Path("recipes/default.yaml"),
-    help="File with every key, its default and its comments.",
-)
-def main(params: Path, reference: Path) -> None:
-    """Insert the keys that params.yaml lacks, with their comments, and print each; all else keeps
-    its bytes. What only you can mend is named.
+def main(params: Path) -> None:
+    """Insert the keys that params.yaml lacks, with their defaults, move renamed ones, take out dead
+    ones, and print each; all other lines stay. What only you can mend is named.
 
     Example: vse complete
     """
-    text, lines = completed(params, reference, MOVED, NAMED)
+    values, lines = completed(read_yaml(params), default_values(), MOVED)
     if lines:
-        write_text(params, text)
-    click.echo("\n".join(lines) or f"{params} has every key of {reference}")
-    problems = list(find_problems(read_yaml(params)))
+        write_text(params, rewritten(params.read_bytes().decode("utf-8"), values, str(params)))
+    click.echo("\n".join(lines) or f"{params} has every key")
+    problems = list(find_problems(values))
     if problems:
         raise WorkbenchError(f"{params} is not valid yet:\n  " + "\n  ".join(problems), UNDO)
+
+
+def completed(
+    values: Mapping[str, Any], defaults: Mapping[str, Any], moved: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, Any], list[str]]:
+    """The values of a file with every key, and a line for every key that came or went.
+
+    Args:
+        values: of an earlier version's file; sections NAMED are left alone where they stand.
+        defaults: of every key.
+        moved: dotted keys of earlier versions, each with those that take over its value, as a list
+            of one where they hold lists; none for a key that is read no more. A key stays, for
+            check_params to name, where one that took its place has a value of its own.
+    """
+    own, lines, carried = copy.deepcopy(dict(values)), [], dict[str, Any]()
+    for old, places in moved.items():
+        value = _get(values, old)
+        if value is ... or any(_get(values, place) is not ... for place in places):
+            continue
+        fate = f"moved to {', '.join(places)}" if places else "removed"
+        lines.append(f"{old} = {shown(value)}: {fate}")
+        section, _, name = old.rpartition(".")
+        del (_get(own, section) if section else own)[name]
+        for place in places:
+            single = isinstance(_get(defaults, place), list) and not isinstance(value, list)
+            carried[place] = [value] if single else value
+    for section in defaults:
+        if own.get(section, ...) is None and isinstance(defaults[section], dict):
+            own[section] = {}  # written without keys
+    whole = merge(defaults, own) | {name: own[name] for name in NAMED if name in own}
+    for place, value in carried.items():
+        section, _, name = place.rpartition(".")
+        _get(whole, section)[name] = value
+    came = (key for key in _leaves(whole) if _get(own, key) is ...)
+    return whole, lines + [f"{key} = {shown(_get(whole, key))}: inserted" for key in came]
+
+
+def _get(values: Any, key: str) -> Any:
+    """What stands at a dotted key, ... for nothing."""
+    for name in key.split("."):
+        values = values.get(name, ...) if isinstance(values, Mapping) else ...
+    return values
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"

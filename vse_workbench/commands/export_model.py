@@ -34,7 +34,7 @@ folder = click.Path(file_okay=False, path_type=Path)
     "--licence", default="Apache-2.0", show_default=True, help="Of the weights, for the card."
 )
 def main(name: str, output: Path, onnx: bool, licence: str) -> None:
-    """Write MODEL with all that its queries need, for `Embedder` and for search --from.
+    """Write MODEL with all that its queries need, for `Embedder` and `vse search --from`.
 
     Example: vse export model vse --output exported
     """

@@ -5,9 +5,16 @@ from pathlib import Path
 import click
 
 from pipeline.runtime.files import write_text
-from pipeline.runtime.recipes import applied, merge, parse_settings, read_recipe
+from pipeline.runtime.recipes import (
+    DEFAULTS,
+    Recipe,
+    applied,
+    merge,
+    parse_settings,
+    read_recipe,
+)
 from stages.common import command
-from stages.params import find_problems
+from stages.params import default_values, find_problems
 
 GROUP = "settings"
 
@@ -25,15 +32,17 @@ GROUP = "settings"
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 @click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
 def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> None:
-    """Make params.yaml recipes/NAME.yaml over recipes/default.yaml and print each change.
+    """Make params.yaml recipes/NAME.yaml over the defaults and print each change.
 
-    Of what stood there only `runtime` is kept; paths such as `raw` are given with -S.
+    Of the values there only `runtime` is kept; paths such as `raw` are given with -S. The recipe
+    `default` is the defaults alone, those of `runtime` too.
 
     Example: vse recipe vse_2019_flickr30k -S raw=/path/to/flickr30k
     """
-    recipe = read_recipe(recipes, name)
+    defaults = default_values()
+    recipe = Recipe(defaults, ()) if name == DEFAULTS else read_recipe(recipes, name)
     changes = merge(recipe.settings, parse_settings(settings))
-    text, lines = applied(params, recipes, changes, find_problems)
+    text, lines = applied(params, defaults, changes, find_problems)
     write_text(params, text)
     click.echo("\n".join(lines) or f"{params} already has these settings")
     click.echo(f"run: {' '.join(['dvc repro', *recipe.targets])}")

@@ -1,6 +1,6 @@
 """Questions about the indexed corpus: a text or an image in, the nearest images or captions out.
 
-What the command `search` asks once and the server many times.
+What `vse search` asks once and the server many times.
 """
 
 from dataclasses import dataclass, field

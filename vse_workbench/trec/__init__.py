@@ -1,1 +1,1 @@
-"""Runs and judgements as trec_eval reads them."""
+"""Runs and qrels as trec_eval reads them."""

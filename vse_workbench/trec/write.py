@@ -5,6 +5,7 @@ documents. Here ties stand against the model: so of equal scores the true items 
 scores are lowered by the least that single precision can tell, which leaves no tie to be broken.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,9 +15,17 @@ from pipeline.runtime.files import atomic_path
 from pipeline.scores.file import SplitScores
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import Direction
-from vse_workbench.trec.ids import escaped
 
 THOUSANDTHS = 1000  # qrels hold whole numbers; nDCG is the same for grades of any common scale
+_SPECIAL = re.compile(r"[\s%]")
+
+
+def escaped(name: str) -> str:
+    """An id without white space: `%20` for a blank, `%25` for a percent sign.
+
+    Columns of these files end at white space; `urllib.parse.unquote` gives the id back.
+    """
+    return _SPECIAL.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
 
 
 def write_run(

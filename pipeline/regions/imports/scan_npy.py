@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pipeline.arrays.npy import mapped_npy
 from pipeline.corpus.tables import SPLITS, in_split
 from pipeline.regions.file import ImageRegions
 from pipeline.regions.imports.ids import ImageMatcher
@@ -22,7 +23,6 @@ from pipeline.regions.imports.source import ImportCorpus, check_features, check_
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.text import read_text
-from pipeline.storage.npy import mapped_npy
 
 FILES = {"train": ("train",), "val": ("dev", "val"), "test": ("testall", "test")}
 NOT_WORDS = re.compile(r"[^a-z0-9]+")

@@ -19,6 +19,7 @@ from models.backbone.network import (
     pooled,
     weights_digest,
 )
+from models.backbone.poolings import POOLINGS
 
 ROOT = Path(__file__).resolve().parents[3]
 CPU = torch.device("cpu")
@@ -65,7 +66,9 @@ def lively(name: str) -> nn.Module:
     ],
 )
 def test_layers_equal_those_of_the_whole_network(model, layers, modules) -> None:
-    expected = [pooled(out, "mean_max") for out in hooked(lively(model), modules, images())]
+    expected = [
+        pooled(out, POOLINGS.load("mean_max")) for out in hooked(lively(model), modules, images())
+    ]
     backbone, width = cut(lively(model), layers, "mean_max", 64)
     with torch.inference_mode():
         found = backbone(images())
@@ -102,14 +105,24 @@ def test_nothing_behind_the_deepest_layer_is_kept() -> None:
     assert names == {"conv1", "bn1", "layer1", "layer2"}
 
 
+@pytest.mark.parametrize("name", POOLINGS)
+def test_every_pooling_makes_vectors_whatever_the_order_of_positions(name: str) -> None:
+    maps, pool = torch.randn(2, 3, 20), POOLINGS.load(name)
+    found = pool(maps)
+    assert found.shape[0] == 2
+    assert found.ndim == 2
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(pool(maps[:, :, torch.randperm(20)]), found)
+
+
 def test_pooling() -> None:
     maps = torch.randn(2, 3, 4, 5)
-    torch.testing.assert_close(pooled(maps, "mean"), maps.mean((2, 3)))
-    torch.testing.assert_close(pooled(maps, "max"), maps.amax((2, 3)))
+    torch.testing.assert_close(pooled(maps, POOLINGS.load("mean")), maps.mean((2, 3)))
+    torch.testing.assert_close(pooled(maps, POOLINGS.load("max")), maps.amax((2, 3)))
     both = torch.cat([maps.mean((2, 3)), maps.amax((2, 3))], 1)
-    torch.testing.assert_close(pooled(maps, "mean_max"), both)
+    torch.testing.assert_close(pooled(maps, POOLINGS.load("mean_max")), both)
     vectors = torch.randn(2, 7)
-    assert torch.equal(pooled(vectors, "mean_max"), vectors)
+    assert torch.equal(pooled(vectors, POOLINGS.load("mean_max")), vectors)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +218,7 @@ def test_a_convolution_that_is_wanted_itself_is_not_folded() -> None:
     backbone, _ = cut(lively("resnet18"), layers, "mean", 64)
     with torch.inference_mode():
         found = accelerate(backbone, CPU, "fp32", False, 2, 64)(images())
-    parts = torch.cat([pooled(out, "mean") for out in expected], 1)
+    parts = torch.cat([pooled(out, POOLINGS.load("mean")) for out in expected], 1)
     torch.testing.assert_close(found, parts, rtol=1e-4, atol=1e-5)
 
 

@@ -18,6 +18,7 @@ from torch import nn
 from models.backbone.build import weighted
 from models.backbone.inference import accelerate
 from models.backbone.network import BackboneError, classifier, cut, pooled, weights_digest
+from models.backbone.poolings import POOLINGS
 from models.backbone.preprocessing import preprocessing_of
 from models.backbone.weights import published_state, timm_state
 from pipeline.runtime.errors import WorkbenchError
@@ -80,7 +81,7 @@ def test_layers_of_fixed_names_equal_timm_s(name: str, pool: str) -> None:
     backbone, width = cut(network, list(ends), pool, size)
     with torch.inference_mode():
         found = backbone(batch)
-    expected = torch.cat([pooled(value, pool) for value in ends.values()], 1)
+    expected = torch.cat([pooled(value, POOLINGS.load(pool)) for value in ends.values()], 1)
     assert found.shape == (2, width)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -100,7 +101,10 @@ def test_modules_by_name_and_folded_norms_equal_hooks_on_the_whole(name: str) ->
     assert not any(isinstance(module, nn.BatchNorm2d) for module in backbone.modules())
     found = quick(images())
     torch.testing.assert_close(
-        found, torch.cat([pooled(kept["out"], "max"), expected], 1), rtol=1e-3, atol=1e-4
+        found,
+        torch.cat([pooled(kept["out"], POOLINGS.load("max")), expected], 1),
+        rtol=1e-3,
+        atol=1e-4,
     )
 
 

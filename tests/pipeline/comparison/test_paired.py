@@ -7,8 +7,9 @@ import pytest
 from ranking_cases import measured_with
 
 from pipeline.comparison.paired import FIGURES, Difference, conclusion, paired_differences, table
+from pipeline.evaluation.columns import METRICS
+from pipeline.evaluation.figures import joined, summarise, values_of
 from pipeline.evaluation.file import Queries, QueryRanks
-from pipeline.evaluation.metrics import METRICS, joined, summarise, values_of
 from pipeline.runtime.errors import WorkbenchError
 
 GROUPS = 30

@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.comparison.results import read_metrics, read_results
 from pipeline.comparison.table import aligned, report, rows_of
+from pipeline.evaluation.columns import COLUMNS, headings
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.metrics import COLUMNS, headings
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.scores.file import SplitScores

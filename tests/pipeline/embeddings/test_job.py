@@ -15,8 +15,9 @@ from embedding_files import FORMATS, write_ids, write_vectors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.embeddings import source
-from pipeline.embeddings.job import READERS, import_job
+from pipeline.arrays import file
+from pipeline.arrays.file import READERS
+from pipeline.embeddings.job import import_job
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.section import VECTOR_FILES, EmbeddingFileConfig
@@ -76,7 +77,8 @@ def test_every_ending_has_a_reader():
 @given(order=st.permutations(IDS), rows=st.integers(1, 12), ending=st.sampled_from(FORMATS))
 def test_any_order_in_any_blocks(tmp_path, order, rows, ending):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "BLOCK_BYTES", 8 * DIM * rows)
+        patch.setattr(file, "BLOCK_BYTES", 4 * DIM * rows)
+        tmp_path.joinpath("clip.ids.txt").unlink(missing_ok=True)
         path = write_vectors(tmp_path, ending, order, vectors_of(order))
         np.testing.assert_array_equal(run(path).load(), vectors_of(IDS))
 
@@ -168,7 +170,7 @@ def test_integers_are_refused(tmp_path, ending):
 @pytest.mark.parametrize("shape", [(11,), (11, 2, 3), (11, 1 << 17)])
 def test_what_is_not_one_vector_per_row(tmp_path, ending, shape):
     path = write_vectors(tmp_path, ending, IDS, np.ones(shape, np.float16))
-    refused(path, r"shape \(11|vectors of width 131,072; allowed are 1 to 65,536")
+    refused(path, r"shape \(11.*expected are vectors \(N, D\), N at most .* and D at most 65,536")
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".h5", ".safetensors"])
@@ -180,19 +182,16 @@ def test_another_number_of_ids(tmp_path, ending):
 def test_ids_beside_that_are_missing_or_there_twice(tmp_path):
     path = write_vectors(tmp_path, ".npy", IDS, vectors_of(IDS))
     write_ids(path, IDS, ".ids.json")
-    refused(path, "both .*clip.ids.txt, .*clip.ids.json")
+    refused(path, "several lists of ids: .*clip.ids.txt, .*clip.ids.json")
     for ending in (".ids.txt", ".ids.json"):
         (tmp_path / f"clip{ending}").unlink()
-    assert "clip.ids.txt, clip.ids.json" in refused(path, "no ids beside it").hint
+    assert "clip.ids.txt, clip.ids.json" in refused(path, "no ids").hint
 
 
-@pytest.mark.parametrize(
-    ("ending", "kind"),
-    [(".npz", "array"), (".h5", "dataset"), (".parquet", "column"), (".safetensors", "tensor")],
-)
-def test_a_name_that_is_not_there(tmp_path, ending, kind):
+@pytest.mark.parametrize("ending", [".npz", ".h5", ".parquet", ".safetensors"])
+def test_a_name_that_is_not_there(tmp_path, ending):
     path = write_vectors(tmp_path, ending, IDS, vectors_of(IDS))
-    error = refused(path, f"no {kind} 'clip'; it has .*features", features="clip")
+    error = refused(path, "no array 'clip'; it has .*features", features="clip")
     assert "under `file` in params.yaml" in error.hint
 
 
@@ -212,7 +211,7 @@ def test_pickles_are_not_opened(tmp_path, monkeypatch):
     np.savez(tmp_path / "clip.npz", ids=traps[:, 0], features=vectors_of(IDS))
     assert "dtype=str" in refused(tmp_path / "clip.npz", "pickled objects").hint
     path.write_bytes(pickle.dumps(traps))
-    refused(path, r"not a \.npy file")
+    refused(path, "damaged, or of another format")
     assert not (tmp_path / "trapped").exists()
 
 
@@ -247,22 +246,22 @@ def test_members_that_begin_before_their_file(tmp_path):
     place = len(content) - 6  # of the directory's offset, in the last 22 bytes
     offset = int.from_bytes(content[place : place + 4], "little") + 1_000_000
     path.write_bytes(content[:place] + offset.to_bytes(4, "little") + content[place + 4 :])
-    refused(path, r"clip\.npz: damaged or no \.npz file")
+    refused(path, r"clip\.npz: damaged, or of another format")
 
 
-def test_row_groups_that_end_the_process_of_their_reader(tmp_path):
+def test_no_damage_of_a_parquet_file_ends_the_process(tmp_path):
+    """Some, in the description of row groups, makes pyarrow throw what nobody catches."""
     path = write_vectors(tmp_path, ".parquet", IDS, vectors_of(IDS))
-    content = path.read_bytes()
+    content, refusals = path.read_bytes(), 0
     size = int.from_bytes(content[-8:-4], "little")
-    for place in range(len(content) - 8 - size, len(content) - 8):  # of the file's description
+    for place in range(len(content) - 8 - size, len(content) - 8):
         path.write_bytes(content[:place] + bytes((content[place] ^ 16,)) + content[place + 1 :])
         try:
             run(path)
             path.with_name("out.h5").unlink()
-        except WorkbenchError as error:
-            if "row groups cannot be read" in error.message:
-                return
-    pytest.fail("no damage of this kind")
+        except WorkbenchError:
+            refusals += 1
+    assert refusals
 
 
 def test_datasets_that_claim_or_hide_their_size(tmp_path):
@@ -284,9 +283,8 @@ def test_datasets_that_claim_or_hide_their_size(tmp_path):
 def test_lists_of_different_lengths_and_rows_without_a_list(tmp_path):
     path, rows = tmp_path / "clip.parquet", vectors_of(IDS).tolist()
     for change, words in (
-        ({3: [*rows[3], *[1.0] * 11]}, "row 0: 6 values; on average there are 7"),
-        ({3: [*rows[3], 1.0]}, "lists differ in length"),
-        ({3: None, 4: [*rows[4], *[1.0] * 5]}, "row 3: no vector"),
+        ({3: [*rows[3], 1.0]}, "row 3: 7 values; row 0 has 6"),
+        ({3: None}, "row 3: no value"),
     ):
         changed = [change.get(row, values) for row, values in enumerate(rows)]
         column = pa.array(changed, pa.list_(pa.float32()))
@@ -294,11 +292,11 @@ def test_lists_of_different_lengths_and_rows_without_a_list(tmp_path):
         refused(path, words)
     column = pa.array(rows, pa.list_(pa.float32()))
     pq.write_table(pa.table({"ids": [None, *IDS[1:]], "features": column}), path)
-    refused(path, "column ids, row 0: no id")
+    refused(path, "array ids, row 0: no value")
 
 
 def test_a_killed_import_continues(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "BLOCK_BYTES", 8 * DIM * 2)
+    monkeypatch.setattr(file, "BLOCK_BYTES", 4 * DIM * 2)
     vectors = vectors_of(IDS)
     path = write_vectors(tmp_path, ".npy", IDS, vectors)
     job = import_job(config(path), IDS, "c" * 64, {"source": "file"})

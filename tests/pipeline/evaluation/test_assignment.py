@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from pipeline.evaluation import assignment as module
 from pipeline.evaluation.assignment import assigned_scores, assignment
 from pipeline.evaluation.criterion import make_criterion
-from pipeline.evaluation.metrics import chance_level
+from pipeline.evaluation.figures import chance_level
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranks import retrieval_ranks
 

@@ -9,8 +9,8 @@ from ranking_cases import no_better
 
 from pipeline.evaluation.criteria import CRITERIA, is_transductive, needs_matrix
 from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.figures import chance_level, summarise
 from pipeline.evaluation.measure import measure, measure_direction
-from pipeline.evaluation.metrics import chance_level, summarise
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores import tiles
 from pipeline.scores.groups import group_codes
@@ -74,7 +74,7 @@ def test_every_criterion_equals_its_reference(name, direction, scores, beta, dat
 def test_only_assignments_are_tested_without_a_reference():
     """They have their own tests: test_assignment.py."""
     assert set(CRITERIA) - set(COMPARED) <= {"sinkhorn", "hungarian"}
-    assert next(iter(CRITERIA)) == "naive"
+    assert next(iter(CRITERIA.entries())) == "naive"
 
 
 def test_leaving_the_query_out_of_the_sum_changes_no_rank():

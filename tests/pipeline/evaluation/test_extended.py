@@ -8,11 +8,12 @@ import pytest
 from relevance_cases import relevance_from, sorted_grades
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
+from pipeline.evaluation.columns import EXTENDED
 from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.figures import columns_of, joined, summarise
 from pipeline.evaluation.file import read_query_ranks, read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measure_judged
-from pipeline.evaluation.metrics import EXTENDED, columns_of, joined, summarise
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.storage.groups import GroupFile

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from ranking_cases import measured_with
 
+from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.file import metrics_digest, read_query_ranks, read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.metrics import METRICS
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.storage.groups import GroupFile, write_groups

@@ -7,12 +7,13 @@ import pytest
 from ranking_cases import both_with
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
+from pipeline.evaluation.columns import COLUMNS, METRICS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.figures import joined, summarise
 from pipeline.evaluation.file import read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measure, measure_direction
-from pipeline.evaluation.metrics import COLUMNS, METRICS, joined, summarise
 from pipeline.evaluation.protocol import cut_folds, protocol_name
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores

@@ -19,19 +19,16 @@ from ranking_cases import (
     worlds,
 )
 
-from pipeline.evaluation.measure import measure, measure_direction
-from pipeline.evaluation.metrics import (
-    COLUMNS,
-    EXTENDED,
-    METRICS,
+from pipeline.evaluation.columns import COLUMNS, EXTENDED, METRICS, headings
+from pipeline.evaluation.figures import (
     RECALLS,
     average,
     chance_level,
-    headings,
     summarise,
     summary_of,
     values_of,
 )
+from pipeline.evaluation.measure import measure, measure_direction
 from pipeline.evaluation.row import Metric
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.tiles import as_tiles

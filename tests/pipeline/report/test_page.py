@@ -22,9 +22,9 @@ from report_world import (
     taken_apart,
 )
 
+from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.metrics import METRICS
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 

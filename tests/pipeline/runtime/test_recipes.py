@@ -13,16 +13,15 @@ from pipeline.runtime.recipes import (
     overlay,
     parse_settings,
     read_recipe,
-    replaced,
 )
-from pipeline.runtime.yaml_text import read_yaml
-from stages.params import find_problems, load_params
+from pipeline.runtime.yaml_text import plain_yaml, read_yaml
+from stages.params import default_values, find_problems, load_params
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "recipes"
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 READ = {name: read_recipe(FOLDER, name) for name in RECIPES}
-DEFAULT_VALUES = read_yaml(FOLDER / "default.yaml")
+DEFAULT_VALUES = default_values()
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +76,7 @@ def alone(paths):
     with chdir(ROOT):
         for name in RECIPES:
             changes = with_paths(READ[name].settings, paths)
-            found[name] = applied(ROOT / "params.yaml", FOLDER, changes, find_problems)
+            found[name] = applied(ROOT / "params.yaml", DEFAULT_VALUES, changes, find_problems)
     return found
 
 
@@ -94,7 +93,7 @@ def test_recipe_changes_its_values_and_nothing_else(name, alone, paths, tmp_path
     assert after == before | wanted
     differing = {key for key in before if before[key] != after[key]}
     assert {line.split(":")[0] for line in lines} == differing
-    assert applied(result, FOLDER, recipe, find_problems) == (text, [])
+    assert applied(result, DEFAULT_VALUES, recipe, find_problems) == (text, [])
 
 
 @pytest.mark.parametrize("second", RECIPES)
@@ -105,7 +104,7 @@ def test_after_another_recipe_it_is_as_if_applied_alone(second, alone, paths, tm
     fullest = max(RECIPES, key=lambda name: len(dict(flat(READ[name].settings))))
     for first in {RECIPES[RECIPES.index(second) - 1], fullest}:
         params.write_text(alone[first][0])
-        assert applied(params, FOLDER, changes, find_problems)[0] == alone[second][0], first
+        assert applied(params, DEFAULT_VALUES, changes, find_problems)[0] == alone[second][0], first
 
 
 OF_THE_USER = """\
@@ -115,6 +114,7 @@ seed: 7
 raw: /nowhere
 vocabulary: {sentence_markers: true}
 runtime:
+  # of my machine
   threads: 5
 old_key: 1
 vse: null
@@ -122,28 +122,32 @@ vse: null
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_of_a_changed_params_yaml_the_machine_s_settings_are_kept(name, alone, paths, tmp_path):
-    """The defaults' own recipe has these too."""
+def test_of_a_changed_params_yaml_comments_and_the_machine_s_settings_are_kept(
+    name, alone, paths, tmp_path
+):
     params = tmp_path / "params.yaml"
     params.write_text(OF_THE_USER)
     changes = with_paths(READ[name].settings, paths)
-    text, lines = applied(params, FOLDER, changes, find_problems)
-    threads = 2 if name == "default" else 5
-    assert text == alone[name][0].replace("  threads: 2\n", f"  threads: {threads}\n")
+    text, lines = applied(params, DEFAULT_VALUES, changes, find_problems)
+    own = {"runtime": {"threads": 5}}
+    assert plain_yaml(text, "") == merge(plain_yaml(alone[name][0], ""), own)
+    assert text.startswith("# my own comment\nloss: ")
+    assert "runtime:\n  # of my machine\n  threads: 5\n" in text
     assert "seed: 7 -> 0" in lines
     assert "raw: /nowhere -> data/raw/shapes" in lines
     assert "old_key: 1 -> (none)" in lines
-    assert ("runtime.threads: 5 -> 2" in lines) == (name == "default")
     assert "runtime.device: (none) -> auto" in lines
 
 
-def test_the_defaults_are_a_recipe_that_gives_their_bytes(tmp_path):
+def test_the_defaults_bring_every_byte_of_the_repository_back(tmp_path, alone):
+    """Those of `runtime`, too, where they are given as changes: `vse recipe default`."""
     params = tmp_path / "params.yaml"
-    params.write_text("runtime:\n  threads: 3\n  device: cpu\n")
-    settings = read_recipe(FOLDER, "default").settings
-    text, _ = applied(params, FOLDER, settings, find_problems)
-    assert text == (FOLDER / "default.yaml").read_text()
-    assert read_recipe(FOLDER, "default").targets == ()
+    text = alone["photographs"][0].replace("  threads: 2 ", "  threads: 3 ")
+    params.write_text(text)
+    assert "threads: 3" in applied(params, DEFAULT_VALUES, {}, find_problems)[0]
+    text, lines = applied(params, DEFAULT_VALUES, DEFAULT_VALUES, find_problems)
+    assert text == (ROOT / "params.yaml").read_text()
+    assert "runtime.threads: 3 -> 2" in lines
 
 
 @pytest.mark.parametrize("runtime", ["null", "3", "{thread: 2}", "{threads: many}"])
@@ -151,7 +155,7 @@ def test_a_wrong_runtime_is_named_and_not_replaced(runtime, tmp_path):
     params = tmp_path / "params.yaml"
     params.write_text(f"runtime: {runtime}\n")
     with pytest.raises(WorkbenchError, match="runtime"):
-        applied(params, FOLDER, {}, find_problems)
+        applied(params, DEFAULT_VALUES, {}, find_problems)
 
 
 GRAPH = ROOT / "dvc.yaml"
@@ -211,7 +215,6 @@ def is_read(key, values):
         "corpus.positives_threshold": values["corpus"].get("positives") != "cxc",
         "corpus.mask_positives": values["corpus"].get("positives") not in ("cxc", "file"),
         "vocabulary.dim": vocabulary["source"] != "train",
-        "vocabulary.window": vocabulary["source"] != "train",
         "vocabulary.epochs": vocabulary["source"] != "train",
         "image_features.file": values.get("image_features", {}).get("source") == "network",
         "detector": key != "detector.weights" and not uses_detector,
@@ -255,7 +258,7 @@ OF_PAPERS = [name for name in RECIPES if READ[name].targets]
 
 
 def test_recipes_for_all_models_change_the_defaults_and_repeat_none():
-    assert {name for name in RECIPES if name not in OF_PAPERS} == {"default", "photographs"}
+    assert {name for name in RECIPES if name not in OF_PAPERS} == {"photographs"}
     default = dict(flat(DEFAULT_VALUES))
     given = dict(flat(read_recipe(FOLDER, "photographs").settings))
     assert given.keys() <= default.keys()
@@ -408,22 +411,17 @@ def test_wrong_overlay_is_refused(changes, words):
 
 
 @pytest.mark.parametrize(
-    ("setting", "back"),
-    [
-        ("regions.network.layers=null", "regions.network.layers=[layer3]"),
-        ("shapes.objects=[3, 7]", "shapes.objects=null"),
-        ("detector.ratios=[1.0, 2.0]", "detector.ratios=[1.0]"),
-    ],
+    "setting",
+    ["regions.network.layers=null", "shapes.objects=[3, 7]", "detector.ratios=[1.0, 2.0]"],
 )
-def test_a_list_for_a_value_and_a_value_for_a_list_keep_the_comments(setting, back):
+def test_a_list_for_a_value_and_a_value_for_a_list_keep_the_comments(setting, tmp_path):
     text = (ROOT / "params.yaml").read_text()
-    changed, lines = replaced(text, parse_settings((setting,)))
+    changed, lines = overlay(ROOT / "params.yaml", parse_settings((setting,)), find_problems)
     assert len(lines) == 1
-    assert (
-        sum(new != old for new, old in zip(changed.splitlines(), text.splitlines(), strict=True))
-        == 1
-    )
-    assert replaced(changed, parse_settings((back,)))[0] == text
+    pairs = zip(changed.splitlines(), text.splitlines(), strict=True)
+    assert sum(new != old for new, old in pairs) == 1
+    (tmp_path / "params.yaml").write_text(changed)
+    assert applied(tmp_path / "params.yaml", DEFAULT_VALUES, {}, find_problems)[0] == text
 
 
 def test_settings_are_nested_yaml():

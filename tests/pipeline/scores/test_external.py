@@ -79,12 +79,12 @@ def test_a_matrix_of_the_validation_split_of_its_own(tmp_path):
         written(tmp_path, scores="my.npy", val_scores="val.npy")
 
 
-@pytest.mark.parametrize("block", [1, 50, 1 << 20])
+@pytest.mark.parametrize("block", [1, 200, 1 << 20])
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_with_ids_the_order_is_free_and_either_side_may_come_first(
     tmp_path, monkeypatch, block, is_turned
 ):
-    monkeypatch.setattr("pipeline.scores.matrix_file.VALUES", block)
+    monkeypatch.setattr("pipeline.arrays.file.BLOCK_BYTES", block)
     rows, columns = RANDOM.permutation(12)[:], RANDOM.permutation(24)
     matrix = WHOLE[np.ix_(rows, columns)]
     np.save(tmp_path / "my.npy", matrix.T if is_turned else matrix)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from embedding_files import FORMATS, write_vectors
 
+from pipeline.arrays import file
+from pipeline.arrays.ids import file_beside
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores import matrix_file
-from pipeline.scores.matrix_file import beside_of, open_matrix
+from pipeline.scores.matrix_file import open_matrix
 
 VALUES = np.random.default_rng(0).standard_normal((7, 3)).astype(np.float32)
 IDS = ["a.jpg", "b c.jpg", "é", *"defg"]
@@ -32,10 +33,10 @@ def whole(matrix):
     return np.concatenate(blocks)
 
 
-@pytest.mark.parametrize("values", [1, 6, 1 << 20])
+@pytest.mark.parametrize("size", [1, 24, 1 << 20])
 @pytest.mark.parametrize("ending", ["npy", "npz"])
-def test_rows_come_in_order_whatever_the_blocks(tmp_path, monkeypatch, ending, values):
-    monkeypatch.setattr(matrix_file, "VALUES", values)
+def test_rows_come_in_order_whatever_the_blocks(tmp_path, monkeypatch, ending, size):
+    monkeypatch.setattr(file, "BLOCK_BYTES", size)
     matrix = open_matrix(put(tmp_path / f"my.{ending}"), ("ids",))
     assert (matrix.shape, matrix.ids) == ((7, 3), {})
     np.testing.assert_array_equal(whole(matrix), VALUES)
@@ -48,14 +49,18 @@ def test_every_format_of_vectors_gives_rows_and_ids(tmp_path, ending):
     np.testing.assert_array_equal(whole(matrix), VALUES)
 
 
-@pytest.mark.parametrize("ending", [".h5", ".parquet", ".safetensors"])
-def test_vectors_under_other_names_are_refused_with_the_names_that_are_read(tmp_path, ending):
-    path = write_vectors(tmp_path, ending, IDS, VALUES, names=("keys", "clip"))
-    with pytest.raises(WorkbenchError) as found:
-        open_matrix(path, ("ids",))
-    assert found.value.hint == "the names that are read are ids and features"
-    with pytest.raises(WorkbenchError, match=r"allowed endings are \.npy, \.npz$"):
-        open_matrix(path, ("image_ids", "caption_ids"))
+@pytest.mark.parametrize("ending", FORMATS)
+def test_the_only_matrix_is_read_whatever_its_name(tmp_path, ending):
+    path = write_vectors(tmp_path, ending, IDS, VALUES, names=("caption_ids", "clip"))
+    matrix = open_matrix(path, ("image_ids", "caption_ids"))
+    inside = path.suffix not in (".npy", ".safetensors")  # the others have them in clip.ids.txt
+    assert matrix.ids == ({"caption_ids": IDS} if inside else {})
+    np.testing.assert_array_equal(whole(matrix), VALUES)
+
+
+def test_of_several_matrices_features_is_meant(tmp_path):
+    np.savez(tmp_path / "my.npz", boxes=VALUES + 1, features=VALUES)
+    np.testing.assert_array_equal(whole(open_matrix(tmp_path / "my.npz", ("ids",))), VALUES)
 
 
 @pytest.mark.parametrize("ids", [IDS, list(range(391895, 391902))])
@@ -69,7 +74,7 @@ def test_ids_inside_the_file(tmp_path, ids):
 def test_ids_beside_the_file(tmp_path, ending, name):
     path, beside = put(tmp_path / f"my.{ending}"), tmp_path / f"my.{name}.txt"
     beside.write_text("\r\n".join(IDS) + "\r\n", newline="", encoding="utf-8")
-    assert beside_of(path, ("ids", "image_ids")) == {name: beside}
+    assert file_beside(path, name) == beside
     assert open_matrix(path, ("ids", "image_ids")).ids == {name: IDS}
     assert open_matrix(path, ("caption_ids",)).ids == {}
 
@@ -92,7 +97,7 @@ def test_fortran_order_is_read_as_numpy_reads_it(tmp_path):
 @pytest.mark.parametrize("ending", ["npy", "npz"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_values_that_are_no_numbers_are_placed(tmp_path, monkeypatch, ending, bad):
-    monkeypatch.setattr(matrix_file, "VALUES", 6)
+    monkeypatch.setattr(file, "BLOCK_BYTES", 24)
     values = VALUES.copy()
     values[5, 1] = bad
     with pytest.raises(WorkbenchError) as found:
@@ -134,21 +139,26 @@ def refused(path, words, names=("ids",)):
 
 
 def test_other_shapes_and_types_are_refused(tmp_path):
-    refused(put(tmp_path / "a.npy", VALUES[0]), r"shape \(3,\); expected are 2 dimensions")
+    refused(put(tmp_path / "a.npy", VALUES[0]), r"0 matrices; expected is one; it has \(3,\)")
     refused(put(tmp_path / "b.npy", VALUES[:0]), "none of them 0")
     refused(put(tmp_path / "c.npy", VALUES > 0), "values of type bool; expected are numbers")
     refused(put(tmp_path / "d.npy", VALUES.astype(complex)), "values of type complex64|complex128")
     refused(tmp_path / "e.csv", "allowed endings are .npy, .npz, .h5")
     refused(tmp_path / "f.npy", "no such file")
     np.savez(tmp_path / "g.npz", one=VALUES, two=VALUES)
-    refused(tmp_path / "g.npz", "2 matrices; expected is one; it has one.npy")
+    refused(tmp_path / "g.npz", r"2 matrices; expected is one; it has one \(7, 3\)")
 
 
 def test_ids_that_are_there_twice_or_are_no_ids(tmp_path):
     put(tmp_path / "a.npz", ids=IDS)
     (tmp_path / "a.ids.txt").write_text("\n".join(IDS))
-    refused(tmp_path / "a.npz", "has ids, and so has")
-    refused(put(tmp_path / "b.npz", ids=np.ones(7)), "list of texts in UTF-8 or of whole numbers")
+    assert open_matrix(tmp_path / "a.npz", ("ids",)).ids == {"ids": IDS}
+    (tmp_path / "a.ids.txt").write_text("\n".join(IDS[::-1]))
+    refused(tmp_path / "a.npz", r"has ids, and .*a\.ids\.txt has others")
+    refused(
+        put(tmp_path / "b.npz", ids=np.ones(7)),
+        "expected are ids .N,., texts in UTF-8 or whole numbers",
+    )
     refused(put(tmp_path / "c.npz", ids=np.array([b"\xff"] * 7)), "texts in UTF-8")
 
 
@@ -166,7 +176,7 @@ def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path):
     data = bytearray((tmp_path / "my.npz").read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "my.npz").write_bytes(data)
-    refused(tmp_path / "my.npz", "damaged or no .npz file: Bad CRC-32")
+    refused(tmp_path / "my.npz", "damaged, or of another format: Bad CRC-32")
 
 
 def test_a_member_that_unpacks_to_more_than_it_promises(tmp_path):

@@ -10,8 +10,9 @@ from ranking_cases import TIED
 from relevance_cases import relevance_from, sorted_grades
 from sklearn.metrics import ndcg_score
 
+from pipeline.evaluation.columns import EXTENDED, METRICS
+from pipeline.evaluation.figures import extended_chance
 from pipeline.evaluation.measure import measure, measure_judged
-from pipeline.evaluation.metrics import EXTENDED, METRICS, extended_chance
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.positives import relevance_of
 from pipeline.scores.ranks import of_positives, ranked

@@ -17,11 +17,11 @@ from pipeline.sentences.encoder import (
     project,
     read_encoder,
 )
+from pipeline.sentences.encodings.mean_vector import MeanVector
+from pipeline.sentences.encodings.tfidf import fit_tfidf
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.lemmas import lemmatiser
-from pipeline.sentences.mean_vector import MeanVector
 from pipeline.sentences.mixtures import fit_mixture
-from pipeline.sentences.tfidf import fit_tfidf
 from pipeline.storage.groups import GroupFile, write_groups
 
 WORDS = ["a", "red", "dog", "dogs", "cat", "sat", "blue", "ball", "runs", "two", "men", "bowl"]

@@ -5,8 +5,8 @@ import pytest
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.encoder import SentenceEncoder, read_encoder
+from pipeline.sentences.encodings.fisher import JoinedFisher
 from pipeline.sentences.fisher import TILE, FisherVector
-from pipeline.sentences.joined import JoinedFisher
 from pipeline.sentences.mixtures import Mixture, fit_mixture
 from pipeline.storage.groups import GroupFile, write_groups
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.sentences.mean_vector import MeanVector
+from pipeline.sentences.encodings.mean_vector import MeanVector
 
 WORDS = ["dog", "cat", "a"]
 VECTORS = np.array([[1, 2], [3, -4], [0.5, 0]], np.float32)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.sentences.encodings.tfidf import TfIdf, fit_tfidf
 from pipeline.sentences.lemmas import Lemmatiser, lemmatiser
 from pipeline.sentences.state import State
-from pipeline.sentences.tfidf import TfIdf, fit_tfidf
 
 NONE = lemmatiser("none", None)
 SINGULAR = Lemmatiser("singular", {"version": "1"}, lambda word: word.removesuffix("s"))

@@ -1,5 +1,4 @@
 import random
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -104,7 +103,6 @@ def test_digest_tells_contents_apart_and_not_folders(tmp_path):
         ("index_verb", "hope v 1 0 1 0 00000010\n\nhop v one 0 1 0 00000011", 3),
         ("index_adv", "well", 1),
         ("index_adj", "large a " + "9" * 5000 + " 0 1 0 00000010", 1),
-        ("adj_exc", "better good\nworse", 2),
         ("verb_exc", b"went go\nfianc\xe9ed fianc\xe9", 2),
         ("index_noun", b"\x00\x01", 1),
     ],
@@ -116,14 +114,9 @@ def test_a_malformed_line_is_named(tmp_path, name, content, line):
     assert f"{name.replace('_', '.')}, line {line}:" in str(caught.value)
 
 
-def test_files_that_are_too_large_or_empty_or_gone_are_refused(tmp_path, monkeypatch):
+def test_an_index_without_entries_is_refused(tmp_path):
     with pytest.raises(WorkbenchError, match=r"index\.verb: has no entries"):
-        WordNet(folder_of(tmp_path / "empty", index_verb=LICENCE))
-    with pytest.raises(WorkbenchError, match=r"adj\.exc: No such file"):
-        WordNet(folder_of(tmp_path / "gone", adj_exc=None))
-    monkeypatch.setattr(module, "MAX_BYTES", len(LICENCE))
-    with pytest.raises(WorkbenchError, match=r"index\.noun: larger than"):
-        WordNet(folder_of(tmp_path / "large"))
+        WordNet(folder_of(tmp_path, index_verb=LICENCE))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -188,20 +181,6 @@ def test_all_places_are_named_when_nothing_is_found(tmp_path, monkeypatch):
         find_wordnet(None)
     assert f"{partial} lacks index.adj" in caught.value.message
     assert f"no such folder: {absent}" in caught.value.message
-
-
-def test_an_archive_as_the_downloader_leaves_it_is_to_be_unpacked(tmp_path):
-    folder = tmp_path / "corpora" / "wordnet"
-    folder_of(tmp_path / "wordnet")
-    folder.parent.mkdir()
-    with zipfile.ZipFile(folder.with_suffix(".zip"), "w") as archive:
-        for name in FILES:
-            archive.write(tmp_path / "wordnet" / name, f"wordnet/{name}")
-    with pytest.raises(WorkbenchError) as caught:
-        find_wordnet(folder)
-    arguments = caught.value.hint.split("python -m zipfile ")[1].split()
-    zipfile.main(arguments)
-    assert find_wordnet(folder) == folder
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from losses import pair_loss
 
 from models.base.scoring import score_vectors
 from models.vse.network import VSE
+from pipeline.evaluation.figures import summarise
 from pipeline.evaluation.measure import measure
-from pipeline.evaluation.metrics import summarise
 from pipeline.inputs.batches import PairBatches
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores import tiles

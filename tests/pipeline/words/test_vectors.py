@@ -48,16 +48,11 @@ def text(table, header=True, end="\n"):
     return "".join(line + end for line in [f"{len(table)} {dim}"] * header + lines).encode()
 
 
-FORMATS = ("bin", "bin.gz", "txt", "txt.gz", "glove", "glove.gz", "gensim")
+FORMATS = ("bin", "bin.gz", "txt", "txt.gz", "glove", "glove.gz")
 
 
 def write_as(form, table, path):
     """Write a table of words in one of FORMATS; the source to read it with."""
-    if form == "gensim":
-        kv = KeyedVectors(len(next(iter(table.values()))))
-        kv.add_vectors(list(table), np.stack(list(table.values())))
-        kv.save(str(path))
-        return "gensim"
     kind, _, packed = form.partition(".")
     content = binary(table) if kind == "bin" else text(table, header=kind == "txt")
     path.write_bytes(gzip.compress(content) if packed else content)
@@ -164,7 +159,7 @@ def test_a_cut_file_never_passes_for_a_whole_one(tmp_path, table, source, data):
 @on_disk
 @given(
     table=tables(),
-    source=st.sampled_from(["word2vec_bin", "word2vec_text", "glove", "gz", "gensim"]),
+    source=st.sampled_from(["word2vec_bin", "word2vec_text", "glove", "gz"]),
     data=st.data(),
 )
 def test_damage_gives_vectors_or_a_plain_error(tmp_path, table, source, data):
@@ -173,17 +168,9 @@ def test_damage_gives_vectors_or_a_plain_error(tmp_path, table, source, data):
     Without a change: the vectors that were written.
     """
     path = tmp_path / "v"
-    if source == "gensim":
-        kv = KeyedVectors(len(next(iter(table.values()))))
-        kv.add_vectors(list(table), np.stack(list(table.values())))
-        kv.save(str(path))
-        content = path.read_bytes()
-    else:
-        content = (
-            binary(table) if source in ("word2vec_bin", "gz") else text(table, source != "glove")
-        )
-        content = gzip.compress(content) if source == "gz" else content
-    content = bytearray(content)
+    is_binary = source in ("word2vec_bin", "gz")
+    content = binary(table) if is_binary else text(table, source != "glove")
+    content = bytearray(gzip.compress(content) if source == "gz" else content)
     changes = data.draw(st.integers(0, 4))
     for _ in range(changes):
         start = data.draw(st.integers(0, len(content)))
@@ -338,7 +325,7 @@ def test_the_background_is_other_words_with_their_vectors(
     assert read_vectors(source, tmp_path / "v", wanted).background is None
 
 
-@pytest.mark.parametrize("form", ["bin", "txt", "gensim"])
+@pytest.mark.parametrize("form", ["bin", "txt"])
 def test_unlisted_words_are_found_and_leave_the_background_alone(tmp_path, random_table, form):
     """What is fitted on the background does not depend on the captions that are tested with."""
     source = write_as(form, random_table, tmp_path / "v")
@@ -422,7 +409,6 @@ def test_the_wrong_kind_is_refused_with_a_hint(tmp_path, random_table):
     for source, content in {
         "word2vec_text": binary(random_table),
         "word2vec_bin": text(random_table, header=False),
-        "gensim": binary(random_table),
     }.items():
         path.write_bytes(content)
         with pytest.raises(WorkbenchError) as error:
@@ -432,7 +418,7 @@ def test_the_wrong_kind_is_refused_with_a_hint(tmp_path, random_table):
 
 def test_a_missing_file_is_a_plain_error(tmp_path):
     refuses("word2vec_bin", tmp_path / "absent.bin", match="no such file")
-    refuses("gensim", tmp_path, match="no such file")
+    refuses("word2vec_text", tmp_path, match="no such file")
 
 
 # Longer than gensim's batches of 10,000 words, so that several workers would race.
@@ -440,7 +426,7 @@ SENTENCES = [["a", "dog", "runs"], ["a", "cat", "sits", "rarely"], ["the", "dog"
 
 
 def trained(**changes):
-    options = {"dim": 12, "window": 3, "epochs": 2, "seed": 1} | changes
+    options = {"dim": 12, "epochs": 2, "seed": 1} | changes
     words = ["a", "dog", "runs", "cat", "sits", "the"]
     return train_vectors(SENTENCES, words, **options)
 
@@ -457,9 +443,7 @@ def test_training_brings_words_of_equal_use_together():
     """`red` and `blue` share all contexts, `runs` shares none: a property of any word2vec."""
     uses = {"red": "ball", "blue": "ball", "runs": "dog"}
     sentences = [["the", word, noun, "here"] for word, noun in uses.items()] * 300
-    rows = train_vectors(
-        sentences, [*uses, "ball", "dog"], dim=16, window=2, epochs=20, seed=0
-    ).rows
+    rows = train_vectors(sentences, [*uses, "ball", "dog"], dim=16, epochs=20, seed=0).rows
 
     def cosine(a, b):
         return rows[a] @ rows[b] / np.linalg.norm(rows[a]) / np.linalg.norm(rows[b])

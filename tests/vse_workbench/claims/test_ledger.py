@@ -15,17 +15,17 @@ from vse_workbench.claims.ledger import (
     setting_params,
 )
 
-DEFAULT = """\
-seed: 0
-loss: sum_margin
-vse: {dim: 4, phases: [{epochs: 1, weights: {a: 0.5}}, {epochs: 2, weights: {a: 1.0}}]}
-inference: {criteria: [naive]}
-"""
+PHASES = [{"epochs": 1, "weights": {"a": 0.5}}, {"epochs": 2, "weights": {"a": 1.0}}]
+DEFAULTS = {
+    "seed": 0,
+    "loss": "sum_margin",
+    "vse": {"dim": 4, "phases": PHASES},
+    "inference": {"criteria": ["naive"]},
+}
 
 
 @pytest.fixture
 def recipes(tmp_path):
-    (tmp_path / "default.yaml").write_text(DEFAULT)
     (tmp_path / "paper.yaml").write_text("loss: max_margin\nvse: {dim: 99}\n")
     return tmp_path
 
@@ -60,7 +60,7 @@ def test_params_are_the_defaults_the_recipe_the_dataset_and_the_setting_in_this_
         {"published": {"model": "vse", "recipe": "paper", "set": {"vse.phases.1.weights.a": 7}}},
         {"vse.phases.0.epochs": 5, "loss": "infonce"},
     )
-    found = setting_params(claims, "published", "world", recipes)
+    found = setting_params(claims, "published", "world", DEFAULTS, recipes)
     assert found["loss"] == "infonce"
     assert found["vse"]["dim"] == 99
     assert found["vse"]["phases"] == [
@@ -75,15 +75,15 @@ def test_a_dataset_has_a_recipe_and_values_that_win_over_those_of_settings(recip
     digests = {setting_digest(claims, "wider", "world")}
     world = world.model_copy(update={"recipe": "paper"})
     claims.datasets["world"] = world
-    found = setting_params(claims, "wider", "world", recipes)
+    found = setting_params(claims, "wider", "world", DEFAULTS, recipes)
     assert (found["loss"], found["vse"]["dim"]) == ("max_margin", 8)
     assert found["vse"]["phases"][0]["epochs"] == 9
     digests.add(setting_digest(claims, "wider", "world"))
     over = {"all": {"vse.phases.0.epochs": 2, "seed": 5}, "wide": {"seed": 6}}
     claims.datasets["world"] = world.model_copy(update={"over": over})
-    found = setting_params(claims, "wider", "world", recipes)
+    found = setting_params(claims, "wider", "world", DEFAULTS, recipes)
     assert (found["vse"]["phases"][0]["epochs"], found["seed"]) == (2, 5)
-    assert setting_params(claims, "wide", "world", recipes)["seed"] == 6
+    assert setting_params(claims, "wide", "world", DEFAULTS, recipes)["seed"] == 6
     digests.add(setting_digest(claims, "wider", "world"))
     over["wider"] = {"seed": 7}
     assert len(digests | {setting_digest(claims, "wider", "world")}) == 4
@@ -93,7 +93,7 @@ def test_a_dataset_has_a_recipe_and_values_that_win_over_those_of_settings(recip
 def test_a_key_that_params_yaml_does_not_have_is_named(recipes, key):
     claims = with_settings({"odd": {"model": "vse", "set": {key: 1}}})
     with pytest.raises(WorkbenchError, match=f"setting odd on world: .* no key {key}"):
-        setting_params(claims, "odd", "world", recipes)
+        setting_params(claims, "odd", "world", DEFAULTS, recipes)
 
 
 def test_a_digest_changes_with_what_the_file_says_of_the_setting():

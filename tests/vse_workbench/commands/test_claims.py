@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from pipeline.runtime.graph import stage_items
-from stages.params import find_problems
+from stages.params import default_values, find_problems
 from vse_workbench.claims.commands import wanted
 from vse_workbench.claims.ledger import evaluation, read_ledger, resolved, setting_params
 from vse_workbench.commands import claims_judge as judge_claims
@@ -20,13 +20,14 @@ from vse_workbench.commands import claims_queue as queue_claims
 
 ROOT = Path(__file__).resolve().parents[3]
 LEDGER = read_ledger(ROOT / "claims.yaml")
+DEFAULTS = default_values()
 HEAD = "Experiment,rev,typ,Created,parent,State,Executor,seed\n"
 
 
 @pytest.mark.parametrize(("setting", "dataset"), wanted(LEDGER, LEDGER.claims))
 def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, dataset):
     monkeypatch.chdir(ROOT)
-    params = setting_params(LEDGER, setting, dataset, ROOT / "recipes")
+    params = setting_params(LEDGER, setting, dataset, DEFAULTS, ROOT / "recipes")
     if dataset != "shapes_hard":  # photographs are not in the repository
         params["raw"] = str(ROOT)
     assert list(find_problems(params)) == []
@@ -43,7 +44,7 @@ def test_every_setting_is_compared_by_a_claim():
 def test_settings_of_different_names_differ():
     made = set()
     for name in LEDGER.settings:
-        params = setting_params(LEDGER, name, "shapes_hard", ROOT / "recipes")
+        params = setting_params(LEDGER, name, "shapes_hard", DEFAULTS, ROOT / "recipes")
         setting = resolved(LEDGER, name)
         made.add((setting.model, setting.criterion, json.dumps(params)))
     assert len(made) == len(LEDGER.settings)
@@ -66,9 +67,7 @@ def repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("recipes").mkdir()
     Path("docs").mkdir()
-    params = "seed: 0\nvse: {dim: 4}\nshapes: {seed: 0}\ninference: {criteria: [naive]}\n"
-    Path("recipes/default.yaml").write_text(params)
-    Path("params.yaml").write_text(params)
+    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     with Path("claims.yaml").open("w") as file:
         YAML(typ="safe").dump(content(), file)
     git("init", "--quiet")

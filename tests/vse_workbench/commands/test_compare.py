@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from ranking_cases import both_with
 
+from pipeline.evaluation.columns import COLUMNS
+from pipeline.evaluation.figures import summarise
 from pipeline.evaluation.file import metrics_digest
-from pipeline.evaluation.metrics import COLUMNS, summarise
 from pipeline.runtime.files import write_json
 from pipeline.storage.groups import write_groups
 from vse_workbench.commands.compare import main

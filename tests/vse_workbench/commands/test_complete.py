@@ -1,5 +1,7 @@
 """`vse complete`: an old params.yaml made whole, other faults named."""
 
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -7,26 +9,34 @@ import pytest
 
 from pipeline.runtime.yaml_text import read_yaml
 from stages import params as stage_params
-from stages.params import MOVED, Params, find_problems, load_params
+from stages.params import (
+    MOVED,
+    TRACKED,
+    Params,
+    default_values,
+    find_problems,
+    load_params,
+)
+from vse_workbench.commands.complete import completed
 
 ROOT = Path(__file__).resolve().parents[3]
 WHOLE = (ROOT / "params.yaml").read_text()
-OLD = WHOLE.replace("  k: 10\n", "").replace(WHOLE[WHOLE.index("# VSE:") :].split("\n\n")[0], "")
+OLD = WHOLE.replace("  criteria: [inverted_softmax]\n", "")
+OLD = OLD.replace(WHOLE[WHOLE.index("# VSE:") :].split("\n\n")[0], "")
 RUN = "vse complete"
 
 
 @pytest.fixture
 def workspace(tmp_path):
     """A repository whose params.yaml lacks a key and the section of a model."""
-    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     shutil.copytree(ROOT / "data/raw", tmp_path / "data/raw")
     (tmp_path / "params.yaml").write_text(OLD)
     return tmp_path
 
 
-def test_the_reference_is_the_repositorys_params():
-    """To change a default change params.yaml and copy it: cp params.yaml recipes/default.yaml"""
-    assert (ROOT / "recipes/default.yaml").read_bytes() == (ROOT / "params.yaml").read_bytes()
+def test_the_defaults_of_the_types_are_the_repositorys_params():
+    """README.md's figures are those of the defaults."""
+    assert default_values() == read_yaml(ROOT / "params.yaml")
 
 
 def test_moved_keys_are_gone_and_their_places_are_there():
@@ -37,7 +47,7 @@ def test_moved_keys_are_gone_and_their_places_are_there():
             values = values[name]
         return True
 
-    reference = read_yaml(ROOT / "recipes/default.yaml")
+    reference = default_values()
     for old, places in MOVED.items():
         assert not has(reference, old)
         assert all(has(reference, place) for place in places)
@@ -46,7 +56,7 @@ def test_moved_keys_are_gone_and_their_places_are_there():
 def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_stage, run_vse):
     process = run_stage("check_params", "--output", "a.ok", cwd=workspace, check=False)
     assert process.returncode == 1
-    assert "  inference.k: missing; every key must be given\n" in process.stderr
+    assert "  section vse is missing; add it with: vse complete\n" in process.stderr
     assert process.stderr.splitlines()[-1].endswith(RUN)
     (workspace / "params.yaml").write_text(OLD.replace("loss: sum_margin", "loss: sum"))
     process = run_stage("check_params", "--output", "a.ok", cwd=workspace, check=False)
@@ -54,14 +64,15 @@ def test_an_old_file_is_refused_with_the_way_out_and_completed(workspace, run_st
     assert process.stderr.splitlines()[-1].startswith("undo with: ")  # the loss is no old key
     (workspace / "params.yaml").write_text(OLD)
     done = run_vse("complete", cwd=workspace)
-    assert "inference.k = 10: inserted\n" in done.stdout
+    assert "inference.criteria = [inverted_softmax]: inserted\n" in done.stdout
     assert "vse.training.precision = fp32: inserted\n" in done.stdout
     text = (workspace / "params.yaml").read_text()
-    assert set(WHOLE.splitlines()) == set(text.splitlines())
+    kept = iter(text.splitlines())
+    assert all(line in kept for line in OLD.splitlines())
     assert read_yaml(workspace / "params.yaml") == read_yaml(ROOT / "params.yaml")
     run_stage("check_params", "--output", "a.ok", cwd=workspace)
     again = run_vse("complete", cwd=workspace)
-    assert again.stdout == "params.yaml has every key of recipes/default.yaml\n"
+    assert again.stdout == "params.yaml has every key\n"
     assert (workspace / "params.yaml").read_text() == text
 
 
@@ -70,23 +81,25 @@ def test_what_it_cannot_mend_is_named(workspace, run_vse):
     (workspace / "params.yaml").write_text(phases + "mine: 1\nlos: 2\n")
     process = run_vse("complete", cwd=workspace, check=False)
     assert process.returncode == 1
-    assert "inference.k = 10: inserted\n" in process.stdout
+    assert "inference.criteria = [inverted_softmax]: inserted\n" in process.stdout
     assert process.stderr == (
         "error: params.yaml is not valid yet:\n"
-        "  dual_path.phases.0.stop_below: missing; every key must be given\n"
+        "  dual_path.phases.0.stop_below: missing; an item of a list has all its keys\n"
         "  mine = 1: unknown key\n"
         "  los = 2: unknown key; did you mean loss?\n"
         "undo with: touch params.yaml && git checkout params.yaml\n"
     )
-    assert "  k: 10\n" in (workspace / "params.yaml").read_text()
+    assert "  criteria: [inverted_softmax]\n" in (workspace / "params.yaml").read_text()
 
 
 def test_a_file_that_cannot_be_completed_stays(workspace, run_vse):
-    content = OLD.replace("inference:\n", "inference: {k: 1}\nx:\n").encode()
+    content = OLD.replace("phrase_cca:\n", "phrase_cca: *c\nx:\n")
+    content = content.replace("\ncca:\n", "\ncca: &c\n").replace("  power: 1.0", "  powers: 1.0", 1)
+    content = content.encode()
     (workspace / "params.yaml").write_bytes(content)
     process = run_vse("complete", cwd=workspace, check=False)
     assert process.returncode == 1
-    assert "no line can be put in or out for inference." in process.stderr
+    assert "params.yaml: its form does not let single keys be changed" in process.stderr
     assert "Traceback" not in process.stderr
     assert (workspace / "params.yaml").read_bytes() == content
 
@@ -107,5 +120,92 @@ def test_a_key_that_has_moved_is_named(tmp_path, monkeypatch, places, words):
         load_params(tmp_path / "params.yaml")
 
 
-def test_every_section_has_a_default():
-    assert set(read_yaml(ROOT / "recipes/default.yaml")) == set(Params.model_fields)
+@pytest.mark.parametrize("key", [*Params.model_fields, *TRACKED])
+def test_what_dvc_names_must_stand_in_the_file(monkeypatch, key):
+    monkeypatch.chdir(ROOT)
+    values = read_yaml(ROOT / "params.yaml")
+    *section, name = key.split(".")
+    del (values[section[0]] if section else values)[name]
+    kind = "section" if isinstance(default_values().get(key), dict) else "key"
+    (line,) = find_problems(values)
+    assert line == f"{kind} {key} is missing; add it with: vse complete"
+
+
+def test_the_keys_inside_sections_that_dvc_names():
+    """As `params` or in a template, by their first two names."""
+    content = (ROOT / "dvc.yaml").read_text()
+    named = re.findall(r"^ +- (\w+\.\w+)$|\$\{(\w+\.\w+)\}", content, re.M)
+    found = {one or other for one, other in named}
+    assert set(TRACKED) == {key for key in found if key.split(".")[0] in Params.model_fields}
+
+
+def test_other_keys_may_be_left_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    values = {
+        name: ({} if isinstance(value, dict) else value)
+        for name, value in read_yaml(ROOT / "params.yaml").items()
+    }
+    for key in TRACKED:
+        section, name = key.split(".")
+        values[section][name] = default_values()[section][name]
+    values["vse"] = {"training": {"epochs": 7}}
+    (tmp_path / "params.yaml").write_text(json.dumps(values))
+    given, whole = load_params(tmp_path / "params.yaml"), load_params()
+    assert (given.vse.training.epochs, given.vse.training.batch_size) == (7, 128)
+    assert given.two_branch == whole.two_branch
+    assert given.sentences == whole.sentences
+    assert given.average_scores == {}
+
+
+def done(values, moved=(), defaults=None):
+    return completed(values, defaults or NEW, dict(moved))
+
+
+SCAN = {"margin": 0.2, "names": ["a"]}
+NEW = {"ranking": {"k": 3}, "vse": {"margin": 0.2, "dim": 1}, "scan": SCAN}
+MARGIN = {"ranking.margin": ("vse.margin", "scan.margin")}
+
+
+def test_a_value_is_carried_to_where_its_key_has_moved():
+    values, lines = done({"ranking": {"margin": 0.5, "k": 9}, "vse": {"dim": 2}}, MARGIN)
+    scan = SCAN | {"margin": 0.5}
+    assert values == {"ranking": {"k": 9}, "vse": {"margin": 0.5, "dim": 2}, "scan": scan}
+    assert lines == [
+        "ranking.margin = 0.5: moved to vse.margin, scan.margin",
+        "vse.margin = 0.5: inserted",
+        "scan.margin = 0.5: inserted",
+        "scan.names = [a]: inserted",
+    ]
+    assert done(values, MARGIN) == (values, [])
+
+
+@pytest.mark.parametrize("old", ["b", ["b"]])
+def test_a_single_value_becomes_a_list_where_a_list_took_its_place(old):
+    values, lines = done({"scan": {"name": old}}, {"scan.name": ("scan.names",)})
+    assert values["scan"]["names"] == ["b"]
+    assert "scan.names = [b]: inserted" in lines
+
+
+def test_a_key_whose_place_is_taken_stays():
+    values, lines = done({"ranking": {"margin": 0.5, "k": 1}, "vse": {"margin": 1}}, MARGIN)
+    assert values["ranking"] == {"k": 1, "margin": 0.5}
+    assert not [line for line in lines if "ranking" in line]
+
+
+def test_a_key_that_is_read_no_more_goes():
+    values, lines = done(NEW | {"old": {"gone": 7, "on": 1}}, {"old.gone": (), "old.never": ()})
+    assert values == NEW | {"old": {"on": 1}}
+    assert lines == ["old.gone = 7: removed"]
+    assert done(NEW | {"old": 3}, {"old": ()}) == (NEW, ["old = 3: removed"])
+
+
+def test_an_empty_section_is_filled_and_a_wrong_one_left_to_the_check():
+    values, _ = done({"vse": None, "scan": 3, "mine": None})
+    assert values == NEW | {"scan": 3, "mine": None}
+
+
+def test_names_that_the_user_chose_are_left_as_they_are():
+    defaults = NEW | {"average_scores": {"one": {"members": ["c", "d"]}}, "external": {}}
+    mine = NEW | {"average_scores": {"mine": 1}}
+    assert done(mine, (), defaults) == (mine | {"external": {}}, ["external = {}: inserted"])
+    assert done(NEW, (), defaults)[0] == defaults

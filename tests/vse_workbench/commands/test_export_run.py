@@ -1,14 +1,14 @@
-"""Runs of a model as a user exports and judges them."""
+"""Runs of a model as a user exports them and ir_measures judges them."""
 
 import json
 import shutil
 from pathlib import Path
 
+import ir_measures
 import pytest
 from report_world import CSLS, IMAGES, made_scores, put_model
 
 from pipeline.runtime.yaml_text import read_yaml
-from vse_workbench.trec.read import read_run
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -29,24 +29,26 @@ def test_the_figures_of_the_files_are_those_of_evaluation(project, run_vse):
     assert "runs/vse.i2t.run: 0 queries had equal scores" in done.stderr
     metrics = json.loads((project / "metrics/vse.json").read_text())["naive"]
     for way in ("i2t", "t2i"):
-        files = f"runs/vse.{way}.run", f"runs/test.{way}.qrels"
-        found = json.loads(run_vse("judge", *files, "--json", cwd=project).stdout)
-        for name in ("r1", "r5", "r10", "mapr"):
-            assert found[name] == pytest.approx(metrics[way][name], abs=1e-3)
-    lines = run_vse("judge", *files, cwd=project).stdout.splitlines()
-    assert lines[0] == f"R@1    {metrics['t2i']['r1']:8.4f}"
-    assert lines[-1] == "30 queries, 0 not answered"
+        measures = {name: ir_measures.Success @ int(name[1:]) for name in ("r1", "r5", "r10")}
+        found = ir_measures.calc_aggregate(
+            list(measures.values()),
+            ir_measures.read_trec_qrels(str(project / f"runs/test.{way}.qrels")),
+            ir_measures.read_trec_run(str(project / f"runs/vse.{way}.run")),
+        )
+        for name, theirs in measures.items():
+            assert 100 * found[theirs] == pytest.approx(metrics[way][name], abs=1e-3)
 
 
 def test_a_criterion_and_a_depth(project, run_vse):
     options = ["--output", "runs", "--criterion", "csls", "--depth", 3]
     run_vse("export", "run", "vse", *options, cwd=project)
-    run = read_run(project / "runs/vse+csls.t2i.run")
-    assert {len(items) for items in run.values()} == {3}
+    lines = (project / "runs/vse+csls.t2i.run").read_text().splitlines()
+    first = [line.split() for line in lines if line.split()[3] == "1"]
     k = read_yaml(ROOT / "params.yaml")["inference"]["k"]
     scores = type(CSLS)("csls", k=k).rescored(made_scores(0.3).scores, "t2i")
     best = {f"c{n}": f"im{scores[:, n].argmax()}.jpg" for n in range(scores.shape[1])}
-    assert {query: max(items, key=items.get) for query, items in run.items()} == best
+    assert {words[0]: words[2] for words in first} == best
+    assert len(lines) == 3 * len(first)
     assert len(scores) == IMAGES
 
 

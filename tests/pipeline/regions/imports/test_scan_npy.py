@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from region_cases import WIDTH, captions_of, sample, world
 
+from pipeline.arrays.npy import mapped_npy
 from pipeline.regions.file import packed
 from pipeline.regions.imports import ImportCorpus, open_source
 from pipeline.regions.imports.export import export_scan, export_tsv
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, write_features
-from pipeline.storage.npy import mapped_npy
 
 SLOTS = 4
 
@@ -162,10 +162,10 @@ class Trap:
         ("cut", "promises shape"),
         ("longer", "promises shape"),
         ("lie", "promises shape"),
-        ("text", "not a .npy file"),
-        ("empty", "not a .npy file"),
-        ("version", "not a .npy file"),
-        ("header", "not a .npy file"),
+        ("text", "damaged, or of another format"),
+        ("empty", "damaged, or of another format"),
+        ("version", "damaged, or of another format"),
+        ("header", "damaged, or of another format"),
     ],
 )
 def test_other_arrays_are_refused_unread(tmp_path, monkeypatch, kind: str, words: str) -> None:

@@ -1,0 +1,139 @@
+"""A file of arrays, whatever its format: names, shapes and types at once, values block by block."""
+
+import errno
+import importlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.runtime.errors import WorkbenchError, listing
+
+Block = npt.NDArray[Any]
+
+BLOCK_BYTES = 1 << 23  # of values in memory
+TEXTS = 1 << 14  # of any length, in memory
+# Imported when a file is read: some load libraries that take a second.
+READERS = {
+    ".npy": "pipeline.arrays.npy:read_npy",
+    ".npz": "pipeline.arrays.npy:read_npz",
+    ".h5": "pipeline.arrays.hdf5:read_hdf5",
+    ".hdf5": "pipeline.arrays.hdf5:read_hdf5",
+    ".parquet": "pipeline.arrays.parquet:read_parquet",
+    ".safetensors": "pipeline.arrays.tensors:read_safetensors",
+}
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array in a file, whose values are not read yet.
+
+    Attributes:
+        place: file and name, which messages begin with.
+        shape: (N, ...), rows first.
+        dtype: of the values; object where they are texts of any length.
+        read: gives the rows in order, about so many at a time.
+    """
+
+    place: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[int], Iterator[Block]]
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows in order, (B, ...) at a time.
+
+        Raises:
+            WorkbenchError: values that are damaged, fewer or more than the file promises.
+        """
+        row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
+        rows = TEXTS if self.dtype.hasobject else max(1, BLOCK_BYTES // max(1, row_bytes))
+        found = 0
+        with damage_named(self.place):
+            for block in self.read(rows):
+                found += len(block)
+                yield block
+        if found != self.shape[0]:
+            raise WorkbenchError(f"{self.place}: {found:,} rows; it promises {self.shape[0]:,}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """A file of arrays.
+
+    Attributes:
+        path: of the file.
+        names: of its arrays; an .npy has one, whose name is "".
+        find: gives the array of a name (HDF5: also one in groups, `a/b`), None when there is none.
+    """
+
+    path: Path
+    names: Sequence[str]
+    find: Callable[[str], Array | None]
+
+    def array(self, name: str, hint: str = "") -> Array:
+        """The array of a name; of an .npy the only one.
+
+        Args:
+            name: of the array.
+            hint: the way out where there is no such array.
+
+        Raises:
+            WorkbenchError: no such array, a damaged file, or sizes that cannot be in this file.
+        """
+        found = self.get("" if list(self.names) == [""] else name)
+        if found is None:
+            raise WorkbenchError(
+                f"{self.path}: no array {name!r}; it has {listing(self.names)}", hint
+            )
+        return found
+
+    def get(self, name: str) -> Array | None:
+        """The array of a name, None when there is none; errors as of `array`."""
+        with damage_named(str(self.path)):
+            return self.find(name)
+
+
+def open_arrays(path: Path) -> ArrayFile:
+    """Open a file by its ending.
+
+    Raises:
+        WorkbenchError: another ending, no such file, or a damaged one.
+    """
+    if path.suffix not in READERS:
+        raise WorkbenchError(f"{path}: allowed endings are {listing(READERS)}")
+    if not path.is_file():
+        raise WorkbenchError(f"{path}: no such file")
+    module, _, function = READERS[path.suffix].partition(":")
+    with damage_named(str(path)):
+        found: ArrayFile = getattr(importlib.import_module(module), function)(path)
+    return found
+
+
+@contextmanager
+def damage_named(place: str) -> Iterator[None]:
+    """Whatever a library raises for a damaged file as a WorkbenchError that begins with `place`.
+
+    Libraries raise nearly any type for files that they did not write. What the system refuses is
+    raised as it is.
+    """
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except Exception as error:
+        # EINVAL: a part of a zip file that is said to begin before the file
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise
+        first = " ".join(str(error).split())[:200] or type(error).__name__
+        raise WorkbenchError(f"{place}: damaged, or of another format: {first}") from None

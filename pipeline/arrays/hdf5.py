@@ -1,0 +1,65 @@
+"""HDF5 files: datasets, contiguous or in compressed chunks."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from pipeline.arrays.file import Array, ArrayFile, Block
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.storage.hdf5 import opened, text_names
+
+MAX_CHUNK = 1 << 28  # bytes that one stored chunk may unfold to
+TEXTS = 256  # read at once: each of variable length may be as long as the file
+
+
+def read_hdf5(path: Path) -> ArrayFile:
+    """The datasets of an HDF5 file; those in groups are found as `group/name`."""
+    with opened(path) as file:
+        names = [name for name in text_names(file) if _is_dataset(file, name)]
+    return ArrayFile(path, names, partial(_find, path))
+
+
+def _is_dataset(file: h5py.File, name: str) -> bool:
+    is_own = isinstance(file.get(name, getlink=True), h5py.HardLink)
+    return is_own and file.get(name, getclass=True) is h5py.Dataset
+
+
+def _find(path: Path, name: str) -> Array | None:
+    with opened(path) as file:
+        parts = name.split("/")
+        for depth in range(1, len(parts) + 1):  # no part of the way leaves the file
+            link = file.get("/".join(parts[:depth]), getlink=True)
+            if link is None:
+                return None
+            if not isinstance(link, h5py.HardLink):
+                raise WorkbenchError(f"{path}: {name!r} is a link to elsewhere; not followed")
+        found = file[name]
+        if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external:
+            raise WorkbenchError(f"{path}: {name!r} is no dataset with its values in this file")
+        if found.dtype.hasobject and h5py.check_string_dtype(found.dtype) is None:
+            raise WorkbenchError(f"{path}: {name!r} holds neither numbers nor texts")
+        _check_size(path, name, found)
+        return Array(f"{path}, array {name}", found.shape, found.dtype, partial(_rows, path, name))
+
+
+def _check_size(path: Path, name: str, found: h5py.Dataset) -> None:
+    """Refuse what unfolds to more than the file can hold."""
+    if not found.size or not found.id.get_storage_size():
+        raise WorkbenchError(f"{path}: array {name!r} is empty")
+    chunk = int(np.prod(found.chunks or (1,), dtype=np.float64)) * found.dtype.itemsize
+    if chunk > MAX_CHUNK or (not found.chunks and found.nbytes > path.stat().st_size):
+        raise WorkbenchError(f"{path}: {name} of shape {found.shape} cannot be in this file")
+
+
+def _rows(path: Path, name: str, rows: int) -> Iterator[Block]:
+    with opened(path) as file:
+        dataset = file[name]
+        if dataset.dtype.kind == "O":
+            rows = min(rows, TEXTS)
+        elif dataset.chunks:  # whole chunks, so that none is unpacked twice
+            rows = max(rows // dataset.chunks[0], 1) * dataset.chunks[0]
+        for start in range(0, len(dataset), rows):
+            yield dataset[start : start + rows]

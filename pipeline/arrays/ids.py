@@ -1,0 +1,89 @@
+"""The ids of an array's rows, in its file or in a list beside it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline.arrays.file import Array, ArrayFile, open_arrays
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.text import read_json, read_text
+
+ENDINGS = (".txt", ".json", ".npy")
+MAX_ID = 1 << 12  # characters
+MAX_IDS = 1 << 25  # of a file; more is taken for damage
+
+
+class Ids(NamedTuple):
+    """Ids in the order of the rows; path: of the list beside the file, None for ids inside it."""
+
+    names: list[str]
+    path: Path | None
+
+
+def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
+    """The ids of a file's rows, None where it has none.
+
+    Args:
+        file: `X` with any ending.
+        inside: name of the array of ids, texts or whole numbers.
+        beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy`.
+
+    Raises:
+        WorkbenchError: different ids in several places, or what are no ids.
+    """
+    array, place = file.get(inside), file_beside(file.path, beside)
+    own, listed = _texts(array) if array else None, _listed(place) if place else None
+    if own and listed and own != listed:
+        raise WorkbenchError(
+            f"{file.path} has {inside}, and {place} has others", "delete the wrong ones"
+        )
+    return Ids(own, None) if own else Ids(listed, place) if listed else None
+
+
+def file_beside(path: Path, name: str = "ids") -> Path | None:
+    """The list of ids beside a file; WorkbenchError where there is more than one."""
+    places = [path.with_name(f"{path.stem}.{name}{ending}") for ending in ENDINGS]
+    there = [place for place in places if place.is_file()]
+    if len(there) > 1:
+        raise WorkbenchError(f"{path}: several lists of ids: {listing(there)}", "keep one of them")
+    return there[0] if there else None
+
+
+def text_ids(path: Path) -> list[str]:
+    """Ids in a text file, one a line; WorkbenchError naming a file that is no text."""
+    # not splitlines: ids may hold characters that it takes for line ends
+    return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+
+
+def _listed(path: Path) -> list[str]:
+    if path.suffix == ".txt":
+        return text_ids(path)
+    if path.suffix == ".npy":
+        return _texts(open_arrays(path).array(""))
+    values = read_json(path)
+    if not isinstance(values, list) or any(type(value) not in (str, int) for value in values):
+        raise WorkbenchError(f"{path}: not a list of ids")
+    return [str(value) for value in values]
+
+
+def _texts(array: Array) -> list[str]:
+    """Ids in an array (N,) of texts, bytes or whole numbers."""
+    if len(array.shape) != 1 or array.dtype.kind not in "USiuO":
+        raise WorkbenchError(
+            f"{array.place}: type {array.dtype} of shape {array.shape}; expected are ids (N,), "
+            "texts in UTF-8 or whole numbers"
+        )
+    if array.dtype.itemsize > 4 * MAX_ID or array.shape[0] > MAX_IDS:
+        raise WorkbenchError(
+            f"{array.place}: {array.shape[0]:,} ids of {array.dtype.itemsize:,} bytes"
+        )
+    try:
+        return list(_decoded(array))
+    except ValueError:
+        raise WorkbenchError(f"{array.place}: ids that are no texts in UTF-8") from None
+
+
+def _decoded(array: Array) -> Iterator[str]:
+    for block in array.blocks():
+        for value in block.tolist():
+            yield value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,145 @@
+"""numpy's own files: X.npy with one array, X.npz with several, compressed or not."""
+
+import math
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from pipeline.arrays.file import Array, ArrayFile, Block, damage_named
+from pipeline.runtime.errors import WorkbenchError
+
+FLOATS = "save the values as float32"
+
+Handle = AbstractContextManager[IO[bytes]]
+
+
+class Header(NamedTuple):
+    """What an array's file begins with; offset: bytes before the values."""
+
+    shape: tuple[int, ...]
+    is_fortran: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+
+def read_npy(path: Path) -> ArrayFile:
+    """The one array of an .npy file."""
+
+    def handle_of() -> Handle:
+        return open(path, "rb")
+
+    def turned(rows: int) -> Iterator[Block]:
+        values = np.load(path, "r", allow_pickle=False)
+        return (values[start : start + rows] for start in range(0, len(values), rows))
+
+    def find(name: str) -> Array | None:
+        return None if name else _array(handle_of, str(path), path.stat().st_size, turned)
+
+    return ArrayFile(path, [""], find)
+
+
+def read_npz(path: Path) -> ArrayFile:
+    """The arrays of an .npz file."""
+    with zipfile.ZipFile(path) as archive:
+        members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+
+    def find(name: str) -> Array | None:
+        if name not in members:
+            return None
+        handle_of = partial(_member, path, members[name].filename)
+        return _array(handle_of, f"{path}, array {name}", members[name].file_size, None)
+
+    return ArrayFile(path, list(members), find)
+
+
+def mapped_npy(path: Path, dims: int) -> np.ndarray:
+    """Map an array of floats with `dims` dimensions, in C order.
+
+    Raises WorkbenchError naming a file that is no .npy, holds pickled objects or other types, has
+    another number of dimensions, or is shorter or longer than its header says.
+    """
+    with open(path, "rb") as handle:
+        header = read_header(handle, str(path), path.stat().st_size)
+    if header.dtype.kind != "f" or header.dtype.itemsize > 8:
+        raise WorkbenchError(f"{path}: values of type {header.dtype}; expected are floats", FLOATS)
+    if len(header.shape) != dims or header.is_fortran or min(header.shape) < 1:
+        order = " in Fortran order" if header.is_fortran else ""
+        raise WorkbenchError(f"{path}: shape {header.shape}{order}; expected are {dims} dimensions")
+    return np.memmap(path, header.dtype, "r", header.offset, header.shape)
+
+
+def read_header(handle: IO[bytes], place: str, size: int) -> Header:
+    """The header of an array, the handle left before its values.
+
+    Args:
+        handle: at the beginning.
+        place: what messages begin with.
+        size: bytes that are there, the header's included.
+
+    Raises:
+        WorkbenchError: no .npy, an array of objects (they are pickled, and a pickle can run code),
+            or one that is shorter or longer than its header says.
+    """
+    with damage_named(place):
+        version = npy_format.read_magic(handle)
+        read = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+        shape, is_fortran, dtype = read[version](handle)
+    if dtype.hasobject:
+        raise WorkbenchError(
+            f"{place}: holds pickled objects, which could run code; not read",
+            "save the array again with a plain type: float32, or for ids np.array(ids, dtype=str)",
+        )
+    promised = handle.tell() + math.prod(shape) * dtype.itemsize
+    if promised != size:
+        raise WorkbenchError(
+            f"{place}: {size:,} bytes; its header promises shape {shape}, which takes {promised:,}",
+            "copy or unpack the file again",
+        )
+    return Header(shape, is_fortran and len(shape) > 1, dtype, handle.tell())
+
+
+def _array(
+    handle_of: Callable[[], Handle],
+    place: str,
+    size: int,
+    turned: Callable[[int], Iterator[Block]] | None,
+) -> Array:
+    """An array behind a handle; turned: its rows where it lies in Fortran order."""
+    with handle_of() as handle:
+        header = read_header(handle, place, size)
+    rows = partial(_rows, handle_of, header, place)
+    if header.is_fortran and turned is None:
+        raise WorkbenchError(
+            f"{place}: in Fortran order, which cannot be read row by row",
+            "save numpy.ascontiguousarray of it",
+        )
+    read = turned if header.is_fortran and turned else rows
+    return Array(place, header.shape, header.dtype, read)
+
+
+def _rows(
+    handle_of: Callable[[], Handle], header: Header, place: str, rows: int
+) -> Iterator[Block]:
+    # Read and not mapped: pages of a map would count as memory of this process.
+    count, width = header.shape[0], header.shape[1:]
+    size = header.dtype.itemsize * math.prod(width)
+    with handle_of() as handle:
+        handle.read(header.offset)
+        for start in range(0, count, rows):
+            wanted = min(rows, count - start)
+            data = handle.read(wanted * size)
+            if len(data) != wanted * size:
+                raise WorkbenchError(f"{place}: cut off at row {start + len(data) // size:,}")
+            yield np.frombuffer(data, header.dtype).reshape(wanted, *width)
+
+
+@contextmanager
+def _member(path: Path, name: str) -> Iterator[IO[bytes]]:
+    with zipfile.ZipFile(path) as archive, archive.open(name) as handle:
+        yield handle

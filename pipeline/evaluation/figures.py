@@ -1,0 +1,201 @@
+"""What retrieval metrics make of a set of queries: the figures of both directions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pipeline.evaluation.metrics import FILES
+from pipeline.evaluation.row import Better, Metric
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.scores.groups import Groups, group_codes
+from pipeline.scores.positives import Relevance
+from pipeline.scores.ranking import DIRECTIONS, Direction
+
+RECALLS = ("r1", "r5", "r10")  # rsum is their sum, whatever other metrics there are
+
+DECIMALS = 4
+
+T = TypeVar("T")
+
+
+@cache
+def all_rows() -> tuple[Metric, ...]:
+    """The rows of all files by their places; WorkbenchError where two have one name.
+
+    They are imported now, and not with this module: a training measures recall and loads no other.
+    """
+    owners: dict[str, str] = {}
+    rows: list[Metric] = []
+    for file in FILES:
+        for row in FILES.load(file):
+            if (other := owners.setdefault(row.name, file)) != file:
+                raise WorkbenchError(
+                    f"metric {row.name!r}: {FILES.module(other)} and {FILES.module(file)} both "
+                    "claim the name: rename one"
+                )
+            rows.append(row)
+    return tuple(sorted(rows, key=lambda row: row.place))
+
+
+def plain_rows() -> tuple[Metric, ...]:
+    """The metrics of every evaluation."""
+    return tuple(row for row in all_rows() if not row.extended)
+
+
+def extended_rows() -> tuple[Metric, ...]:
+    """What extended positives are measured with: metrics of many true items and of grades, too."""
+    return (*plain_rows(), *(row for row in all_rows() if row.extended))
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What the Q queries of one direction reach.
+
+    Attributes:
+        ranks: (Q,) int64, rank of the best true item from 1.
+        values: name of a metric -> (Q,) float64; all metrics.
+    """
+
+    ranks: np.ndarray
+    values: Mapping[str, np.ndarray]
+
+    def of(self, queries: np.ndarray) -> "Measured":
+        """The same of some queries, by their numbers."""
+        values = {name: numbers[queries] for name, numbers in self.values.items()}
+        return Measured(self.ranks[queries], values)
+
+
+def joined(parts: Sequence[Measured]) -> Measured:
+    """What the queries of all parts reach, one part after the other."""
+    return Measured(
+        np.concatenate([part.ranks for part in parts]),
+        {name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
+    )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A figure of a summary: a metric in one direction, or rsum.
+
+    Attributes:
+        keys: where a summary has it, such as ("i2t", "r1") or ("rsum",).
+        title: "R@1", "rsum".
+        better: whether larger or smaller figures are.
+        span: the smallest and the largest figure there can be.
+    """
+
+    keys: tuple[str, ...]
+    title: str
+    better: Better
+    span: tuple[float, float]
+
+    @property
+    def label(self) -> str:
+        """Direction and title: "i2t R@1", "rsum"."""
+        return " ".join([*self.keys[:-1], self.title])
+
+    def of(self, summary: Any) -> Any:
+        """The figure in a summary; LookupError or TypeError where it is none."""
+        for key in self.keys:
+            summary = summary[key]
+        return summary
+
+
+def columns_of(metrics: Sequence[Metric]) -> tuple[Column, ...]:
+    """The figures that metrics give: of i2t, of t2i, and rsum."""
+    ways = (Column((way, m.name), m.title, m.better, m.span) for way in DIRECTIONS for m in metrics)
+    return (*ways, Column(("rsum",), "rsum", "larger", (0, 600)))
+
+
+def values_of(summary: Mapping[str, Any], metrics: Sequence[Metric] | None = None) -> list[Any]:
+    """The figures of a summary in the order of the columns: i2t, t2i, rsum."""
+    return [column.of(summary) for column in columns_of(metrics or plain_rows())]
+
+
+def summary_of(values: Sequence[T], metrics: Sequence[Metric] | None = None) -> dict[str, Any]:
+    """A summary of figures in the order of the columns: {"i2t": {"r1", ...}, "t2i", "rsum"}."""
+    names = [metric.name for metric in metrics or plain_rows()]
+    count = len(names)
+    ways: dict[str, Any] = {
+        way: dict(zip(names, values[n * count : (n + 1) * count], strict=True))
+        for n, way in enumerate(DIRECTIONS)
+    }
+    return {**ways, "rsum": values[-1]}
+
+
+def summarise(
+    measured: Mapping[Direction, Measured], metrics: Sequence[Metric] | None = None
+) -> dict[str, Any]:
+    """{"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}: a figure of every metric.
+
+    rsum is the sum of the six recalls.
+
+    Args:
+        measured: of both directions.
+        metrics: that were measured, None for those of every evaluation.
+    """
+    summary: dict[str, Any] = {
+        way: {
+            metric.name: metric.figure(measured[way].values[metric.name])
+            for metric in metrics or plain_rows()
+        }
+        for way in DIRECTIONS
+    }
+    return summary | {"rsum": recall_sum(summary)}
+
+
+def recall_sum(summary: Mapping[str, Any]) -> float:
+    """Sum of the six recalls of both directions."""
+    return sum(summary[way][name] for way in DIRECTIONS for name in RECALLS)
+
+
+def average(
+    summaries: Sequence[Mapping[str, Any]], metrics: Sequence[Metric] | None = None
+) -> dict[str, Any]:
+    """Mean of every figure over the folds' summaries."""
+    folds = [values_of(summary, metrics) for summary in summaries]
+    return summary_of([float(np.mean(figures)) for figures in zip(*folds, strict=True)], metrics)
+
+
+def rounded(figures: Any) -> Any:
+    """Figures in nested dicts and lists with the decimals that are written to files."""
+    if isinstance(figures, dict):
+        return {name: rounded(value) for name, value in figures.items()}
+    if isinstance(figures, list):
+        return [rounded(value) for value in figures]
+    return round(figures, DECIMALS)
+
+
+def chance_level(
+    image_groups: Groups, caption_groups: Groups, metrics: Sequence[Metric] | None = None
+) -> dict[str, Any]:
+    """What a uniformly random ranking of the same queries and items is expected to reach.
+
+    Exact, as the metrics say; medr is the median of the ranks of all queries together.
+    """
+    images, captions = group_codes(image_groups, caption_groups)
+    size = int(max(images.max(), captions.max())) + 1
+    summary: dict[str, Any] = {}
+    for way, queries, items in (("i2t", images, captions), ("t2i", captions, images)):
+        true = np.bincount(items, None, size)[queries]
+        summary[way] = {
+            metric.name: metric.chance(true, len(items)) for metric in metrics or plain_rows()
+        }
+    return summary | {"rsum": recall_sum(summary)}
+
+
+def extended_chance(relevance: Relevance) -> dict[str, Any]:
+    """The same over pairs, for the queries that have any in their direction."""
+    summary: dict[str, Any] = {}
+    for way in DIRECTIONS:
+        positives = relevance.positives(way)
+        grades = positives.sorted_grades()
+        counts = np.count_nonzero(grades, axis=1)
+        summary[way] = {
+            metric.name: metric.chance(grades if metric.graded else counts, positives.num_items)
+            for metric in extended_rows()
+        }
+    return summary | {"rsum": recall_sum(summary)}

@@ -1,0 +1,52 @@
+"""Med r and Mean r: median and mean rank of the best true item of a query."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pipeline.evaluation.chance import beyond
+from pipeline.evaluation.row import Metric, Summary
+from pipeline.scores.ranking import Ranking
+
+NOTE = "Med r, Mean r: median and mean rank of the first true item."
+LARGEST = 10**12
+
+
+def best_rank(ranking: Ranking) -> np.ndarray:
+    """The rank of the best true item of every query, from 1: (Q,)."""
+    return ranking.ranks[:, 0]
+
+
+def reference(truth: Sequence[bool]) -> float:
+    """The same of one query, from whether each item is true, first to last."""
+    return list(truth).index(True) + 1
+
+
+def median(true: np.ndarray, items: int) -> float:
+    """The median of the best ranks of all queries together under random rankings."""
+    return float(np.argmax(beyond(true, items) <= 0.5 + 1e-12))
+
+
+def mean(true: np.ndarray, items: int) -> float:
+    """The mean best rank under random rankings: (n + 1) / (m + 1) with m of n items true."""
+    return float(((items + 1) / (true + 1)).mean())
+
+
+def _row(
+    name: str, title: str, chance: Callable[[np.ndarray, int], float], summary: Summary
+) -> Metric:
+    return Metric(
+        name,
+        title,
+        NOTE,
+        best_rank,
+        reference,
+        chance,
+        better="smaller",
+        summary=summary,
+        span=(1, LARGEST),
+        place=20,
+    )
+
+
+ROWS = (_row("medr", "Med r", median, "median"), _row("meanr", "Mean r", mean, "mean"))

@@ -1,0 +1,50 @@
+"""nDCG: the grades of a query's items, each counted less the later it stands.
+
+Jarvelin and Kekalainen 2002, with the grade itself as gain and the discount 1 / log2(1 + rank) over
+all ranks, divided by the same sum of the best order. ECCV Caption has no grades: all are 1.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.evaluation.row import Metric
+from pipeline.scores.ranking import Ranking
+
+NOTE = (
+    "nDCG: percent of the largest possible sum of grades, each divided by log2(1 + rank), over "
+    "all ranks."
+)
+
+
+def ndcg(ranking: Ranking) -> np.ndarray:
+    """(Q,) in percent; of equal scores the smaller grades stand first."""
+    gained = (ranking.gains / np.log2(1 + ranking.ranks)).sum(axis=1)
+    ideal = _ideal(-np.sort(-ranking.gains, axis=1))
+    return 100.0 * np.minimum(gained / ideal, 1.0)  # sums of another order may round above
+
+
+def reference(grades: Sequence[float]) -> float:
+    """The same of one query, from the grade of each item, first to last."""
+
+    def gain(order: Sequence[float]) -> float:
+        return sum(grade / math.log2(1 + rank) for rank, grade in enumerate(order, start=1))
+
+    return 100.0 * gain(grades) / gain(sorted(grades, reverse=True))
+
+
+def chance(grades: np.ndarray, items: int) -> float:
+    """Every grade is expected to be divided by the mean of all discounts."""
+    discount = float((1 / np.log2(np.arange(2, items + 2))).mean())
+    return 100.0 * float((grades.sum(axis=1) * discount / _ideal(grades)).mean())
+
+
+def _ideal(falling: np.ndarray) -> np.ndarray:
+    """(Q,) sums of the discounted grades (Q, R) in their best order."""
+    return np.asarray((falling / np.log2(np.arange(2, falling.shape[1] + 2))).sum(axis=1))
+
+
+ROWS = (
+    Metric("ndcg", "nDCG", NOTE, ndcg, reference, chance, graded=True, extended=True, place=50),
+)

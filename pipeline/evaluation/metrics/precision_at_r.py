@@ -1,0 +1,32 @@
+"""R-precision: the share of a query's R true items that are among its first R.
+
+Beside mAP@R in the ECCV Caption benchmark (Chun et al. 2022). With one true item it is R@1.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.evaluation.row import Metric
+from pipeline.scores.ranking import Ranking
+
+NOTE = "R-P: R-precision, percent of a query's R true items that are among its first R."
+
+
+def r_precision(ranking: Ranking) -> np.ndarray:
+    """(Q,) in percent."""
+    counts = ranking.true_counts
+    return 100.0 * (ranking.ranks <= counts[:, None]).sum(axis=1) / counts
+
+
+def reference(truth: Sequence[bool]) -> float:
+    """The same of one query, from whether each item is true, first to last."""
+    return 100.0 * sum(truth[: sum(truth)]) / sum(truth)
+
+
+def chance(true: np.ndarray, items: int) -> float:
+    """Every true item is among the first R of n with probability R/n."""
+    return 100.0 * float((true / items).mean())
+
+
+ROWS = (Metric("rprecision", "R-P", NOTE, r_precision, reference, chance, extended=True, place=40),)

@@ -1,0 +1,29 @@
+"""R@K: whether a true item is among the first K of a query."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.evaluation.chance import beyond
+from pipeline.evaluation.row import Metric
+from pipeline.scores.ranking import Ranking
+
+NOTE = "R@K: percent of the queries with a true item among the first K."
+
+
+def recall(k: int, curve: bool = False) -> Metric:
+    """The row of R@k; curve: whether training records it."""
+
+    def per_query(ranking: Ranking) -> np.ndarray:
+        return 100.0 * (ranking.ranks[:, 0] <= k)
+
+    def reference(truth: Sequence[bool]) -> float:
+        return 100.0 if any(truth[:k]) else 0.0
+
+    def chance(true: np.ndarray, items: int) -> float:
+        return 100.0 * (1.0 - float(beyond(true, items)[min(k, items)]))
+
+    return Metric(f"r{k}", f"R@{k}", NOTE, per_query, reference, chance, curve=curve, place=10)
+
+
+ROWS = (recall(1, curve=True), recall(5), recall(10, curve=True))

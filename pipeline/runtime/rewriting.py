@@ -1,0 +1,169 @@
+"""A YAML file with other values: only the lines of keys that change are written anew.
+
+Dumping a parsed file would put the comments of a removed or inserted key beside another key.
+"""
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.yaml_text import plain_yaml
+
+HINT = "write its sections as lines `key: value`, without aliases, and run this again"
+
+
+class Edit(NamedTuple):
+    """Lines `start` to `end` (exclusive) become `lines`; column: of their key."""
+
+    start: int
+    column: int
+    end: int
+    lines: list[str]
+
+
+def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
+    """A YAML text that says `values`; comments and lines of keys that stay as they are stay, too.
+
+    Args:
+        text: a mapping in YAML, one key a line; what stands in braces is written as a whole.
+        values: every key that the text has afterwards, in the order of new ones.
+        where: the file, for the message.
+
+    Raises:
+        WorkbenchError: aliases and other forms whose lines cannot be changed one by one.
+    """
+    before, document = plain_yaml(text, where), _round_trip().load(text)
+    if before == values:
+        return text
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = text.splitlines()
+    if document.fa.flow_style():
+        lines = _dumped(_styled(values))
+    else:
+        found = _Document(lines, sorted(_places(document)))
+        # From the last line, so that no line moves before its turn.
+        for edit in sorted(found.edits(document, before, values), reverse=True):
+            lines[edit.start : edit.end] = edit.lines
+    made = "".join(line + newline for line in lines)
+    try:
+        right = plain_yaml(made, where) == values
+    except WorkbenchError:
+        right = False
+    if not right:
+        raise WorkbenchError(f"{where}: its form does not let single keys be changed", HINT)
+    return made
+
+
+@dataclass(frozen=True)
+class _Document:
+    """Lines of a file, and (line, column) of every key that has a line of its own, ascending."""
+
+    lines: list[str]
+    places: list[tuple[int, int]]
+
+    def edits(self, node: Any, before: Any, after: Mapping[str, Any]) -> Iterator[Edit]:
+        """What changes in one mapping.
+
+        Args:
+            node: as ruamel parsed it, with the places of its keys.
+            before: its values, plain.
+            after: its values then.
+        """
+        own, last = node.lc.data, None
+        first, column = min((line, column) for line, column, *_ in own.values())
+        for name in [*after, *(name for name in own if name not in after)]:
+            if name not in before:
+                at = self._end(*own[last][:2]) if last else self._start(first)
+                new = _styled({name: after[name]})
+                yield Edit(at, -column, at, _indented(new, column, ""))
+            elif name in own:
+                line, end = own[name][0], self._end(*own[name][:2])
+                if name not in after:
+                    yield Edit(self._start(line, blank=True), -column, end, [])
+                    continue
+                last = name
+                if _is_block(node[name]) and isinstance(after[name], Mapping) and after[name]:
+                    yield from self.edits(node[name], before[name], after[name])
+                elif before[name] != after[name]:
+                    flow = isinstance(before[name], Mapping) and bool(before[name])
+                    new = CommentedMap({name: _styled(after[name], flow)})
+                    yield Edit(line, -column, end, _indented(new, column, _comment(node, name)))
+
+    def _start(self, line: int, blank: bool = False) -> int:
+        """The first line of the comments above a key, or of blank lines above these."""
+        while line and self.lines[line - 1].lstrip().startswith("#"):
+            line -= 1
+        while blank and line and not self.lines[line - 1].strip():
+            line -= 1
+        return line
+
+    def _end(self, line: int, column: int) -> int:
+        """The line after the last one of a key's value; comments that follow are not its own."""
+        later = (at for at, indent in self.places if at > line and indent <= column)
+        end = next(later, len(self.lines))
+        while end - 1 > line and self.lines[end - 1].lstrip()[:1] in ("", "#"):
+            end -= 1
+        return end
+
+
+def _places(node: Any) -> Iterator[tuple[int, int]]:
+    for name, (line, column, *_) in node.lc.data.items():
+        yield line, column
+        if _is_block(node[name]):
+            yield from _places(node[name])
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, CommentedMap) and bool(value.lc.data) and not value.fa.flow_style()
+
+
+def _comment(node: Any, name: str) -> str:
+    """The comment behind a key's value on its line, "" for none."""
+    on_value = getattr(getattr(node[name], "ca", None), "comment", None) or [None]
+    token = on_value[0] or (node.ca.items.get(name) or [None] * 3)[2]
+    line = token.value.split("\n")[0] if token else ""
+    return f"  {line}" if line.startswith("#") else ""
+
+
+def _indented(mapping: Any, column: int, comment: str) -> list[str]:
+    first, *others = _dumped(mapping)
+    return [" " * column + line for line in (first + comment, *others)]
+
+
+def _dumped(mapping: Any) -> list[str]:
+    text = io.StringIO()
+    _round_trip().dump(mapping, text)
+    return text.getvalue().splitlines()
+
+
+def _styled(value: Any, flow: bool = False) -> Any:
+    """A value for the writer: a key each line or, where `flow`, in braces; lists on one line, but
+    for those of mappings."""
+    if isinstance(value, Mapping):
+        mapping = CommentedMap({name: _styled(inner, flow) for name, inner in value.items()})
+        if flow:
+            mapping.fa.set_flow_style()
+        return mapping
+    if isinstance(value, list):
+        if value and isinstance(value[0], Mapping):
+            # a block of mappings, and what is in these on one line
+            return [CommentedMap({k: _styled(v, True) for k, v in one.items()}) for one in value]
+        items = CommentedSeq(_styled(inner, True) for inner in value)
+        items.fa.set_flow_style()
+        return items
+    return value
+
+
+def _round_trip() -> YAML:
+    yaml = YAML(typ="rt")
+    yaml.width = 4096
+    # Without it `null` is written as an empty value.
+    yaml.representer.add_representer(
+        type(None), lambda dumper, _: dumper.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
+    return yaml

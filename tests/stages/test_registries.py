@@ -1,0 +1,128 @@
+"""Files that register themselves: what a run chooses of them, and slips as one plain line."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stages.params import load_params
+from stages.registries import REGISTRIES, check_registries, chosen_modules
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = "def prepare(): ...\ndef scorer(): ...\n"
+PARAMS = "from pipeline.runtime.section import Section\nCONFIG = Section\n"
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """The sources and params.yaml, to be spoilt."""
+    folder = tmp_path_factory.mktemp("spoilt")
+    for name in ("pipeline", "models", "stages"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "data/raw", folder / "data/raw")
+    shutil.copy(ROOT / "params.yaml", folder)
+    return folder
+
+
+def check(folder):
+    return subprocess.run(
+        [sys.executable, "-m", "stages.check_params", "--output", "params.ok"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {"models/losses/mine.py": "MARGIN = 1\n"},
+            "models/losses/mine.py: offers no ranking loss; it must hold one class, a RankingLoss",
+        ),
+        (
+            {"models/losses/mine.py": "class Mine(:\n"},
+            "models/losses/mine.py, line 1: invalid syntax",
+        ),
+        (
+            {"models/losses/mine.py": "class Mine: ...\n", "models/losses/mine/__init__.py": ""},
+            "models/losses/mine/__init__.py and models/losses/mine.py both claim the name 'mine'",
+        ),
+        (
+            {"models/losses/mine.py": "class InfoNCE: ...\n"},
+            "models/losses/mine.py: its class InfoNCE has the name of that in "
+            "models/losses/infonce.py: rename one",
+        ),
+        (
+            {"pipeline/evaluation/metrics/mine.py": "x = 1\n"},
+            "pipeline/evaluation/metrics/mine.py: offers no metric; it must hold "
+            "ROWS = (Metric(...),)",
+        ),
+        (
+            {"models/mine/__init__.py": "", "models/mine/model.py": MODEL},
+            "models/mine/params.py: missing; the folder has a model.py, so that it is a model",
+        ),
+        (
+            {
+                "models/mine/__init__.py": "",
+                "models/mine/model.py": "",
+                "models/mine/params.py": PARAMS,
+            },
+            "models/mine/model.py: offers no prepare and no scorer",
+        ),
+        (
+            {
+                "models/mine/__init__.py": "",
+                "models/mine/model.py": MODEL,
+                "models/mine/params.py": PARAMS,
+            },
+            "mine: missing; models/mine is a model, and its section must stand here",
+        ),
+        (
+            {
+                "models/corpus/__init__.py": "",
+                "models/corpus/model.py": MODEL,
+                "models/corpus/params.py": PARAMS,
+            },
+            "models/corpus: corpus is a section of params.yaml already",
+        ),
+    ],
+)
+def test_a_slip_is_a_plain_line(clone, files, said):
+    for name, text in files.items():
+        (clone / name).parent.mkdir(exist_ok=True)
+        (clone / name).write_text(text)
+    done = check(clone)
+    for name in files:
+        (clone / name).unlink()
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert any(said in line for line in done.stderr.splitlines()[:2]), done.stderr
+    assert not (clone / "params.ok").exists()
+
+
+def test_every_entry_is_right_and_every_registry_is_known():
+    check_registries()
+    assert {registry.package for registry in REGISTRIES} == {
+        node.args[0].value
+        for folder in ("pipeline", "models")
+        for file in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Registry"
+    }
+
+
+def test_a_run_chooses_its_entries_alone(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    params = load_params()
+    chosen = chosen_modules(params)
+    assert chosen["models.losses"] == ["models.losses.sum_margin"]
+    assert chosen["pipeline.readers"] == ["pipeline.readers.shapes"]
+    assert chosen["pipeline.positives"] == chosen["models.backbone.networks"] == []
+    knn = chosen_modules(params.model_copy(update={"loss": "knn_margin"}))
+    assert knn["models.losses"] == ["models.losses.knn_margin", "models.losses.sum_margin"]
