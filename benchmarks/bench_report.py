@@ -1,7 +1,7 @@
 """The last stage, `compare`: one table and one page of five models on 1,000 images.
 
 It runs as the graph runs it, in a process of its own, on files that other stages would have
-written: photographs of 500 x 375 pixels, scores, ranks, metrics and curves. Nothing else makes such
+written: photographs of 500 x 375 pixels, ranks, metrics and curves. Nothing else makes such
 a page, so its time is held against what a reader waits for.
 """
 
@@ -22,8 +22,9 @@ from pipeline.corpus.tables import BOXES, Corpus
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.look import look
 from pipeline.runtime.files import write_json
-from pipeline.scores.file import SplitScores, write_scores
+from pipeline.scores.file import SplitScores
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = ("cca", "dp_rnn", "scan", "two_branch", "vse")
@@ -87,16 +88,16 @@ def put_corpus(folder: Path) -> None:
 
 
 def put_model(folder: Path, name: str, seed: int) -> None:
-    """Scores, metrics, ranks and a curve of one model."""
+    """Metrics, ranks and a curve of one model."""
     ids = [f"{n:04}.jpg" for n in range(IMAGES)]
     owners = np.repeat(np.arange(IMAGES), EACH)
     scores = np.random.default_rng(seed).standard_normal((IMAGES, IMAGES * EACH), np.float32)
     scores[owners, np.arange(IMAGES * EACH)] += 3
     captions = [f"{n}" for n in range(IMAGES * EACH)]
     split = SplitScores(scores, ids, captions, [ids[n] for n in owners], ids)
-    described = {"model": name, "checkpoint_sha256": "ab12"}
-    write_scores(folder / f"{name}.h5", {"test": split}, described)
-    evaluation = evaluate(split, 1, 1_000, 0.95, 0, [Criterion("naive")], IMAGES, None)
+    criteria = [Criterion("naive")]
+    evaluation = evaluate(split, 1, 1_000, 0.95, 0, criteria, IMAGES, None)
+    findings = look(split, evaluation, criteria, {"model": name, "checkpoint_sha256": "ab12"})
     write_json(folder / f"{name}.json", evaluation.summary())
-    write_ranks(folder / f"ranks/{name}.h5", split, evaluation, 0.95)
+    write_ranks(folder / f"ranks/{name}.h5", split, evaluation, 0.95, findings=findings)
     (folder / f"{name}.tsv").write_text("epoch\tphase\tloss\tval_rsum\n1\tsum\t9\t100.5\n")

@@ -99,7 +99,7 @@ def test_everything_equals_the_matrix(small, folds, subset, shuffled):
     assert list(found.metrics) == SOFT
     hubs = [[occurrences(split.scores, way, 4) for way in DIRECTIONS] for split in parts]
     same(dict(enumerate(hubs[0])), dict(enumerate(hubs[1])))
-    same(*(look(split, found, CRITERIA, {}) for split in parts))
+    same(*(look(split, found, MADE, {}) for split in parts))
 
 
 def test_the_matrix_has_the_products_and_the_lines_are_its_lines(small):

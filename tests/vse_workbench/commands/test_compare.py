@@ -13,6 +13,7 @@ from ranking_cases import both_with
 
 from pipeline.evaluation.columns import COLUMNS
 from pipeline.evaluation.figures import summarise
+from pipeline.evaluation.file import metrics_digest
 from pipeline.runtime.files import write_json
 from pipeline.storage.groups import write_groups
 from vse_workbench.commands.compare import main
@@ -58,10 +59,11 @@ def put_run(metrics, ranks, gain=0, prefix="", protocol="full"):
         for way, queries in measured.items():
             values = {f"{criterion}.{name}": of for name, of in queries.values.items()}
             content[way] |= {criterion: queries.ranks, **values}
-    attributes = {"protocol": protocol, "intervals": "{}", "confidence": 0.95, "chance": "{}"}
-    write_groups(ranks, content, attributes)
     figures = {name: summarise(measured) for name, measured in criteria.items()}
-    write_json(metrics, figures | {"protocol": protocol})
+    figures |= {"protocol": protocol}
+    attributes = {"protocol": protocol, "intervals": "{}", "confidence": 0.95, "chance": "{}"}
+    write_groups(ranks, content, attributes | {"metrics_sha256": metrics_digest(figures)})
+    write_json(metrics, figures)
 
 
 @pytest.fixture
@@ -227,7 +229,7 @@ def test_metrics_without_ranks_of_the_same_run(project, refused):
         "metrics/scan.json", one
     )
     shutil.copyfile(project / "metrics/cca.json", project / "metrics/vse.json")
-    assert "not of the same run" in refused("metrics/vse.json", one)
+    assert "was not written with data/ranks/vse.h5" in refused("metrics/vse.json", one)
     (project / "data/ranks/cca.h5").unlink()
     error = refused("metrics/cca.json", one)
     assert "data/ranks/cca.h5: no such file, the ranks of metrics/cca.json" in error
