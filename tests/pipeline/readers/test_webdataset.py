@@ -192,7 +192,7 @@ def test_damage_of_several_shards_is_one_message(raw):
         (raw / f"{name}.tar").write_bytes(b"\x1f\x8b" + bytes(2000))
     message = refusal(raw)
     assert (
-        "shards that cannot be read (2): train-000000.tar (cut short or damaged: no hea" in message
+        "shards that cannot be read (2): train-000000.tar (cut short or damaged: bad che" in message
     )
     assert "val-000000.tar" in message
 
@@ -257,13 +257,16 @@ def test_members_as_tarfile_reads_them_or_damage(tmp_path_factory, members, kind
     ("header", "message"),
     [
         ({"size": -512}, "has the size -512"),
-        ({"size": 10**15}, "bytes of the member at byte 0 are missing"),
-        ({"size": 10**7, "type": tarfile.XHDTYPE}, "has the size 10,000,000"),
+        ({"size": 10**15}, "member at byte 0 lacks its last .* bytes"),
+        ({"size": 10**7, "type": tarfile.XHDTYPE}, "empty header"),
+        ({"size": -512, "type": tarfile.XHDTYPE}, None),
+        ({"size": -512, "type": tarfile.GNUTYPE_LONGNAME}, None),
+        ({"size": -1024, "type": tarfile.XGLTYPE}, None),
         ({"type": tarfile.GNUTYPE_SPARSE}, "is sparse, which is not read"),
     ],
 )
 def test_headers_that_lie_are_refused(tmp_path, header, message):
-    """tarfile goes back and forth for ever on the first, and keeps the third in memory."""
+    """tarfile goes back and forth for ever on the first."""
     info = tarfile.TarInfo("1.jpg")
     for key, value in header.items():
         setattr(info, key, value)
@@ -282,8 +285,8 @@ def test_an_extended_header_may_give_the_size_and_may_not_lie(tmp_path):
 
     assert shard(comment="é" * 300)[0].name == "1.txt"
     assert shard(path="other.txt")[0].name == "other.txt"
-    for size, message in [("-1", "has the size '-1'"), ("9" * 25, "has the size"), ("²", "size")]:
-        with pytest.raises(DamagedTar, match=message):
+    for size in ("-1", "9" * 25):
+        with pytest.raises(DamagedTar):
             shard(size=size)
     with pytest.raises(DamagedTar, match="sparse"):
         shard(**{"GNU.sparse.major": "1"})
