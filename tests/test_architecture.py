@@ -28,7 +28,7 @@ VALUES = (ROOT / "params.yaml").read_text()
 (Path(FOLDER.name) / "params.yaml").write_text(
     VALUES.replace("external: {}", "external: {mine: {folder: mine, scores: my.npy}}")
     .replace("  index: flat\n", "  index: hnsw\n")
-    .replace("  models: []\n", "  models: [vse]\n")
+    .replace("  models: []  #", "  models: [vse]  #")
 )
 
 # Editing these changes how a stage is run or what it prints, never what it computes: they are left
