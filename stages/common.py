@@ -12,10 +12,11 @@ import click
 from pipeline.runtime.code import check_loaded, is_program
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.kernels import notes
 from pipeline.runtime.lock import alone
-from pipeline.runtime.process import keep_freed_memory, where
+from pipeline.runtime.process import keep_freed_memory, owns_work, say, where
 from pipeline.runtime.text import safe_lines
-from stages import HELP_OPTIONS, catch_interrupts
+from stages import HELP_OPTIONS, KERNELS, NOT_USED, catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
 SOURCES = WORK / "sources.json"  # digests of sources, which check_params need not parse again
@@ -42,6 +43,8 @@ def command(function: Callable[..., None]) -> click.Command:
         try:
             catch_interrupts()
             keep_freed_memory()
+            for line in notes(NOT_USED, KERNELS) if owns_work() else ():
+                say(line)
             with alone(WORK, name, options):
                 function(**options)
             if is_program(f"stages.{program}"):

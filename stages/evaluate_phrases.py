@@ -7,7 +7,7 @@ import click
 from models.phrases.data import PhraseInputs, open_phrases
 from models.phrases.models import PHRASE_MODELS
 from models.phrases.scoring import phrase_scores
-from pipeline.evaluation.file import metrics_digest
+from pipeline.evaluation.figures import metrics_digest
 from pipeline.phrases.absent import write_absent
 from pipeline.phrases.files import search_of
 from pipeline.phrases.result import evaluate_phrases, said, write_result

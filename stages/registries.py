@@ -1,6 +1,7 @@
 """All folders whose files register themselves, and which of their entries a params.yaml chooses."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
@@ -35,24 +36,37 @@ def _poolings(params: CommonParams) -> Chosen:
     return "mean", params.image_features.pool, params.phrases.features.network.pool
 
 
-# By registry: the file through which a stage uses it, and which of its entries it may load. Entries
-# of PHRASE_MODELS are items of a stage.
-REGISTRIES: dict[Registry, tuple[str, Callable[[CommonParams], Chosen]]] = {
-    LOSSES: ("models/ranking/__init__.py", _losses),
-    READERS: ("pipeline/dataset/__init__.py", _readers),
-    POSITIVES: ("pipeline/dataset/__init__.py", lambda params: [params.corpus.positives]),
-    ENCODINGS: (
-        "pipeline/sentences/encodings/__init__.py",
-        lambda params: [params.sentences.encoding],
+class Use(NamedTuple):
+    """How a stage uses a registry.
+
+    Attributes:
+        through: the file by which it does; a stage that cannot load it uses no entry.
+        key: the section of params.yaml that it reads then, None: whatever it reads.
+        chosen: names of the entries that it may load.
+    """
+
+    through: str
+    key: str | None
+    chosen: Callable[[CommonParams], Chosen]
+
+
+# Entries of PHRASE_MODELS are items of a stage, and no choice of params.yaml.
+REGISTRIES: dict[Registry, Use | None] = {
+    LOSSES: Use("models/ranking/__init__.py", "loss", _losses),
+    READERS: Use("pipeline/dataset/__init__.py", "dataset", _readers),
+    POSITIVES: Use("pipeline/dataset/__init__.py", "dataset", lambda p: [p.corpus.positives]),
+    ENCODINGS: Use(
+        "pipeline/sentences/encodings/__init__.py", None, lambda p: [p.sentences.encoding]
     ),
-    NETWORKS: ("models/backbone/networks/__init__.py", _networks),
-    POOLINGS: ("models/backbone/poolings/__init__.py", _poolings),
-    CRITERIA: (
+    NETWORKS: Use("models/backbone/networks/__init__.py", None, _networks),
+    POOLINGS: Use("models/backbone/poolings/__init__.py", None, _poolings),
+    CRITERIA: Use(
         "pipeline/evaluation/criteria/__init__.py",
-        lambda params: ["naive", *params.inference.criteria],
+        "inference",
+        lambda p: ["naive", *p.inference.criteria],
     ),
-    METRIC_FILES: ("pipeline/evaluation/columns.py", lambda params: METRIC_FILES),
-    PHRASE_MODELS: ("", lambda params: ()),
+    METRIC_FILES: Use("pipeline/evaluation/columns.py", None, lambda p: METRIC_FILES),
+    PHRASE_MODELS: None,
 }
 
 
@@ -63,13 +77,12 @@ def chosen_modules(
 
     Args:
         files: what the stage may load beside them.
-        keys: the sections of params.yaml that it reads; scoring imports what training needs, and
-            makes no loss.
+        keys: the sections of params.yaml that it reads.
         params: what chooses.
     """
-    for registry, (user, choose) in REGISTRIES.items():
-        if user in files and (registry is not LOSSES or "loss" in keys):
-            yield from (registry.module(name) for name in choose(params) if name in registry)
+    for registry, use in REGISTRIES.items():
+        if use and use.through in files and (use.key is None or use.key in keys):
+            yield from (registry.module(name) for name in use.chosen(params) if name in registry)
 
 
 def check_registries() -> None:

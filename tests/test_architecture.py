@@ -1,5 +1,5 @@
-"""The rules of the house that a reader cannot see in one file: who imports whom, that DVC is told
-of every folder of code a stage is made of, and that nothing is named in one place alone."""
+"""The rules of the house that a reader cannot see in one file: who imports whom, that every stage
+depends on the list of its code, and that nothing is named in one place alone."""
 
 import ast
 import re
@@ -9,14 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from first_party import PACKAGES, closure, folders, imported, libraries, reachable
+from first_party import PACKAGES, imported, libraries
 
 from models.base.registry import config_of, model_names, models_with
 from models.phrases.models import PHRASE_MODELS
-from pipeline.dataset import READERS
 from pipeline.runtime.graph import resolved_stage, stage_items
 from pipeline.runtime.yaml_text import read_yaml
-from pipeline.sentences.encodings import ENCODINGS
 from stages.params import Params
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,17 +26,13 @@ VALUES = (ROOT / "params.yaml").read_text()
 (Path(FOLDER.name) / "params.yaml").write_text(
     VALUES.replace("external: {}", "external: {mine: {folder: mine, scores: my.npy}}")
     .replace("  index: flat\n", "  index: hnsw\n")
-    .replace("  models: []  #", "  models: [vse]  #")
+    .replace("  models: []", "  models: [vse]")
 )
 
-# Editing these changes how a stage is run or what it prints, never what it computes: they are left
-# out of the deps on purpose, so that a better error message retrains nothing.
-LEFT_OUT = ("pipeline.runtime", "stages.__init__", "stages.common", "stages.params")
-
-# What models of phrases read of params.yaml beside their sections.
-PHRASE_SETTINGS = {"phrase_cca": {"seed"}, "phrase_two_branch": {"loss", "ranking", "seed"}}
-
-SHARED = ("__init__.py", "params.py", "registries.py")  # of stages, no stage
+SHARED = ("__init__.py", "code.py", "params.py", "registries.py")  # of stages, no stage
+SETTINGS = ("loss", "ranking", "seed")  # what models read beside their sections
+LISTS = "data/.checks/code/"
+BELOW = ("pipeline", "models", "stages")  # the packages that decide results
 
 MAY_IMPORT = {
     "pipeline": {"pipeline"},
@@ -96,18 +90,6 @@ def program(name, item):
     return resolved(name, item, GRAPH)["cmd"].split()[2].removeprefix("stages.")
 
 
-def loaded_by(name, item):
-    """Modules a stage runs: its program, and what the registry loads for its item."""
-    part = {"train": "model", "score": "model", "record_attention": "attention"}.get(name)
-    if name in ("train_phrases", "evaluate_phrases"):
-        return [f"stages.{program(name, item)}", PHRASE_MODELS.module(item)]
-    chosen = {
-        "prepare_corpus": list(READERS.entries().values()),
-        "encode_sentences": list(ENCODINGS.entries().values()),
-    }.get(name, [])
-    return [f"stages.{program(name, item)}", *([f"models.{item}.{part}"] if part else []), *chosen]
-
-
 def outputs_of(stage):
     return [
         next(iter(out)) if isinstance(out, dict) else out
@@ -134,7 +116,7 @@ def test_click_is_for_commands(package):
 @pytest.mark.parametrize("folder", COMMANDS)
 def test_a_folder_of_commands_holds_nothing_else(folder):
     for file in sources(folder):
-        if file.name not in ("__init__.py", "params.py"):
+        if file.name not in SHARED:
             assert "click" in libraries(file), f"{file.relative_to(ROOT)} is no command"
 
 
@@ -152,17 +134,25 @@ def test_networks_and_losses_know_no_files():
 
 
 @pytest.mark.parametrize(("name", "item"), STAGES)
-def test_deps_are_the_folders_of_the_import_closure(name, item):
-    """Every folder whose code runs is a dep; no folder is one that none of the deps can need."""
-    needed = folders(closure(ROOT, loaded_by(name, item), LEFT_OUT))
-    code = tuple(f"{package}/" for package in PACKAGES)
+def test_a_stage_depends_on_the_list_of_its_code_and_names_none(name, item):
     deps = resolved(name, item, GRAPH)["deps"]
-    listed = {dep for dep in deps if dep.startswith(code)}
-    assert all((ROOT / dep).exists() for dep in listed)
-    missing = sorted(needed - listed)
-    spare = sorted(listed - reachable(ROOT, needed, LEFT_OUT))
-    assert not missing, f"add to deps of {name} in dvc.yaml: {missing}"
-    assert not spare, f"remove from deps of {name} in dvc.yaml: {spare}"
+    if name == "check_params":  # lists the code of all others
+        assert set(deps) == {"params.yaml", *BELOW}
+        return
+    assert not [dep for dep in deps if dep.split("/")[0] in PACKAGES]
+    own = program(name, item)
+    lists = [dep.removeprefix(LISTS) for dep in deps if dep.startswith(LISTS)]
+    assert lists in ([own], [f"{own}@{item}"])
+
+
+def test_check_params_writes_every_list():
+    needed = {
+        dep
+        for name, item in stages()
+        for dep in resolved(name, item, GRAPH)["deps"]
+        if dep.startswith(LISTS)
+    }
+    assert resolved("check_params", None, GRAPH)["outs"] == sorted(needed)
 
 
 @pytest.mark.parametrize(("name", "item"), STAGES)
@@ -175,25 +165,16 @@ def test_params_are_those_the_stage_reads(name, item):
         assert not stage.get("params")
         return
     read = attributes(ROOT / f"stages/{program(name, item)}.py", "params")
-    if name == "train_phrases":
-        read = read - {"model", "seed"} | {item, *PHRASE_SETTINGS[item]}
-    if name == "train":
-        read.discard("model")  # params.model(name): what the model reads of it
-        read.discard("seed")
-        read |= of_settings(ROOT / f"models/{item}/model.py") | {item}
+    if name in ("train", "train_phrases"):  # params.model(name): what the model reads of it
+        read = read - {"model"} | {item, *SETTINGS}
+        place = f"models/{item}/model.py" if name == "train" else PHRASE_MODELS.file(item)
+        assert attributes(ROOT / place, "settings") <= {*SETTINGS, "config", "used"}
     read.discard("runtime")  # where a run takes place, not what it computes
     read.discard("origins")  # refuses features that do not belong, and computes nothing
     unknown = read - set(Params.model_fields)
     assert not unknown, f"{name}: params.yaml has no {sorted(unknown)}"
     listed = {param.split(".")[0] for param in stage.get("params", [])}
     assert read == listed, f"{name}: reads {sorted(read)}, dvc.yaml lists {sorted(listed)}"
-
-
-def of_settings(file):
-    """What a model reads of `settings` beside its section; what decides its weights is `used`."""
-    read = attributes(file, "settings") - {"config"}
-    ranked = "used" in read or "training_job" in file.read_text()
-    return read - {"used"} | ({"loss", "ranking", "seed"} if ranked else set())
 
 
 def attributes(file, variable):
@@ -229,8 +210,6 @@ def test_commands_name_their_files(name, item):
     spare = paths - declared - made_together - set().union(*map(above, outputs))
     assert not spare, f"{name}: undeclared {sorted(spare)}"
     assert all(({out} | above(out)) & paths for out in outputs)
-    if name != "check_params":
-        assert "data/.checks/params.ok" in stage["deps"]
 
 
 def test_every_model_is_in_the_graph():
@@ -252,9 +231,7 @@ def test_every_model_is_in_the_graph():
 def test_every_model_of_phrases_is_in_the_graph():
     for stage in ("train_phrases", "evaluate_phrases"):
         assert stage_items(stage, GRAPH) == sorted(PHRASE_MODELS), f"items of {stage} in dvc.yaml"
-    for name in PHRASE_MODELS:
-        assert of_settings(PHRASE_MODELS.file(name)) == PHRASE_SETTINGS[name]
-        assert name in Params.model_fields
+    assert set(PHRASE_MODELS) <= set(Params.model_fields)
 
 
 def test_data_paths_live_in_the_graph_only():
@@ -262,7 +239,9 @@ def test_data_paths_live_in_the_graph_only():
         for file in sources(package):
             if file == ROOT / "stages/common.py":
                 continue
-            found = data_paths(file)
+            found = [
+                path for path in data_paths(file) if path != Params.model_fields["raw"].default
+            ]
             assert not found, f"{file.relative_to(ROOT)} names {found}"
 
 

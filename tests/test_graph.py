@@ -516,6 +516,135 @@ def test_the_notebook_runs(clone, monkeypatch):
     assert "tour" not in clone.run("dvc", "exp", "list", "--name-only")
 
 
+CODE = "\nEDITED = True\n"
+EVALUATED = stages_of(MODELS, "evaluate") | {f"evaluate_average@{AVERAGE}"}
+# Edits as file, what stands there, what takes its place ("" and a text: added at the end), and
+# the stages that DVC then runs again; those behind them follow where their outputs change.
+EDITS = {
+    "a comment": ("pipeline/storage/hdf5.py", "", "\n# of a reader\n", set()),
+    "a docstring": ("models/vse/network.py", '"""', '"""New: ', set()),
+    "the text of an error": (
+        "pipeline/storage/weights.py",
+        "}: no such {",
+        "}: there is no {",
+        set(),
+    ),
+    "how stages are run": ("stages/common.py", "", CODE, set()),
+    "a loss that is not chosen": ("models/losses/infonce.py", "", CODE, set()),
+    "the loss that is chosen": (
+        "models/losses/sum_margin.py",
+        "",
+        CODE,
+        stages_of(MODELS, "train") | stages_of(PHRASE_MODELS, "train_phrases"),
+    ),
+    "a network": ("models/vse/network.py", "", CODE, stages_of(["vse"], "train", "score")),
+    "queries of search": ("models/vse/queries.py", "", CODE, set()),
+    "a model's settings": (
+        "models/cca/params.py",
+        "",
+        CODE,
+        {"train@cca", "evaluate_phrases@phrase_two_branch"}
+        | stages_of(PHRASE_MODELS, "train_phrases"),
+    ),
+    "a reader that is not chosen": ("pipeline/readers/coco_captions.py", "", CODE, set()),
+    "the reader that is chosen": (
+        "pipeline/readers/shapes/scenes.py",
+        "",
+        CODE,
+        {"prepare_corpus", "prepare_phrases"},
+    ),
+    "a sentence encoding that is not chosen": (
+        "pipeline/sentences/encodings/tfidf.py",
+        "",
+        CODE,
+        set(),
+    ),
+    "a criterion that is not chosen": (
+        "pipeline/evaluation/criteria/querybank.py",
+        "",
+        CODE,
+        set(),
+    ),
+    "a criterion that is chosen": (
+        "pipeline/evaluation/criteria/inverted_softmax.py",
+        "",
+        CODE,
+        EVALUATED,
+    ),
+    "scores of other programs": ("pipeline/scores/external.py", "", CODE, set()),
+    "separation": ("pipeline/evaluation/separation.py", "", CODE, EVALUATED),
+    "k-means": ("pipeline/statistics/kmeans.py", "", CODE, {"cluster_pseudo_classes"}),
+    "the page": ("pipeline/report/page.py", "", CODE, {"compare"}),
+    "a style": ("pipeline/report/templates/style.css", "", "\np {}\n", {"compare"}),
+    "search": ("vse_workbench/search/searcher.py", "", CODE, set()),
+    "a page of the server": ("vse_workbench/server/static/style.css", "", "\np {}\n", set()),
+}
+# New files as copies of others, with words replaced.
+NEW = {
+    "a loss": ("models/losses/max_margin.py", "models/losses/mine.py", set()),
+    "a reader": ("pipeline/readers/karpathy_json.py", "pipeline/readers/mine.py", set()),
+    "a criterion": (
+        "pipeline/evaluation/criteria/csls.py",
+        "pipeline/evaluation/criteria/mine.py",
+        set(),
+    ),
+    "a metric": (
+        "pipeline/evaluation/metrics/precision_at_r.py",
+        "pipeline/evaluation/metrics/mine.py",
+        EVALUATED | LAST,
+    ),
+}
+
+
+def changed_code(clone):
+    """The stages whose own code has changed, as `dvc status` says after check_params has run."""
+    clone.run("python", "-m", "stages.check_params", "--output", "data/.checks/code")
+    with chdir(clone.folder), Repo() as repo:
+        return set(repo.status()) - {"check_params"}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_re_runs_what_it_changes_and_nothing_else(clone, edit):
+    name, old, new, expected = EDITS[edit]
+    file = clone.folder / name
+    before = file.read_text()
+    assert old in before
+    try:
+        file.write_text(before.replace(old, new, 1) if old else before + new)
+        assert changed_code(clone) == expected
+    finally:
+        file.write_text(before)
+
+
+@pytest.mark.parametrize("kind", NEW)
+def test_a_new_file_re_runs_nothing_but_what_loads_all_of_its_kind(clone, kind):
+    source, name, expected = NEW[kind]
+    file = clone.folder / name
+    text = (clone.folder / source).read_text()
+    try:
+        file.write_text(text.replace("class MaxMargin", "class Mine").replace('"mapr"', '"mine"'))
+        assert changed_code(clone) == expected
+    finally:
+        file.unlink()
+    assert changed_code(clone) == set()
+
+
+def test_a_syntax_error_is_named_and_loses_nothing(clone, first):
+    file = clone.folder / "models/vse/network.py"
+    before = file.read_text()
+    try:
+        file.write_text(before + "def broken(:\n")
+        said = clone.run("dvc", "repro", check=False)
+    finally:
+        file.write_text(before)
+    line = len(before.splitlines()) + 1
+    assert f"error: models/vse/network.py, line {line}: " in said
+    assert "Traceback" not in said
+    assert ran(said) == ["check_params"]
+    assert outputs(clone) == first[0]
+    clone.run("dvc", "repro")
+
+
 def test_repeating_everything_gives_the_same_bytes(clone, first):
     """All that DVC keeps of a run, by its own digests; the commands alone, as it ran them."""
     with chdir(clone.folder), Repo() as repo, repo.lock:

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.columns import METRICS
-from pipeline.evaluation.figures import RECALLS, Measured, summary_of
+from pipeline.evaluation.figures import RECALLS, Measured, plain_rows, summary_of
 from pipeline.evaluation.row import Metric
 from pipeline.scores.ranking import Direction
 
@@ -38,7 +37,7 @@ def bootstrap_intervals(
     resamples: int,
     confidence: float,
     seed: int,
-    metrics: Sequence[Metric] = METRICS,
+    metrics: Sequence[Metric] | None = None,
 ) -> dict[str, Any]:
     """[low, high] of every figure of `metrics.average`, in the same nested dict.
 
@@ -51,7 +50,7 @@ def bootstrap_intervals(
         resamples: number of draws.
         confidence: share of the draws that an interval holds, the middle ones.
         seed: of the draws.
-        metrics: that were measured.
+        metrics: that were measured, None for those of every evaluation.
     """
     low, high = limits(resampled(folds, resamples, seed, metrics), confidence)
     return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)], metrics)
@@ -61,7 +60,7 @@ def resampled(
     folds: Sequence[MeasuredFold],
     resamples: int,
     seed: int,
-    metrics: Sequence[Metric] = METRICS,
+    metrics: Sequence[Metric] | None = None,
 ) -> np.ndarray:
     """Every draw's figures, means over the folds: (columns, resamples), as `metrics.columns_of`.
 
@@ -72,10 +71,11 @@ def resampled(
         folds: evaluated apart.
         resamples: number of draws.
         seed: of the draws.
-        metrics: that were measured.
+        metrics: that were measured, None for those of every evaluation.
     """
     random = np.random.default_rng(seed)
-    drawn = [_draws(fold, resamples, random, metrics) for fold in folds]
+    rows = metrics or plain_rows()
+    drawn = [_draws(fold, resamples, random, rows) for fold in folds]
     return np.asarray(np.mean(drawn, axis=0))
 
 

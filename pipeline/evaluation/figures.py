@@ -10,6 +10,7 @@ import numpy as np
 from pipeline.evaluation.metrics import FILES
 from pipeline.evaluation.row import Better, Metric
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import fingerprint
 from pipeline.scores.groups import Groups, group_codes
 from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
@@ -199,3 +200,8 @@ def extended_chance(relevance: Relevance) -> dict[str, Any]:
             for metric in extended_rows()
         }
     return summary | {"rsum": recall_sum(summary)}
+
+
+def metrics_digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 hex over the content of a metrics file, by which its rank file knows it."""
+    return fingerprint(metrics=content)

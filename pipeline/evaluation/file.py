@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.evaluation.columns import METRICS
-from pipeline.evaluation.figures import Measured
+from pipeline.evaluation.figures import Measured, metrics_digest
 from pipeline.evaluation.findings import SOURCE, Findings, groups_of
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import fingerprint
 from pipeline.scores.ranking import DIRECTIONS, Direction
 from pipeline.storage.groups import GroupFile, write_groups
 
@@ -143,11 +142,6 @@ def write_ranks(
     if findings is not None:
         attributes[SOURCE] = json.dumps(dict(findings.source))
     write_groups(path, groups, attributes)
-
-
-def metrics_digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 hex over the content of a metrics file, by which its rank file knows it."""
-    return fingerprint(metrics=content)
 
 
 def _numbers(

@@ -3,8 +3,8 @@
 The pseudo classes of Zheng et al. 2020 (table 5) are 3,000 and 10,000 clusters of 113,287 features
 of width 2,048. Distances are a matrix product in blocks. On a GPU rows are added to their clusters
 in the order of threads unless torch is asked for deterministic algorithms, as every stage does
-(pipeline.runtime.process.seed_everything). After a few updates most clusters keep their points, and
-their centres stay where they are: only distances from the others are computed anew.
+(pipeline.runtime.repeatable.seed_everything). After a few updates most clusters keep their points,
+and their centres stay where they are: only distances from the others are computed anew.
 """
 
 import hashlib

@@ -12,7 +12,8 @@ from pipeline.attention.pairs import PairAttention, RankedPair, write_attention
 from pipeline.comparison.phrases import read_rows
 from pipeline.comparison.results import read_results
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.file import metrics_digest, write_ranks
+from pipeline.evaluation.figures import metrics_digest
+from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.look import look
 from pipeline.evaluation.subset import first_images

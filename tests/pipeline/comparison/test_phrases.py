@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.comparison.phrases import read_rows
-from pipeline.evaluation.file import metrics_digest
+from pipeline.evaluation.figures import metrics_digest
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features
 

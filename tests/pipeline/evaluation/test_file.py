@@ -7,7 +7,8 @@ import pytest
 from ranking_cases import measured_with
 
 from pipeline.evaluation.columns import METRICS
-from pipeline.evaluation.file import metrics_digest, read_query_ranks, read_ranks, write_ranks
+from pipeline.evaluation.figures import metrics_digest
+from pipeline.evaluation.file import read_query_ranks, read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores

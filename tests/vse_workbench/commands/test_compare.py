@@ -12,8 +12,7 @@ import pytest
 from ranking_cases import both_with
 
 from pipeline.evaluation.columns import COLUMNS
-from pipeline.evaluation.figures import summarise
-from pipeline.evaluation.file import metrics_digest
+from pipeline.evaluation.figures import metrics_digest, summarise
 from pipeline.runtime.files import write_json
 from pipeline.storage.groups import write_groups
 from vse_workbench.commands.compare import main
