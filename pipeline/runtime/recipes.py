@@ -90,7 +90,16 @@ def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = ""
 def overlay(
     params: Path, changes: Mapping[str, Any], find_problems: FindProblems
 ) -> tuple[str, list[str]]:
-    """The text of a params.yaml with new values laid over its own, otherwise as `applied`."""
+    """The text of a params.yaml with new values laid over its own, and a line for each change.
+
+    Args:
+        params: its path.
+        changes: nested mapping of new values.
+        find_problems: one line for everything that is wrong with the values of a whole file.
+
+    Raises:
+        WorkbenchError: as `applied`.
+    """
     return _written(params, laid_over(read_yaml(params), changes), find_problems)
 
 
@@ -139,7 +148,16 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def laid_over(
     values: Mapping[str, Any], changes: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
-    """`values` with `changes` merged in; WorkbenchError for a key that `values` does not have."""
+    """Nested values with some of them replaced.
+
+    Args:
+        values: every key that there is.
+        changes: nested mapping of new values.
+        prefix: dotted name of the section, with a dot behind it, for messages.
+
+    Raises:
+        WorkbenchError: a key that `values` does not have, a section for a value or the reverse.
+    """
     new = dict(values)
     for key, value in changes.items():
         name = f"{prefix}{key}"

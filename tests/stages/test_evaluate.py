@@ -60,7 +60,7 @@ def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
 def test_a_criterion_that_does_not_fit_the_set_is_named(project, run_stage):
     params = project / "params.yaml"
     text = re.sub(r"criteria: .*", "criteria: [csls]", params.read_text())
-    params.write_text(re.sub(r"  k: 10\n", "  k: 21\n", text))
+    params.write_text(re.sub(r"  k: 10\b", "  k: 21", text))
     process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
     assert process.returncode == 1
     assert "inference.k = 21: csls takes the k nearest of 20 images" in process.stderr

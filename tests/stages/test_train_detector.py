@@ -18,7 +18,6 @@ OUTPUTS = ["--output", "detector.safetensors", "--curve", "detector.tsv"]
 TABLES = ["--images", "corpus/images.parquet", "--boxes", "corpus/boxes.parquet"]
 SMALL = {
     "weights": "train",
-    "layers": 2,
     "channels": 8,
     "hidden": 8,
     "anchors": [[12.0], [20.0]],
@@ -95,7 +94,7 @@ def test_random_weights_are_seeded_and_need_no_boxes(folder):
     ("changes", "words"),
     [
         ({"weights": "none.pth"}, "detector.weights = 'none.pth': no such file"),
-        ({"layers": 3}, "2 lists for detector.layers = 3"),
+        ({"anchors": [[9.0]] * 5}, "detector.anchors"),
         ({"architecture": "c4_resnet101"}, "the c4_resnet101 is not trained here"),
     ],
 )
