@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.runtime.code import Sources
 from pipeline.runtime.files import write_text
 from pipeline.runtime.yaml_text import read_yaml
+from stages.common import CODE
 from stages.params import CommonParams
 from stages.registries import chosen_modules
 
@@ -45,17 +46,17 @@ def write_lists(
     sources = Sources(memory=memory)
     texts = {
         name: _listing(sources, name, keys, params)
-        for name, keys in _stages(read_yaml(graph), folder).items()
+        for name, keys in _stages(read_yaml(graph)).items()
     }
     sources.remember()
     for name, text in texts.items():
         write_text(folder / name, text)
 
 
-def _stages(graph: dict[str, Any], folder: Path) -> dict[str, set[str]]:
+def _stages(graph: dict[str, Any]) -> dict[str, set[str]]:
     """The sections of params.yaml that a stage reads, by the name of its list."""
     found: dict[str, set[str]] = {}
-    pattern = re.compile(rf"{re.escape(folder.as_posix())}/(\S+)")
+    pattern = re.compile(rf"{re.escape(CODE.as_posix())}/(\S+)")
     for stage in graph["stages"].values():
         items = stage.get("foreach", [None])
         body = stage.get("do", stage)

@@ -11,17 +11,27 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def workspace(tmp_path):
     shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
     shutil.copytree(ROOT / "data/raw", tmp_path / "data/raw")
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     return tmp_path
 
 
-def test_marker_is_the_same_bytes_for_any_valid_params(workspace, run_stage):
-    run_stage("check_params", "--output", "a.ok", cwd=workspace)
+def lists(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_another_loss_changes_the_lists_of_what_trains_by_it_and_no_other(workspace, run_stage):
+    run_stage("check_params", "--output", "a", cwd=workspace)
     params = workspace / "params.yaml"
-    params.write_text(params.read_text().replace("loss: sum_margin", "loss: knn_margin"))
-    run_stage("check_params", "--output", "b.ok", cwd=workspace)
-    assert (workspace / "a.ok").read_bytes() == (workspace / "b.ok").read_bytes()
+    params.write_text(params.read_text().replace("loss: sum_margin", "loss: infonce"))
+    run_stage("check_params", "--output", "b", cwd=workspace)
+    before, after = lists(workspace / "a"), lists(workspace / "b")
+    assert before.keys() == after.keys()
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {name for name in before if name.startswith("train") and "@" in name}
+    new = set(after["train@vse"].splitlines()) - set(before["train@vse"].splitlines())
+    assert [line.split()[0] for line in new] == ["models/losses/infonce.py"]
 
 
 def test_wrong_params_are_plain_lines_and_exit_code_1(workspace, run_process):
