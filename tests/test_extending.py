@@ -24,6 +24,7 @@ COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
 SETTINGS = {
     "dataset": "tab_lines",
     "loss": "squared_margin",
+    "inference": {"criteria": ["less_best"]},
     "runtime": {"threads": 1},
     "vocabulary": {"dim": 8, "epochs": 1},
     "detector": {"weights": "random"},
@@ -31,6 +32,7 @@ SETTINGS = {
         "model": "three_convolutions",
         "weights": "random",
         "layers": ["middle", "last"],
+        "pool": "root_mean_square",
         "size": 32,
         "workers": 0,
     },
@@ -85,28 +87,46 @@ def write_images(folder):
     (folder / "captions.tsv").write_text("".join(lines))
 
 
-def test_every_part_is_a_file_and_a_line():
-    """One file and one line each; a model is a folder, 8 lines of dvc.yaml and a section."""
+def test_no_existing_file_of_python_changes():
+    """A part is one new file; a model is a folder, 5 lines of dvc.yaml and a section."""
     found = pieces()
-    lines = [piece for piece in found if piece["place"] and piece["place"].endswith(".py")]
     files = [piece["file"] for piece in found if piece["file"]]
-    single = [file for file in files if not file.startswith("models/mean_words/")]
-    assert len(single) == len(lines) == 5
-    assert all(piece["text"].count("\n") == 1 for piece in lines)
+    assert len([file for file in files if not file.startswith("models/mean_words/")]) == 7
+    assert not [file for file in files if (ROOT / file).exists()]
+    assert {piece["place"] for piece in found if piece["place"]} == {"dvc.yaml", "params.yaml"}
     graph = [piece["text"] for piece in found if piece["place"] == "dvc.yaml"]
-    assert sum(text.count("\n") for text in graph) <= 8
+    assert sum(text.count("\n") for text in graph) <= 5
+
+
+def test_a_part_changes_the_code_of_no_stage_but_a_metric_of_those_that_measure_all(tmp_path):
+    """By the lists that the stages depend on, after each part alone."""
+    plain = Clone(tmp_path / "plain")
+
+    def lists():
+        plain.run("python", "-m", "stages.check_params", "--output", "data/.checks/code")
+        folder = plain.folder / "data/.checks/code"
+        return {file.name: file.read_text() for file in folder.iterdir()}
+
+    before = lists()
+    for piece in pieces():
+        if piece["file"] and not piece["file"].startswith("models/mean_words/"):
+            put(plain.folder, piece)
+            after = lists()
+            changed = {name for name in before if after[name] != before[name]}
+            measures = {"compare", "evaluate", "tabulate_plots"}
+            assert changed == (measures if "metrics/" in piece["file"] else set()), piece["file"]
+            (plain.folder / piece["file"]).unlink()
 
 
 def test_the_rules_of_the_house_hold_with_them(clone):
-    """Folders, registries, params.yaml and dvc.yaml fit; loss and metric equal their reference."""
-    chosen = "every_model or deps_are or params_are or plain_line or squared_margin or networks"
-    chosen += " or rprec"
+    """Folders, params.yaml and dvc.yaml fit; loss, metric and criterion equal their reference."""
+    chosen = "every_model or list or params_are or plain_line or squared_margin or networks"
+    chosen += " or mrr or less_best"
     tests = ["tests/test_architecture.py", "tests/models/losses", "tests/stages/test_params.py"]
-    tests += ["tests/pipeline/evaluation/test_metrics.py"]
+    tests += [f"tests/pipeline/evaluation/test_{name}.py" for name in ("metrics", "criteria")]
     said = clone.run("pytest", "-q", "-p", "no:cacheprovider", *tests, "-k", chosen)
-    assert "squared_margin" not in said  # nothing failed
-    assert "rprec" not in said
     assert " passed" in said
+    assert "failed" not in said
 
 
 def test_the_graph_runs_with_all_of_them(clone):
@@ -114,13 +134,16 @@ def test_the_graph_runs_with_all_of_them(clone):
     settings = SETTINGS | {"raw": str(folder / "raw")}
     text, _ = overlay(folder / "params.yaml", settings, lambda _: [])
     assert "mean_words" not in Params.model_fields  # this process knows nothing of them
+    # a setting that the loss declares: as `-S +ranking.power=1.5` writes it
+    text = re.sub(r"^ranking:.*\n", r"\g<0>  power: 1.5\n", text, flags=re.MULTILINE)
     (folder / "params.yaml").write_text(text)
     for file in (folder / "metrics").glob("*.json"):
         file.unlink()  # of another corpus
     clone.run("dvc", "repro", *(f"evaluate@{model}" for model in MODELS))
     for model in MODELS:
         metrics = json.loads((folder / f"metrics/{model}.json").read_text())
-        assert {"mapr", "rprec"} <= set(metrics["naive"]["i2t"])
+        assert {"mapr", "mrr"} <= set(metrics["naive"]["i2t"])
+        assert "less_best" in metrics
     # 15 test images of three colours: a caption's colour leaves 5, so that chance is 1 of 15
     trained = json.loads((folder / "metrics/mean_words.json").read_text())["naive"]["t2i"]
     assert trained["r5"] > 60
@@ -130,4 +153,4 @@ def test_the_graph_runs_with_all_of_them(clone):
     clone.run(*command)
     table = (folder / "table.md").read_text()
     assert "squared_margin" in table
-    assert "R-Prec" in table
+    assert "MRR" in table
