@@ -21,7 +21,7 @@ class Ids(NamedTuple):
 
 
 def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
-    """The ids of a file's rows, None where it has none.
+    """The ids of a file's rows: inside it, else in a list beside it, else None.
 
     Args:
         file: `X` with any ending.
@@ -29,15 +29,12 @@ def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
         beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy`.
 
     Raises:
-        WorkbenchError: different ids in several places, or what are no ids.
+        WorkbenchError: several lists beside it, or what are no ids.
     """
-    array, place = file.get(inside), file_beside(file.path, beside)
-    own, listed = _texts(array) if array else None, _listed(place) if place else None
-    if own and listed and own != listed:
-        raise WorkbenchError(
-            f"{file.path} has {inside}, and {place} has others", "delete the wrong ones"
-        )
-    return Ids(own, None) if own else Ids(listed, place) if listed else None
+    if array := file.get(inside):
+        return Ids(_texts(array), None)
+    place = file_beside(file.path, beside)
+    return Ids(_listed(place), place) if place else None
 
 
 def file_beside(path: Path, name: str = "ids") -> Path | None:

@@ -144,8 +144,8 @@ def test_words_of_all_captions_are_known_beside_the_vocabulary(workspace, build,
         ({"train": [""]}, {"min_count": 1}, "which have 0 words"),
         (
             SPLITS,
-            {"source": "gensim", "vectors": "params.yaml"},
-            "error: params.yaml: not a file of",
+            {"source": "word2vec_bin", "vectors": "params.yaml"},
+            "error: params.yaml: its first line is",
         ),
     ],
 )

@@ -78,7 +78,6 @@ def test_every_ending_has_a_reader():
 def test_any_order_in_any_blocks(tmp_path, order, rows, ending):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file, "BLOCK_BYTES", 4 * DIM * rows)
-        tmp_path.joinpath("clip.ids.txt").unlink(missing_ok=True)
         path = write_vectors(tmp_path, ending, order, vectors_of(order))
         np.testing.assert_array_equal(run(path).load(), vectors_of(IDS))
 

@@ -151,10 +151,11 @@ def test_other_shapes_and_types_are_refused(tmp_path):
 
 def test_ids_that_are_there_twice_or_are_no_ids(tmp_path):
     put(tmp_path / "a.npz", ids=IDS)
-    (tmp_path / "a.ids.txt").write_text("\n".join(IDS))
-    assert open_matrix(tmp_path / "a.npz", ("ids",)).ids == {"ids": IDS}
     (tmp_path / "a.ids.txt").write_text("\n".join(IDS[::-1]))
-    refused(tmp_path / "a.npz", r"has ids, and .*a\.ids\.txt has others")
+    assert open_matrix(tmp_path / "a.npz", ("ids",)).ids == {"ids": IDS}  # the file's own
+    put(tmp_path / "a.npy")
+    (tmp_path / "a.ids.json").write_text("[]")
+    refused(tmp_path / "a.npy", r"several lists of ids: .*a\.ids\.txt, .*a\.ids\.json")
     refused(
         put(tmp_path / "b.npz", ids=np.ones(7)),
         "expected are ids .N,., texts in UTF-8 or whole numbers",
