@@ -145,7 +145,7 @@ def test_words_of_all_captions_are_known_beside_the_vocabulary(workspace, build,
         (
             SPLITS,
             {"source": "word2vec_bin", "vectors": "params.yaml"},
-            "error: params.yaml: its first line is",
+            "error: params.yaml: line 1 is longer than",
         ),
     ],
 )
