@@ -136,7 +136,7 @@ def test_the_help_of_a_command_ends_with_an_example_that_it_understands(name):
         (["export_model"], "No such command 'export_model'. Did you mean 'export model'?"),
         (["export", "modle"], "No such command 'modle'. Did you mean 'model'?"),
         (["train"], "No such command 'train'."),
-        (["judge", "--jsno"], "Did you mean"),
+        (["search", "--tpo"], "Did you mean"),
     ],
 )
 def test_a_wrong_word_gets_the_nearest_one(words, near):
@@ -186,7 +186,7 @@ def test_outside_the_environment_one_line_says_how_to_enter_it(tmp_path, there, 
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["judge", "--version"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["search", "--version"]])
 def test_the_version(arguments):
     text = (ROOT / "pyproject.toml").read_text()
     version = next(line.split('"')[1] for line in text.splitlines() if line.startswith("version"))

@@ -1,0 +1,53 @@
+"""`vse new`: copies that are ready to run, and names that are refused."""
+
+import pytest
+from clone import Clone
+
+CHECK = ("python", "-m", "stages.check_params", "--output", "data/.checks/code")
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    return Clone(tmp_path_factory.mktemp("new") / "workbench")
+
+
+def new(clone, *words, check=True):
+    return clone.run("python", "-m", "vse_workbench", "new", *words, check=check)
+
+
+def test_what_is_copied_passes_check_params(clone):
+    for kind in ("loss", "metric", "reader", "encoding", "criterion", "pooling"):
+        assert f"mine_{kind}.py" in new(clone, kind, f"mine_{kind}")
+    assert "use it: dvc repro evaluate@mine" in new(clone, "model", "mine", "--like", "scan")
+    clone.run(*CHECK)
+    lists = clone.folder / "data/.checks/code"
+    assert "models/mine/network.py " in (lists / "train@mine").read_text()
+    assert "models/mine/attention.py " in (lists / "record_attention@mine").read_text()
+    assert "metrics/mine_metric.py " in (lists / "evaluate").read_text()
+    script = "from pipeline.evaluation.columns import METRICS; from models.ranking import LOSSES; "
+    script += "print([m.name for m in METRICS], LOSSES.load('mine_loss').__name__)"
+    said = clone.run("python", "-c", script)
+    assert "'mine_metric'" in said
+    assert "MineLoss" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["loss", "sum_margin"], "loss 'sum_margin' exists: models/losses/sum_margin.py"),
+        (["loss", "my-loss"], "name 'my-loss': allowed are lower case letters"),
+        (["loss", "class"], "name 'class': allowed are lower case letters"),
+        (["loss", "other", "--like", "nothing"], "ranking loss 'nothing': allowed are"),
+        (["model", "vse"], "'vse' is a model or a section of params.yaml already"),
+        (["model", "detector"], "'detector' is a model or a section"),
+        (["model", "other", "--like", "nothing"], "--like 'nothing': models are"),
+        (["metric", "other", "--like", "best_rank"], "--like 'best_rank': it has not one row"),
+        (["network", "other"], "--like: there is no network to copy yet"),
+    ],
+)
+def test_wrong_names_are_refused_and_nothing_is_written(clone, words, message):
+    before = {path: path.read_bytes() for path in clone.folder.rglob("*.[py][ya]*")}
+    said = new(clone, *words, check=False)
+    assert f"error: {message}" in said
+    assert "Traceback" not in said
+    assert before == {path: path.read_bytes() for path in clone.folder.rglob("*.[py][ya]*")}

@@ -1,0 +1,121 @@
+"""Begin a loss, metric, reader, criterion, ... or model with a copy of one that exists."""
+
+import keyword
+import re
+from pathlib import Path
+
+import click
+
+from models.backbone.networks import NETWORKS
+from models.backbone.poolings import POOLINGS
+from models.base.registry import model_names
+from models.ranking import LOSSES
+from pipeline.dataset import READERS
+from pipeline.evaluation.criteria import CRITERIA
+from pipeline.evaluation.metrics import FILES as METRICS
+from pipeline.runtime.code import ROOT
+from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.files import write_text
+from pipeline.runtime.registry import ONE_CLASS, Registry
+from pipeline.sentences.encodings import ENCODINGS
+from stages.common import command
+from stages.params import Params
+
+GROUP = "settings"
+# By kind: where its files are, what is copied unless --like says, how it is used.
+KINDS: dict[str, tuple[Registry, str, str]] = {
+    "loss": (LOSSES, "max_margin", "dvc exp run -S loss={}"),
+    "metric": (METRICS, "average_precision", "dvc repro evaluate"),
+    "reader": (READERS, "karpathy_json", "dvc exp run -S dataset={} -S raw=FOLDER"),
+    "encoding": (ENCODINGS, "mean_vector", "dvc exp run -S sentences.encoding={}"),
+    "criterion": (CRITERIA, "csls", "dvc exp run -S 'inference.criteria=[{}]'"),
+    "pooling": (POOLINGS, "mean", "dvc exp run -S image_features.pool={}"),
+    "network": (NETWORKS, "", "dvc exp run -S image_features.model={}"),
+}
+MODEL = "model"
+GRAPH, PARAMS = "dvc.yaml", "params.yaml"
+
+
+@command
+@click.argument("kind", type=click.Choice([*KINDS, MODEL]))
+@click.argument("name")
+@click.option("--like", help="What is copied; without it the simplest of its kind.")
+def main(kind: str, name: str, like: str | None) -> None:
+    """Copy an entry of a KIND to a new NAME, ready to run: its place registers it.
+
+    Example: vse new loss my_margin --like max_margin
+    """
+    if Path.cwd() != ROOT:
+        raise WorkbenchError(f"{Path.cwd()}: not the folder of this code", f"run it in {ROOT}")
+    if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
+        raise WorkbenchError(f"name {name!r}: allowed are lower case letters, digits and _")
+    texts, use = _model(name, like or "vse") if kind == MODEL else _entry(kind, name, like)
+    for path, text in texts.items():
+        write_text(path, text)
+    click.echo("\n".join([*(f"written: {path}" for path in texts), f"use it: {use}"]))
+
+
+def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]:
+    """The new file of a registry by its path, and how it is used."""
+    registry, simplest, use = KINDS[kind]
+    if name in registry:
+        raise WorkbenchError(f"{kind} {name!r} exists: {registry.file(name).relative_to(ROOT)}")
+    if not (like or simplest):
+        raise WorkbenchError(f"--like: there is no {kind} to copy yet", "see docs/extending.md")
+    text = registry.file(like or simplest).read_text(encoding="utf-8")
+    if registry.offer == ONE_CLASS:
+        own = "".join(word.capitalize() for word in name.split("_"))
+        text = re.sub(rf"\b{registry.offered(like or simplest)}\b", own, text)
+    if registry is METRICS:
+        text = _renamed_row(text, name, like or simplest)
+    place = registry.folder.relative_to(ROOT) / f"{name}.py"
+    return {place.as_posix(): text}, use.format(name)
+
+
+def _renamed_row(text: str, name: str, like: str) -> str:
+    """A metric's file with another name and title; WorkbenchError unless it has one plain row."""
+    text, rows = re.subn(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
+    if rows != 1:
+        raise WorkbenchError(f"--like {like!r}: it has not one row with a plain name",
+                             "copy average_precision or precision_at_r")  # fmt: skip
+    return text
+
+
+def _model(name: str, like: str) -> tuple[dict[str, str], str]:
+    """The new files of a model, dvc.yaml and params.yaml by path, and how it is used."""
+    if like not in model_names():
+        raise WorkbenchError(f"--like {like!r}: models are {listing(model_names())}")
+    if name in Params.model_fields or (ROOT / "models" / name).exists():
+        raise WorkbenchError(f"{name!r} is a model or a section of {PARAMS} already")
+    texts = {
+        f"models/{name}/{file.name}": file.read_text(encoding="utf-8")
+        .replace(f"models.{like}.", f"models.{name}.")
+        .replace(f'"{like}"', f'"{name}"')
+        for file in sorted((ROOT / "models" / like).glob("*.py"))
+    }
+    graph, params = (Path(path).read_text(encoding="utf-8") for path in (GRAPH, PARAMS))
+    item = _block(graph, f"      {like}:", GRAPH)
+    lists = ["score", "train"]
+    graph = graph.replace(item, item + item.replace(f"      {like}:", f"      {name}:", 1), 1)
+    if f"models/{name}/attention.py" in texts:
+        graph = graph.replace("    foreach: [dp_rnn, ", f"    foreach: [{name}, dp_rnn, ", 1)
+        lists.append("record_attention")
+    outs = "".join(f"      data/.checks/code/{stage}@{name},\n" for stage in lists)
+    first = re.search(r"^    outs: \[data/\.checks/code/.*\n", graph, re.MULTILINE)
+    if first is None:
+        raise WorkbenchError(f"{GRAPH}: check_params has no list of outs", "see docs/extending.md")
+    texts[GRAPH] = graph[: first.end()] + outs + graph[first.end() :]
+    section = _block(params, f"{like}:", PARAMS)
+    texts[PARAMS] = params.replace(
+        section, section.rstrip("\n") + f"\n\n{section.replace(like, name, 1)}", 1
+    )
+    return texts, f"dvc repro evaluate@{name}"
+
+
+def _block(text: str, head: str, path: str) -> str:
+    """The lines of a mapping that begins with a line `head`; WorkbenchError where there is none."""
+    indent = len(head) - len(head.lstrip())
+    found = re.search(rf"^{re.escape(head)}[^\n]*\n(?: {{{indent + 1},}}[^\n]*\n)*", text, re.M)
+    if found is None:
+        raise WorkbenchError(f"{path}: no {head.strip()}", "copy the model by hand")
+    return found[0]
