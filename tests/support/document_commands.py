@@ -36,6 +36,7 @@ MARKED = {
     "vse recipe photographs": "of the reader's folder",
     "vse serve": "waits for browsers; tests/test_serve.py",
     "pip install": "installs",
+    "vse new": "of the reader's own code; tests/vse_workbench/commands/test_new.py",
     "vse embed-plots": "of this clone; tests/vse_workbench/commands/test_embed_plots.py",
     "vse analyse dual_path": "of three experiments; README has that of vse",
 }
