@@ -51,7 +51,8 @@ def catch_interrupts() -> None:
 
 
 KERNELS = configured()
-NOT_USED = fix_kernels(os.environ, KERNELS)  # before a stage loads numpy or torch
+# Before a stage loads numpy or torch; in a program that has loaded torch, it has chosen already.
+NOT_USED = [] if "torch" in sys.modules else fix_kernels(os.environ, KERNELS)
 sys.excepthook = one_line
 if sys.argv[:1] == ["-m"]:  # `python -m stages.<name>`, while the name is sought
     leave_on_interrupt()
