@@ -163,12 +163,11 @@ def test_scores_that_are_no_numbers_are_refused_in_both_directions(value):
         (lambda ranking: ranking.ranks, r"metric odd: numbers of shape \(3, 5\) for 3 queries"),
     ],
 )
-def test_a_metric_without_a_number_that_can_be_is_refused(monkeypatch, per_query, message):
+def test_a_metric_without_a_number_that_can_be_is_refused(per_query, message):
     odd = Metric("odd", "Odd", "Odd.", per_query, sum, lambda true, items: 0.0)
-    monkeypatch.setattr("pipeline.evaluation.measure.METRICS", (odd,))
     images, captions = five_each(3)
     with pytest.raises(WorkbenchError, match=message):
-        measure_direction(np.equal.outer(images, captions) * 1.0, images, captions, "i2t")
+        measure(np.equal.outer(images, captions) * 1.0, images, captions, (odd,))
 
 
 def test_perfect_scores_are_best_in_everything():
