@@ -61,7 +61,7 @@ def test_missing_key_has_its_default_or_is_named(path):
         assert f" {key} is missing; add it with: vse complete" in problems(values)
     else:
         assert problems(values) == ""
-        assert filled(values) == DEFAULTS
+        assert filled(values) == filled(DEFAULTS)
 
 
 @given(st.sampled_from(LEAVES), st.sampled_from([{}, [{}], b"x", float("nan"), -1]))

@@ -81,7 +81,7 @@ def check(folder):
                 "models/mine/model.py": MODEL,
                 "models/mine/params.py": PARAMS,
             },
-            "mine: missing; models/mine is a model, and its section must stand here",
+            "section mine is missing; add it with: vse complete",
         ),
         (
             {
@@ -120,9 +120,19 @@ def test_every_entry_is_right_and_every_registry_is_known():
 def test_a_run_chooses_its_entries_alone(monkeypatch):
     monkeypatch.chdir(ROOT)
     params = load_params()
-    chosen = chosen_modules(params)
-    assert chosen["models.losses"] == ["models.losses.sum_margin"]
-    assert chosen["pipeline.readers"] == ["pipeline.readers.shapes"]
-    assert chosen["pipeline.positives"] == chosen["models.backbone.networks"] == []
-    knn = chosen_modules(params.model_copy(update={"loss": "knn_margin"}))
-    assert knn["models.losses"] == ["models.losses.knn_margin", "models.losses.sum_margin"]
+    through = [use.through for use in REGISTRIES.values() if use]
+
+    def chosen(*keys, files=through, **changes):
+        return set(chosen_modules(files, keys, params.model_copy(update=changes)))
+
+    assert chosen("loss", files=[]) == set()
+    always = chosen()  # what a stage may load whichever sections it reads
+    assert "models.backbone.poolings.mean_max" in always
+    assert chosen("loss") - always == {"models.losses.sum_margin"}
+    warmed = {"models.losses.sum_margin", "models.losses.knn_margin"}
+    assert chosen("loss", loss="knn_margin") - always == warmed
+    assert chosen("dataset") - always == {"pipeline.readers.shapes"}
+    criteria = {"naive", *params.inference.criteria}
+    assert chosen("inference") - always == {
+        f"pipeline.evaluation.criteria.{name}" for name in criteria
+    }

@@ -173,8 +173,8 @@ def test_the_conclusion_names_what_is_clear():
     )
     both = conclusion(a, b, with_better("A", *[""] * (MANY - 5), "A", "B", "", "B"))
     assert both == (
-        "B is better in rsum by 2.0 [1.0, 3.0], also in t2i Mean r; "
-        "A is better in t2i Med r by 2.0 [1.0, 3.0], also in i2t R@1; "
+        f"B is better in rsum by 2.0 [1.0, 3.0], also in {FIGURES[-3]}; "
+        f"A is better in {FIGURES[-4]} by 2.0 [1.0, 3.0], also in i2t R@1; "
         "the other differences are within noise."
     )
     assert conclusion(a, b, with_better(*[""] * MANY)) == "All differences are within noise."

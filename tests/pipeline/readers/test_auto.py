@@ -78,5 +78,5 @@ def test_files_of_two_readers_and_of_none_are_named(raw):
         read_all("auto", raw / "captions.txt")
 
 
-def test_every_reader_of_files_has_signs():
-    assert [name for name in READERS if not signs_of(name)] == ["auto", "shapes"]
+def test_readers_without_signs_are_never_taken():
+    assert {"auto", "shapes"} <= {name for name in READERS if not signs_of(name)}
