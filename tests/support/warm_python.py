@@ -18,6 +18,8 @@ from pathlib import Path
 
 LIBRARIES = ("torch._dynamo", "torchvision", "h5py", "pandas", "pyarrow.parquet", "pydantic")
 LIBRARIES += ("gensim.models", "ruamel.yaml", "safetensors.torch", "sklearn.mixture", "scipy.stats")
+# Set for the server before it loaded the libraries, and read again by some when they are first used.
+KERNELS = ("OPENBLAS_CORETYPE", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 LARGEST = 1 << 20  # bytes of a request: arguments, folder and environment
 
 CLIENT = """#!{python} -IS
@@ -89,8 +91,9 @@ def run(arguments: list[str], folder: str, environment: dict[str, str], files: l
     for target, file in enumerate(files):
         os.dup2(file, target)
     os.chdir(folder)
+    kernels = {name: os.environ[name] for name in KERNELS if name in os.environ}
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(environment | kernels)
     option, module, *rest = arguments
     assert option == "-m", arguments
     sys.argv, sys.path[0] = [module, *rest], folder
