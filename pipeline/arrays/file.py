@@ -1,7 +1,6 @@
 """A file of arrays, whatever its format: names, shapes and types at once, values block by block."""
 
 import errno
-import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,15 +17,6 @@ Block = npt.NDArray[Any]
 
 BLOCK_BYTES = 1 << 23  # of values in memory
 TEXTS = 1 << 14  # of any length, in memory
-# Imported when a file is read: some load libraries that take a second.
-READERS = {
-    ".npy": "pipeline.arrays.npy:read_npy",
-    ".npz": "pipeline.arrays.npy:read_npz",
-    ".h5": "pipeline.arrays.hdf5:read_hdf5",
-    ".hdf5": "pipeline.arrays.hdf5:read_hdf5",
-    ".parquet": "pipeline.arrays.parquet:read_parquet",
-    ".safetensors": "pipeline.arrays.tensors:read_safetensors",
-}
 
 
 @dataclass(frozen=True)
@@ -102,22 +92,6 @@ class ArrayFile:
         """The array of a name, None when there is none; errors as of `array`."""
         with damage_named(str(self.path)):
             return self.find(name)
-
-
-def open_arrays(path: Path) -> ArrayFile:
-    """Open a file by its ending.
-
-    Raises:
-        WorkbenchError: another ending, no such file, or a damaged one.
-    """
-    if path.suffix not in READERS:
-        raise WorkbenchError(f"{path}: allowed endings are {listing(READERS)}")
-    if not path.is_file():
-        raise WorkbenchError(f"{path}: no such file")
-    module, _, function = READERS[path.suffix].partition(":")
-    with damage_named(str(path)):
-        found: ArrayFile = getattr(importlib.import_module(module), function)(path)
-    return found
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.arrays.file import Array, ArrayFile, open_arrays
+from pipeline.arrays.file import Array, ArrayFile
+from pipeline.arrays.formats import open_arrays
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.text import read_json, read_text
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays.file import Array, Block, open_arrays
+from pipeline.arrays.file import Array, Block
+from pipeline.arrays.formats import open_arrays
 from pipeline.arrays.ids import Ids, read_ids
 from pipeline.embeddings import IMPORTED
 from pipeline.runtime.errors import WorkbenchError

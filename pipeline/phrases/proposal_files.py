@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.arrays.file import ArrayFile, open_arrays
+from pipeline.arrays.file import ArrayFile
+from pipeline.arrays.formats import open_arrays
 from pipeline.phrases.mat_files import load_mat
 from pipeline.phrases.params import ProposalsConfig
 from pipeline.runtime.errors import WorkbenchError, listing

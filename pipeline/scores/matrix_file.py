@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.arrays.file import Array, ArrayFile, open_arrays
+from pipeline.arrays.file import Array, ArrayFile
+from pipeline.arrays.formats import open_arrays
 from pipeline.arrays.ids import read_ids
 from pipeline.runtime.errors import WorkbenchError, listing
 

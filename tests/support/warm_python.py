@@ -18,7 +18,7 @@ from pathlib import Path
 
 LIBRARIES = ("torch._dynamo", "torchvision", "h5py", "pandas", "pyarrow.parquet", "pydantic")
 LIBRARIES += ("gensim.models", "ruamel.yaml", "safetensors.torch", "sklearn.mixture", "scipy.stats")
-# Set for the server before it loaded the libraries, and read again by some when they are first used.
+# Set before the server loaded the libraries; some read them again when they are first used.
 KERNELS = ("OPENBLAS_CORETYPE", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
 LARGEST = 1 << 20  # bytes of a request: arguments, folder and environment
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.arrays import file
-from pipeline.arrays.file import READERS
+from pipeline.arrays.formats import ENDINGS
 from pipeline.embeddings.job import import_job
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
@@ -70,7 +70,7 @@ def test_rows_are_found_by_their_ids(tmp_path, ending, dtype):
 
 
 def test_every_ending_has_a_reader():
-    assert tuple(READERS) == VECTOR_FILES
+    assert ENDINGS == VECTOR_FILES
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
