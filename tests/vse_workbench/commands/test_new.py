@@ -36,6 +36,7 @@ def test_what_is_copied_passes_check_params(clone):
     [
         (["loss", "sum_margin"], "loss 'sum_margin' exists: models/losses/sum_margin.py"),
         (["loss", "my-loss"], "name 'my-loss': allowed are lower case letters"),
+        (["loss", "__init__"], "name '__init__': allowed are lower case letters"),
         (["loss", "class"], "name 'class': allowed are lower case letters"),
         (["loss", "other", "--like", "nothing"], "ranking loss 'nothing': allowed are"),
         (["model", "vse"], "'vse' is a model or a section of params.yaml already"),
