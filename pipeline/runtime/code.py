@@ -19,7 +19,7 @@ from pipeline.runtime.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pipeline", "models", "stages")
-MEMORY = Path("data/.work/sources.json")  # of check_params: what it has read of sources
+MEMORY = Path("data/.checks/sources.json")  # of check_params: what it has read of sources
 BESIDE = ("templates", "static")  # folders whose files a package renders or serves
 # What decides how a program runs or what it prints, and never what it computes. An edit here
 # re-runs nothing and continues unfinished work.

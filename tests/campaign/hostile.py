@@ -166,6 +166,7 @@ class Hostile:
             "data/checkpoints/detector.safetensors"
         ]
         values = read_yaml(self.world.folder / "params.yaml")
+        values["external"] = {}  # its folder is not among these files
         changes = {"dataset": "karpathy_json", "phrases": {"source": "none"},
                    "corpus": {"skip_bad_images": is_skipping, "max_megapixels": 4},
                    "detector": {"weights": "random"}}  # fmt: skip

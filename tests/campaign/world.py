@@ -29,7 +29,7 @@ from ruamel.yaml import YAML
 
 from models.base.registry import model_names
 from models.phrases.models import PHRASE_MODELS
-from pipeline.runtime.code import code_digest
+from pipeline.runtime.code import MEMORY, code_digest
 from pipeline.runtime.yaml_text import read_yaml
 from tests.support.clone import PLAIN_WORLD
 from tests.support.warm_python import LIBRARIES
@@ -293,7 +293,7 @@ def files_of(folder: Path) -> Files:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "lock"
+        if path.is_file() and path.name not in ("lock", MEMORY.name)
     }
 
 
