@@ -19,13 +19,8 @@ CELLS = 1 << 22  # weights held at once: 32 MB of float64
 
 @dataclass(frozen=True, eq=False)
 class MeasuredFold:
-    """What the queries of one fold reach, and their group numbers 0 ... G - 1.
-
-    Attributes:
-        measured: of N image queries and M caption queries.
-        images: (N,) int64.
-        captions: (M,) int64.
-    """
+    """What the N image and M caption queries of one fold reach, and their group numbers 0 ... G -
+    1: (N,) and (M,) int64."""
 
     measured: Mapping[Direction, Measured]
     images: np.ndarray
@@ -39,18 +34,11 @@ def bootstrap_intervals(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> dict[str, Any]:
-    """[low, high] of every figure of `metrics.average`, in the same nested dict.
+    """[low, high] of every figure of `figures.average`, in the same nested dict.
 
     Every draw takes as many groups as a fold has, with replacement, in every fold, and averages
     over the folds. rsum is summed draw by draw, so that its interval reflects how the recalls vary
-    together.
-
-    Args:
-        folds: evaluated apart.
-        resamples: number of draws.
-        confidence: share of the draws that an interval holds, the middle ones.
-        seed: of the draws.
-        metrics: that were measured, None for those of every evaluation.
+    together. metrics: those that were measured, None for those of every evaluation.
     """
     low, high = limits(resampled(folds, resamples, seed, metrics), confidence)
     return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)], metrics)
@@ -62,16 +50,10 @@ def resampled(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> np.ndarray:
-    """Every draw's figures, means over the folds: (columns, resamples), as `metrics.columns_of`.
+    """Every draw's figures, means over the folds: (columns, resamples), as `figures.columns_of`.
 
     What is drawn depends on the groups of the folds and the seed alone, never on the values: two
     runs with the same queries are resampled alike, draw by draw.
-
-    Args:
-        folds: evaluated apart.
-        resamples: number of draws.
-        seed: of the draws.
-        metrics: that were measured, None for those of every evaluation.
     """
     random = np.random.default_rng(seed)
     rows = metrics or plain_rows()
@@ -113,21 +95,14 @@ def _weights(
     captions have both. A draw without any query of a direction has no figure: it is drawn anew.
     """
     groups = len(asking[0])
-    weights = _drawn(groups, resamples, random)
-    while not all(own.all() for own in asking):
-        lacks = np.any([~weights[:, own].any(axis=1) for own in asking], axis=0)
-        if not lacks.any():
-            break
-        weights[lacks] = _drawn(groups, int(lacks.sum()), random)
+    partial = [own for own in asking if not own.all()]
+    weights, lacks = np.empty((resamples, groups)), np.ones(resamples, bool)
+    while lacks.any():
+        drawn = random.integers(groups, size=(int(lacks.sum()), groups))
+        cells = drawn + groups * np.arange(len(drawn))[:, None]
+        weights[lacks] = np.bincount(cells.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        lacks = np.any([~weights[:, own].any(axis=1) for own in partial], axis=0)
     return weights
-
-
-def _drawn(groups: int, resamples: int, random: np.random.Generator) -> np.ndarray:
-    """(resamples, G) float64: how often each group is drawn."""
-    drawn = random.integers(groups, size=(resamples, groups))
-    cells = drawn + groups * np.arange(resamples)[:, None]
-    counts = np.bincount(cells.ravel(), minlength=resamples * groups)
-    return counts.reshape(resamples, groups).astype(np.float64)
 
 
 def _figures(

@@ -28,21 +28,17 @@ from pipeline.scores.ranking import DIRECTIONS, Direction
 
 @dataclass(frozen=True, eq=False)
 class JudgedFold:
-    """Queries of one fold that have positives in it.
+    """Queries of one fold that have positives in it, by direction.
 
     Attributes:
         pairs: among the images and captions of the fold.
-        queries: (Q,) their row numbers in the split, by direction, rising.
-        groups: (Q,) their group numbers 0 ... G - 1, likewise.
+        queries: (Q,) their row numbers in the split, ascending.
+        groups: (Q,) their group numbers 0 ... G - 1.
     """
 
     pairs: Relevance
     queries: dict[Direction, np.ndarray]
     groups: dict[Direction, np.ndarray]
-
-    def fold(self, measured: Mapping[Direction, Measured]) -> MeasuredFold:
-        """Both directions' numbers with the groups of their queries."""
-        return MeasuredFold(measured, self.groups["i2t"], self.groups["t2i"])
 
 
 @dataclass(frozen=True)
@@ -52,10 +48,10 @@ class Extended:
     Attributes:
         positives: name of their list.
         pairs: how many there are in the folds.
-        metrics: criterion -> figures as `metrics.average` gives, of the metrics EXTENDED.
+        metrics: criterion -> figures as `figures.average` gives, of the metrics EXTENDED.
         intervals: the same with [low, high], empty without resamples.
         measured: criterion -> what the judged queries reach, by direction.
-        queries: (Q,) their row numbers in the split, by direction, rising.
+        queries: (Q,) their row numbers in the split, by direction, ascending.
         chance: figures of random scores.
     """
 
@@ -70,12 +66,8 @@ class Extended:
     def summary(self) -> dict[str, Any]:
         """What metrics/<model>.json has under `extended`."""
         queries = {way: len(numbers) for way, numbers in self.queries.items()}
-        return {
-            "positives": self.positives,
-            "pairs": self.pairs,
-            "queries": queries,
-            **self.metrics,
-        }
+        said = {"positives": self.positives, "pairs": self.pairs, "queries": queries}
+        return {**said, **self.metrics}
 
 
 def judged_fold(
@@ -83,15 +75,10 @@ def judged_fold(
     rows: Mapping[Direction, np.ndarray],
     codes: Mapping[Direction, np.ndarray],
 ) -> JudgedFold:
-    """The queries of one fold that have positives in it.
+    """The queries of one fold that have positives in it; WorkbenchError without any in a direction.
 
-    Args:
-        relevance: of the split.
-        rows: numbers of the fold's images (i2t) and captions (t2i).
-        codes: group number of every image (i2t) and caption (t2i) of the split.
-
-    Raises:
-        WorkbenchError: when there is none in a direction.
+    rows: numbers of the fold's images (i2t) and captions (t2i), (n,) each. codes: group number of
+    every image (i2t), (N,), and caption (t2i), (M,), of the split.
     """
     pairs = relevance.inside(rows["i2t"], rows["t2i"])
     queries = {way: rows[way][pairs.positives(way).queries] for way in DIRECTIONS}
@@ -116,14 +103,10 @@ def extended_of(
     confidence: float,
     seed: int,
 ) -> Extended:
-    """Figures averaged over folds, with their intervals and chance level.
+    """Figures averaged over the folds of a split, with their intervals and chance level.
 
-    Args:
-        folds: of one split.
-        found: criterion -> what the judged queries of each fold reach.
-        resamples: bootstrap draws, 0 for no intervals.
-        confidence: share of the draws inside an interval.
-        seed: of the draws.
+    found: criterion -> what the judged queries of each fold reach. resamples: 0 for no intervals;
+    confidence: share of the draws inside one.
     """
     rows = {way: np.concatenate([fold.queries[way] for fold in folds]) for way in DIRECTIONS}
     figures = {

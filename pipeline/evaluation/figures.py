@@ -53,12 +53,8 @@ def extended_rows() -> tuple[Metric, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What the Q queries of one direction reach.
-
-    Attributes:
-        ranks: (Q,) int64, rank of the best true item from 1.
-        values: name of a metric -> (Q,) float64; all metrics.
-    """
+    """What the Q queries of one direction reach: the rank of the best true item, (Q,) int64 from 1,
+    and by name of a metric its values, (Q,) float64."""
 
     ranks: np.ndarray
     values: Mapping[str, np.ndarray]
@@ -132,11 +128,7 @@ def summarise(
 ) -> dict[str, Any]:
     """{"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}: a figure of every metric.
 
-    rsum is the sum of the six recalls.
-
-    Args:
-        measured: of both directions.
-        metrics: that were measured, None for those of every evaluation.
+    metrics: those that were measured, None for those of every evaluation.
     """
     summary: dict[str, Any] = {
         way: {
@@ -149,7 +141,7 @@ def summarise(
 
 
 def recall_sum(summary: Mapping[str, Any]) -> float:
-    """Sum of the six recalls of both directions."""
+    """rsum: the six recalls of both directions, added."""
     return sum(summary[way][name] for way in DIRECTIONS for name in RECALLS)
 
 
@@ -189,7 +181,7 @@ def chance_level(
 
 
 def extended_chance(relevance: Relevance) -> dict[str, Any]:
-    """The same over pairs, for the queries that have any in their direction."""
+    """The same by extended positives, for the queries that have any in their direction."""
     summary: dict[str, Any] = {}
     for way in DIRECTIONS:
         positives = relevance.positives(way)

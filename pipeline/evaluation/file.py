@@ -57,13 +57,8 @@ class RankRecord:
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The Q queries of one direction, in corpus order.
-
-    Attributes:
-        ids: (Q,).
-        groups: (Q,), a query and an item belong together when theirs are equal.
-        measured: what they reach.
-    """
+    """The Q queries of one direction in corpus order: ids (Q,), groups (Q,), and what they
+    reach."""
 
     ids: list[str]
     groups: list[str]
@@ -72,13 +67,7 @@ class Queries:
 
 @dataclass(frozen=True)
 class QueryRanks:
-    """What every query of a run reaches under one criterion.
-
-    Attributes:
-        protocol: "full", folds such as "1k_x5", or "first_1k".
-        i2t: image queries.
-        t2i: caption queries.
-    """
+    """What every image query (i2t) and caption query (t2i) of a run reaches under one criterion."""
 
     protocol: str
     i2t: Queries
@@ -101,21 +90,20 @@ def write_ranks(
     the findings: `separation`, `hubs_i2t`, `hits_i2t` and so on, see `findings.groups_of`.
 
     Args:
-        path: of the file, data/ranks/<model>.h5.
+        path: data/ranks/<model>.h5.
         split: the queries.
         evaluation: what they reach.
         confidence: the share that its intervals cover.
         metrics: content of the metrics file; None for the evaluation's summary alone.
         findings: what pages show of the scores; None for a file that no page is made of.
     """
-    queries: dict[str, dict[str, Any]] = {
-        "i2t": {"ids": split.image_ids, "groups": split.image_groups},
-        "t2i": {"ids": split.caption_ids, "groups": split.caption_groups},
+    queries = {
+        "i2t": {"ids": list(split.image_ids), "groups": list(split.image_groups)},
+        "t2i": {"ids": list(split.caption_ids), "groups": list(split.caption_groups)},
     }
     groups = {} if findings is None else dict(groups_of(findings))
     for way in DIRECTIONS:
-        texts = {name: [str(text) for text in own] for name, own in queries[way].items()}
-        groups[way] = {**texts, **_numbers(evaluation.measured, way)}
+        groups[way] = {**queries[way], **_numbers(evaluation.measured, way)}
     attributes: dict[str, str | int | float] = {
         "version": VERSION,
         "protocol": evaluation.protocol,
@@ -128,9 +116,7 @@ def write_ranks(
     if (extended := evaluation.extended) is not None:
         for way in DIRECTIONS:
             rows = extended.queries[way]
-            texts = {
-                name: [str(own[number]) for number in rows] for name, own in queries[way].items()
-            }
+            texts = {name: [own[row] for row in rows] for name, own in queries[way].items()}
             groups[f"extended_{way}"] = {**texts, **_numbers(extended.measured, way)}
         attributes["extended"] = json.dumps(
             {
@@ -152,7 +138,7 @@ def _numbers(
     for criterion, reached in measured.items():
         datasets[criterion] = reached[way].ranks
         for metric, values in reached[way].values.items():
-            datasets[_dataset(criterion, metric)] = values
+            datasets[f"{criterion}.{metric}"] = values
     return datasets
 
 
@@ -179,12 +165,7 @@ def read_ranks(path: Path) -> RankRecord:
 
 
 def check_model(path: Path, record: RankRecord) -> None:
-    """Raise WorkbenchError for what is known of one model under the name of another.
-
-    Args:
-        path: of the rank file.
-        record: what is in it.
-    """
+    """Raise WorkbenchError for a rank file of one model under the name of another."""
     if record.name != path.stem:
         raise WorkbenchError(
             f"{path}: written as {record.name!r}, not as {path.stem!r}: of another model", REMEDY
@@ -192,13 +173,9 @@ def check_model(path: Path, record: RankRecord) -> None:
 
 
 def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> None:
-    """Raise WorkbenchError unless one evaluation wrote a metrics file and the file beside it.
+    """Raise WorkbenchError unless one evaluation wrote a metrics file and its partner.
 
-    Args:
-        path: of the metrics file.
-        content: what is in it.
-        partner: the file of ranks, or of what was found.
-        digest: of metrics, as that file says it.
+    partner: the file of ranks, or of found phrases, and `digest` of metrics as that file says it.
     """
     if digest != metrics_digest(content):
         raise WorkbenchError(
@@ -208,11 +185,7 @@ def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> No
 
 
 def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
-    """Read what every query reaches under one criterion.
-
-    Raises WorkbenchError as `read_ranks`, naming the criteria there are when `criterion` is not
-    among them, and for a metric that is missing.
-    """
+    """Read what every query reaches under one criterion; WorkbenchError when it is not there."""
     record, file = read_ranks(path), GroupFile(path)
     both = (file.names("i2t") & file.names("t2i")) - set(QUERIES)
     there = sorted(name for name in both if "." not in name)
@@ -231,7 +204,7 @@ def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
 def _measured(file: GroupFile, way: Direction, criterion: str) -> Measured:
     values = {}
     for metric in METRICS:
-        name = _dataset(criterion, metric.name)
+        name = f"{criterion}.{metric.name}"
         if name not in file.names(way):
             raise WorkbenchError(
                 f"{file.path}: {way} has no {name}, the {metric.title} of its queries; an earlier "
@@ -240,7 +213,3 @@ def _measured(file: GroupFile, way: Direction, criterion: str) -> Measured:
             )
         values[metric.name] = file.array(way, name)
     return Measured(file.array(way, criterion), values)
-
-
-def _dataset(criterion: str, metric: str) -> str:
-    return f"{criterion}.{metric}"

@@ -1,7 +1,7 @@
-"""What pages show of a model's scores, beside its ranks: hubs, separation, and queries with their
-best hits.
+"""What pages show of a model's scores beside its ranks: hubs, separation, and queries with best
+hits.
 
-Evaluation finds it and writes it into the rank file, so that pages and plots read no scores.
+Evaluation computes it and writes it into the rank file, so that pages and plots read no scores.
 Without torch, which those that only read it do not need.
 """
 

@@ -26,7 +26,7 @@ class Evaluation:
 
     Attributes:
         protocol: "full", "1k_x5" for 5 folds of 1,000 images, or "first_1k" for the first 1,000.
-        metrics: criterion -> figures as `metrics.average` gives, with "transductive": True where a
+        metrics: criterion -> figures as `figures.average` gives, with "transductive": True where a
             score depends on the other queries.
         intervals: the same with [low, high], empty without resamples.
         measured: criterion -> what all queries reach within their folds, by direction.
@@ -92,13 +92,17 @@ def evaluate(
         relevance: extended positives of the split, measured beside its groups; None for none.
 
     Raises:
-        WorkbenchError: when the folds do not divide the images or would cut a group, or when a
-            fold has no query with extended positives.
+        WorkbenchError: when the folds do not divide the images or would cut a group, or when a fold
+            has no query with extended positives.
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     parts = cut_folds(images, captions, folds)
     scores = checked_tiles(split.scores, len(images), len(captions))
-    judged = _judged(relevance, parts, images, captions)
+    codes: dict[Direction, np.ndarray] = {"i2t": images, "t2i": captions}
+    rows: list[dict[Direction, np.ndarray]] = [
+        {"i2t": fold.images, "t2i": fold.captions} for fold in parts
+    ]
+    judged = [judged_fold(relevance, own, codes) if relevance else None for own in rows]
     metrics, intervals, measured = {}, {}, {}
     beside: dict[str, list[MeasuredFold]] = {}
     for criterion in criteria:
@@ -123,18 +127,6 @@ def evaluate(
     return Evaluation(protocol, metrics, intervals, measured, rounded(chance), of, extended)
 
 
-def _judged(
-    relevance: Relevance | None, parts: list[Fold], images: np.ndarray, captions: np.ndarray
-) -> list[JudgedFold] | list[None]:
-    """For every fold its queries with extended positives; None where there are no such pairs."""
-    if relevance is None:
-        return [None for _ in parts]
-    codes: dict[Direction, np.ndarray] = {"i2t": images, "t2i": captions}
-    return [
-        judged_fold(relevance, {"i2t": fold.images, "t2i": fold.captions}, codes) for fold in parts
-    ]
-
-
 def _measured(
     scores: Tiles,
     criterion: Criterion,
@@ -155,7 +147,8 @@ def _measured(
     found = MeasuredFold(dict(zip(DIRECTIONS, measured[:2], strict=True)), *codes)
     if judged is None:
         return found, None
-    return found, judged.fold(dict(zip(DIRECTIONS, measured[2:], strict=True)))
+    extended = dict(zip(DIRECTIONS, measured[2:], strict=True))
+    return found, MeasuredFold(extended, judged.groups["i2t"], judged.groups["t2i"])
 
 
 def _joined(found: list[MeasuredFold], parts: list[Fold]) -> dict[Direction, Measured]:

@@ -22,16 +22,9 @@ TOLERANCE = 1e-3  # cosines in float32 may lie a little outside of [-1, 1]
 def separation(
     scores: np.ndarray | Tiles, image_groups: Groups, caption_groups: Groups, bins: int = BINS
 ) -> Separation:
-    """Count the scores of true pairs, those of equal group, and of others.
+    """Count the scores (N, M) of true pairs, those of equal groups (N,) and (M,), and of others.
 
-    Args:
-        scores: (N images, M captions).
-        image_groups: N groups.
-        caption_groups: M groups.
-        bins: of either histogram.
-
-    Raises:
-        WorkbenchError: NaN and infinity, every pair a true one.
+    Raises WorkbenchError for NaN and infinity, and when every pair is a true one.
     """
     images, captions = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(images), len(captions))

@@ -14,14 +14,9 @@ from pipeline.scores.file import SplitScores
 
 
 def first_images(split: SplitScores, count: int) -> SplitScores:
-    """The scores of the first images, in the corpus's order, and of their captions.
+    """The scores of the first `count` images, in the corpus's order, and of their captions; 0: all.
 
-    Args:
-        split: N images, M captions.
-        count: of images; 0: all, the split itself.
-
-    Raises:
-        WorkbenchError: when there are fewer images, or a person's images would be divided.
+    Raises WorkbenchError when there are fewer images, or a person's images would be divided.
     """
     if not count:
         return split
@@ -46,11 +41,13 @@ def first_images(split: SplitScores, count: int) -> SplitScores:
 
     images, texts = split.image_embeddings, split.caption_embeddings
     scores = split.scores
+    if isinstance(scores, np.ndarray):
+        scores = scores[:count, captions]
+    else:
+        scores = scores.selected(np.arange(count), captions)
     return replace(
         split,
-        scores=scores[:count, captions]
-        if isinstance(scores, np.ndarray)
-        else scores.selected(np.arange(count), captions),
+        scores=scores,
         image_ids=list(split.image_ids[:count]),
         caption_ids=named(split.caption_ids),
         caption_image_ids=named(split.caption_image_ids),

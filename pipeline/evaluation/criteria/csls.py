@@ -13,15 +13,7 @@ SINGLE_QUERY = True
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
     """2 s less the mean of the item's k nearest queries and of the query's k nearest items.
 
-    The same for both directions.
-
-    Args:
-        scores: (N, M).
-        queries: IMAGES or CAPTIONS, each once.
-        settings: k.
-
-    Raises:
-        WorkbenchError: k larger than the set.
+    The same for both directions; scores (N, M).
     """
     k, sizes = settings.k, scores.shape
     if not 1 <= k <= min(sizes):

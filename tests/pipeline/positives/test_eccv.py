@@ -6,10 +6,10 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from ranking_cases import measure_judged
 
 from pipeline.corpus.tables import Corpus
 from pipeline.dataset.positives import positives_of
-from pipeline.evaluation.measure import measure_judged
 from pipeline.positives import eccv
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.positives import relevance_of
