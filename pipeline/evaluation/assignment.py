@@ -1,8 +1,7 @@
 """Images and captions matched all at once: a soft assignment (Sinkhorn) and a hard one (Hungarian).
 
-The kNN-margin paper names assignment as future work (section 4). An image has several captions, so
-the matching is not one to one. How many captions an image really has is part of the truth that is
-to be found: both take the same number for every image, M / N of N images and M captions.
+The kNN-margin paper names assignment as future work (section 4). How many captions an image really
+has is part of the truth to be found: both take the same number, M / N of N images and M captions.
 """
 
 import math
@@ -24,8 +23,7 @@ def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tenso
     """u (N,) and v (M,), float32, of the entropic transport plan of scores (N, M) (Cuturi 2013).
 
     The plan exp(beta s(i, t) + u(i) + v(t)) gives every image the mass 1/N and every caption 1/M,
-    so that an image takes M/N captions. After the last sweep over u, then v, the captions' mass is
-    exact and the images' as near as the sweeps have come. The same for both directions.
+    the latter exactly, since v is swept last.
     """
     images, captions = scores.shape
     u, v = torch.zeros(images), torch.zeros(captions)
@@ -38,8 +36,8 @@ def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tenso
 def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
     """Scores (N, M) in which a query's assigned items come first, each part in order of scores.
 
-    queries: axis of the queries. Items that a query scores like an assigned one are lifted with it,
-    so that the choice among equals, which is arbitrary, lifts no true item above its equals.
+    Items that a query scores like an assigned one are lifted with it, so that the arbitrary choice
+    among equals lifts no true item above its equals.
     """
     image, caption = assignment(scores)
     result = scores.copy()
@@ -61,8 +59,8 @@ def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
 def assignment(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The pairs of largest total score of (N, M): image numbers (P,) and caption numbers (P,).
 
-    Every caption gets one image and every image at most ceil(M / N) captions; with more images than
-    captions every image gets one of them, every caption at most ceil(N / M).
+    With M >= N every caption gets one image, every image at most ceil(M / N) captions; else the
+    reverse.
     """
     images, captions = scores.shape
     copies = max(-(-captions // images), -(-images // captions))

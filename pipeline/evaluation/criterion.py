@@ -1,12 +1,8 @@
 """Inference criteria: scores that are ranked instead of the model's own, against hubs.
 
 In high-dimensional spaces few items are the nearest neighbour of many queries (kNN-margin paper,
-section 2.3). All criteria but `naive` look at all queries of the set at once to weaken such hubs:
-they are transductive, and their figures are not to be compared with those of methods that see
-one query at a time.
-
-Rescored scores are ranked within each query of the direction they were made for. They are made
-tile by tile from the model's and some numbers per image and caption, but for hungarian's.
+section 2.3). All criteria but `naive` are transductive: they look at all queries of the set at
+once, and their figures are not to be compared with those of methods that see one query at a time.
 """
 
 from collections.abc import Sequence
@@ -24,19 +20,12 @@ from pipeline.scores.tiles import Tiles, as_tiles
 
 @dataclass(frozen=True)
 class Criterion:
-    """An inference criterion with its parameters; those it has no use for are ignored.
+    """An inference criterion with its parameters; those it has no use for are ignored."""
 
-    Attributes:
-        name: of a file of pipeline/evaluation/criteria.
-        beta: inverse temperature of the softmaxes and of Sinkhorn, > 0.
-        k: neighbours of CSLS.
-        iterations: sweeps of Sinkhorn.
-    """
-
-    name: str
-    beta: float = 30.0
-    k: int = 10
-    iterations: int = 20
+    name: str  # of a file of pipeline/evaluation/criteria
+    beta: float = 30.0  # inverse temperature of the softmaxes and of Sinkhorn, > 0
+    k: int = 10  # neighbours of CSLS
+    iterations: int = 20  # sweeps of Sinkhorn
 
     @property
     def transductive(self) -> bool:
@@ -44,20 +33,16 @@ class Criterion:
         return is_transductive(self.name)
 
     def rescored(self, scores: np.ndarray, direction: Direction) -> np.ndarray:
-        """The scores to rank for one direction, (N, M) float32, larger is better.
-
-        scores: (N images, M captions) finite float32 of the model, never changed. i2t ranks
-        captions for every image, t2i images for every caption. Of naive the scores themselves, of
-        all others a new matrix.
-        """
+        """The scores (N, M) to rank for one direction, float32, larger is better; of naive the same
+        array."""
         tiles = as_tiles(np.require(scores, np.float32))
         return self.views(tiles, [direction])[0].matrix()
 
     def views(self, scores: Tiles, directions: Sequence[Direction]) -> list[Tiles]:
-        """The scores to rank, for each direction; of naive the scores (N, M) themselves.
+        """The scores (N, M) to rank, for each direction; of naive the scores themselves.
 
-        Raises WorkbenchError for NaN and infinity, scores that leave float32's range on the way, k
-        larger than the set, more pairs than hungarian can assign, or no matrix for it.
+        Raises WorkbenchError for NaN and infinity, and scores that leave float32's range on the
+        way.
         """
         largest = largest_score(scores)
         # 8 covers the largest of the sums: potentials of Sinkhorn, twice the score, two terms

@@ -26,33 +26,21 @@ REMEDY = "write it again with: dvc repro evaluate"
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What a rank file says beside the queries' ranks and metrics.
+    """What a rank file says beside the queries' ranks and metrics."""
 
-    Attributes:
-        protocol: "full", folds such as "1k_x5", or "first_1k".
-        intervals: criterion -> figures [low, high], empty when none were drawn.
-        confidence: the share they cover.
-        chance: figures of a random ranking.
-        image_ids: (N,) the image queries.
-        caption_ids: (M,) the caption queries.
-        image_groups: (N,), an image and a caption belong together when their groups are equal.
-        caption_groups: (M,).
-        extended: the name of extended positives, and their intervals and chance; empty without.
-        name: of the model that it was written for.
-        metrics_sha256: of the metrics written with it; empty in files of earlier versions.
-    """
-
-    protocol: str
-    intervals: dict[str, Any]
+    protocol: str  # "full", folds such as "1k_x5", or "first_1k"
+    intervals: dict[str, Any]  # criterion -> figures [low, high], empty when none were drawn
     confidence: float
-    chance: dict[str, Any]
-    image_ids: list[str]
-    caption_ids: list[str]
+    chance: dict[str, Any]  # figures of a random ranking
+    image_ids: list[str]  # (N,) the image queries
+    caption_ids: list[str]  # (M,) the caption queries
+    # (N,), an image and a caption belong together when their groups are equal
     image_groups: list[str]
     caption_groups: list[str]
+    # the name of extended positives, and their intervals and chance; empty without
     extended: dict[str, Any]
     name: str
-    metrics_sha256: str
+    metrics_sha256: str  # of the metrics written with it; empty in files of earlier versions
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +74,9 @@ def write_ranks(
 
     Datasets of a direction: `ids` and `groups` of its queries, then by criterion the rank of the
     best true item, such as `naive`, and every metric, such as `naive.mapr`. With extended positives
-    also the groups `extended_i2t` and `extended_t2i`, of the queries that these judge. Groups of
-    the findings: `separation`, `hubs_i2t`, `hits_i2t` and so on, see `findings.groups_of`.
-
-    Args:
-        path: data/ranks/<model>.h5.
-        split: the queries.
-        evaluation: what they reach.
-        confidence: the share that its intervals cover.
-        metrics: content of the metrics file; None for the evaluation's summary alone.
-        findings: what pages show of the scores; None for a file that no page is made of.
+    the same of the queries that these judge, as `extended_i2t` and `extended_t2i`; with findings
+    also their groups. metrics: content of the metrics file; None for the evaluation's summary
+    alone.
     """
     queries = {
         "i2t": {"ids": list(split.image_ids), "groups": list(split.image_groups)},
@@ -133,7 +114,6 @@ def write_ranks(
 def _numbers(
     measured: Mapping[str, Mapping[Direction, Measured]], way: Direction
 ) -> dict[str, np.ndarray]:
-    """Datasets of the queries of one direction: by criterion their ranks and every metric."""
     datasets = {}
     for criterion, reached in measured.items():
         datasets[criterion] = reached[way].ranks
@@ -173,10 +153,8 @@ def check_model(path: Path, record: RankRecord) -> None:
 
 
 def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> None:
-    """Raise WorkbenchError unless one evaluation wrote a metrics file and its partner.
-
-    partner: the file of ranks, or of found phrases, and `digest` of metrics as that file says it.
-    """
+    """Raise WorkbenchError unless one evaluation wrote a metrics file and `partner`, which has its
+    digest."""
     if digest != metrics_digest(content):
         raise WorkbenchError(
             f"{path}: was not written with {partner}, or was changed since",

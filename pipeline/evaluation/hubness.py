@@ -47,14 +47,12 @@ class Hubness:
 
 
 def pairs_table(counts: np.ndarray, pairs: int) -> dict[str, int]:
-    """The counts of the kNN-margin paper's table 5: each image is listed once for each caption.
+    """The counts of the kNN-margin paper's table 5, in pairs: each image is listed once per
+    caption.
 
-    That gallery has as many items as there are pairs of image and caption, 25,000 on MS-COCO.
     Copies of an image score alike and a query finds the first of them; all others are the nearest
-    of no query, hubs or not: with five captions an image at least 80 %.
-
-    counts: (N,) 1-occurrence of every image, each with at least one caption; pairs: number of
-    captions.
+    of no query: with five captions an image at least 80 %. counts: (N,) 1-occurrence of every
+    image; pairs: number of captions.
     """
     return _table(counts) | {"0": pairs - int(np.count_nonzero(counts))}
 

@@ -31,8 +31,7 @@ def look(
     """Hubs under every criterion, separation, and the queries that galleries show.
 
     All of the split is ranked at once, whatever the folds of its evaluation. A criterion that can
-    rank folds, but not all of the split, has no hubs; that is said on standard error. source:
-    attributes of the score file.
+    rank folds, but not all of the split, has no hubs. source: attributes of the score file.
     """
     tiles, groups = as_tiles(split.scores), (split.image_groups, split.caption_groups)
     if evaluation.is_folded:
@@ -53,10 +52,8 @@ def look(
 
 
 def hardest(ranks: np.ndarray, groups: np.ndarray) -> list[int]:
-    """Queries not ranked first, largest rank first, at most one of each group, FAILURES at most.
-
-    One of a group, lest the captions of a single odd image fill the gallery.
-    """
+    """FAILURES queries not ranked first, largest rank first, one of each group: no odd image fills
+    the gallery."""
     chosen: dict[int, int] = {}
     for query in np.argsort(-ranks, kind="stable").tolist():
         if ranks[query] == 1 or len(chosen) == FAILURES:
@@ -92,8 +89,7 @@ def _hits(
 ) -> BestHits:
     """Of one direction; of equal scores the false item comes first, as in the ranks.
 
-    scores_of: gives the scores (J,) of a query. queries: (Q,) group numbers; items: (J,) group
-    numbers; ranks: (Q,) of the best true item.
+    scores_of: (J,) of a query; group numbers of queries (Q,) and items (J,); ranks (Q,).
     """
     chosen = np.array([*hardest(ranks, queries), *successful(ranks)])
     found = np.empty((len(chosen), min(TOP, len(items)) + 1), np.int64)

@@ -20,11 +20,8 @@ def measure(
 ) -> dict[Direction, Measured]:
     """Metrics of all queries of scores (N images, M captions), both directions.
 
-    Larger scores are better; an image and a caption belong together when their groups (N,) and
-    (M,), integers or strings, are equal. metrics: None for all but the extended.
-
-    Raises WorkbenchError for empty or ill-shaped input, NaN or infinity, a query without true item,
-    and a metric that gives a query no number it can have.
+    An image and a caption belong together when their groups (N,) and (M,) are equal. metrics: None
+    for all but the extended.
     """
     codes = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))

@@ -72,10 +72,9 @@ def _concatenated(parts: list[Lines]) -> Lines:
 
 
 def largest_score(scores: Tiles) -> float:
-    """A number that no score exceeds in absolute value.
+    """A number that no score exceeds in absolute value; WorkbenchError for NaN or infinity.
 
-    Raises WorkbenchError naming the first NaN or infinity. Products of embeddings are bounded by
-    the lengths of these, which takes no products.
+    Products of embeddings are bounded by the lengths of these, which takes no products.
     """
     bound = scores.largest()
     if bound < math.sqrt(FLOAT32_LIMIT):
@@ -100,10 +99,10 @@ def log_sum_exp(
     beta: float,
     offsets: Sequence[torch.Tensor | None] = (None, None),
 ) -> list[torch.Tensor]:
-    """log of the sum along each of `axes` of exp(beta * score + offset), without overflow.
+    """log of the sum along each of `axes` of exp(beta * score + offset), float32, without overflow.
 
-    offsets: by axis, float32 numbers (N,) of images or (M,) of captions that are summed over, None
-    for zeros. Returns (M,) float32 for a sum over images, (N,) for one over captions.
+    offsets: by axis, (N,) of images or (M,) of captions that are summed over. Returns (M,) for a
+    sum over images, (N,) for one over captions.
     """
     sums = reduced(scores, axes, _Exponentials(beta, tuple(offsets)), _added)
     logs = {axis: (total.log() + top).float() for axis, (top, total) in sums.items()}
@@ -147,10 +146,7 @@ def _column_sums(tile: torch.Tensor) -> torch.Tensor:
 
 
 def nearest_means(scores: Tiles, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean of the k largest scores of every image, (N,) float32, and of every caption, (M,).
-
-    k: at most the smaller of N and M.
-    """
+    """Mean of the k largest scores of every image, (N,) float32, and of every caption, (M,)."""
     nearest = _Nearest(k)
     best = reduced(scores, [CAPTIONS, IMAGES], nearest, nearest.combined)
     return _mean(*best[CAPTIONS]), _mean(*best[IMAGES])
@@ -180,10 +176,9 @@ class _Nearest:
 def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
     """The k largest scores (all, where there are fewer) of every line of a tile (n, m), descending.
 
-    axis: IMAGES for those of each caption, (m, k); CAPTIONS for those of each image, (n, k).
-
-    Sorting all of a tile takes longer than the products it is made of. Cut into PARTS, the k
-    largest of a line stand at k places of a part at most: those with the largest value of any part.
+    axis: IMAGES for those of each caption, (m, k); CAPTIONS for those of each image, (n, k). Cut
+    into PARTS, the k largest of a line stand at k places of a part at most: those with the largest
+    value of any part. Sorting all of a tile takes longer than the products it is made of.
     """
     width = tile.shape[axis] // PARTS
     if width < 2 * k:
@@ -233,10 +228,8 @@ class WithTerms:
 
 
 def slow_log_softmax(s: Sequence[Sequence[float]], beta: float) -> list[list[float]]:
-    """log of exp(beta s) / sum over queries of exp(beta s), from loops: what tests compare with.
-
-    s, and what is returned: a row of scores per query.
-    """
+    """log of exp(beta s) / sum over queries of exp(beta s), a row per query, from loops: what tests
+    use."""
     out = [[0.0] * len(row) for row in s]
     for item, column in enumerate(zip(*s, strict=True)):
         largest = max(column)

@@ -11,10 +11,8 @@ SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """2 s less the mean of the item's k nearest queries and of the query's k nearest items.
-
-    The same for both directions; scores (N, M).
-    """
+    """2 s (N, M) less the mean of the item's k nearest queries and of the query's k nearest
+    items."""
     k, sizes = settings.k, scores.shape
     if not 1 <= k <= min(sizes):
         raise WorkbenchError(

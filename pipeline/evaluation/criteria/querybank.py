@@ -27,10 +27,9 @@ def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Ti
     """The scores (N, M) to rank by, for each axis of queries.
 
     A query is normalised (log of exp(beta s) / sum over the bank of exp(beta s)) when its nearest
-    item is the nearest of some bank query, and keeps beta s otherwise. The other queries of the
-    set are each query's bank: a hub is the nearest item of two queries. With the query itself in
-    its bank everything would be normalised, which is inverted_softmax. (The sum may hold it, see
-    inverted_softmax.) Of tied nearest items each counts.
+    item is the nearest of some bank query, and keeps beta s otherwise. The other queries of the set
+    are each query's bank: a hub is the nearest item of two queries. (The sum may hold the query
+    itself, see inverted_softmax.) Of tied nearest items each counts.
     """
     best = best_scores(scores)
     counts = reduced(scores, queries, _NearestCounts(best), _added)
@@ -73,10 +72,7 @@ class _NearestCounts:
 
 @dataclass(frozen=True, eq=False)
 class _Reaching:
-    """1 for queries of which a hub (1 in `hubs`, one number per item) is the nearest item, else 0.
-
-    A hub is the nearest if its score equals the query's best.
-    """
+    """1 for queries whose nearest item is a hub (1 in `hubs`, one number per item), else 0."""
 
     best: tuple[torch.Tensor, torch.Tensor]
     hubs: dict[int, torch.Tensor]
