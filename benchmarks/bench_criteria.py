@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.bench_retrieval import _peak
 from benchmarks.common import Row, paired_ratio
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.nearest import occurrences
 
 CAPTIONS_PER_IMAGE = 5
@@ -44,7 +44,7 @@ def random_scores(images: int) -> np.ndarray:
 
 def both(name: str, scores: np.ndarray) -> None:
     """Rescore for both directions, one after the other."""
-    criterion = make_criterion(name, iterations=ITERATIONS)
+    criterion = Criterion(name, iterations=ITERATIONS)
     for direction in ("i2t", "t2i"):
         criterion.rescored(scores, direction)
 
@@ -103,7 +103,7 @@ def _hubness(scores: np.ndarray, runs: int) -> Row:
 def _hungarian(images: int = 500) -> Row:
     scores = random_scores(images)
     expanded = np.repeat(scores, CAPTIONS_PER_IMAGE, axis=0).T.astype(np.float64)
-    criterion = make_criterion("hungarian")
+    criterion = Criterion("hungarian")
     pair = paired_ratio(
         lambda: criterion.rescored(scores, "i2t"),
         lambda: linear_sum_assignment(expanded, maximize=True),

@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.common import Row
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measured_of
 from pipeline.runtime.repeatable import set_threads
@@ -87,7 +87,7 @@ def measured(path: Path) -> Iterator[Row]:
     for name, passes in PASSES.items():
 
         def evaluated(name: str = name) -> object:
-            return evaluate(split, 1, 0, 0.95, 0, [make_criterion(name)])
+            return evaluate(split, 1, 0, 0.95, 0, [Criterion(name)])
 
         times = [
             (_processor_time(evaluated), _processor_time(lambda: products_alone(split)))

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from pipeline.scores.groups import group_codes
 from pipeline.storage.groups import GroupFile, write_groups
-from pipeline.storage.hdf5 import damaged
 from pipeline.storage.layout import Attributes
 
 if TYPE_CHECKING:
@@ -27,59 +26,36 @@ FAILURES = 1  # captions that rank a wrong image first
 
 @dataclass(frozen=True, eq=False)
 class PairAttention:
-    """An image with R regions and a caption of T words.
-
-    Attributes:
-        image_id: of the image.
-        caption_id: of the caption.
-        words: T, those that the model does not know in brackets.
-        score: similarity of the two.
-        weights: (T, R) of the words' regions, as in models.attention.view.AttentionView.
-        boxes: (R, 4) x1, y1, x2, y2 in pixels of an image of `size`.
-        size: width, height.
-        word_weights: (T,) shares of the words in the score, None where all have the same.
-        region_weights: (R,) shares of the regions in it, None where all have the same.
-        order: (R,) the regions in the order they were read, None where none is before another.
-    """
+    """An image with R regions and a caption of T words."""
 
     image_id: str
     caption_id: str
-    words: list[str]
-    score: float
-    weights: Floats
-    boxes: Floats
-    size: tuple[int, int]
+    words: list[str]  # T, those that the model does not know in brackets
+    score: float  # similarity of the two
+    weights: Floats  # (T, R) of the words' regions, as in models.attention.view.AttentionView
+    boxes: Floats  # (R, 4) x1, y1, x2, y2 in pixels of an image of `size`
+    size: tuple[int, int]  # width, height
+    # (T,) shares of the words in the score, None where all have the same
     word_weights: Floats | None = None
+    # (R,) shares of the regions in it, None where all have the same
     region_weights: Floats | None = None
+    # (R,) the regions in the order they were read, None where none is before another
     order: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A pair worth a picture.
-
-    Attributes:
-        image_id: of the image.
-        caption_id: of the caption.
-        place: of the image in the caption's ranking of all, 1 is first.
-        is_true: whether the two are of one group.
-    """
+    """A pair worth a picture."""
 
     image_id: str
     caption_id: str
-    place: int
+    place: int  # of the image in the caption's ranking of all, 1 is first
     is_true: bool
 
 
 @dataclass(frozen=True, eq=False)
 class RankedPair:
-    """What was attended to in a pair, and where the model ranks the image for the caption.
-
-    Attributes:
-        attention: of the pair.
-        place: 1 is first.
-        is_true: whether the image is the caption's own.
-    """
+    """What was attended to in a pair."""
 
     attention: PairAttention
     place: int
@@ -87,10 +63,10 @@ class RankedPair:
 
 
 def choose_pairs(scores: "SplitScores", seed: int) -> list[Chosen]:
-    """Captions drawn by the seed, each with its own image and with the hardest wrong one.
+    """Captions drawn by the seed, each with its own image and with the hardest one of another
+    group.
 
-    EXAMPLES captions as they come, then FAILURES other ones that rank a wrong image first, as far
-    as there are. A wrong image is of another group.
+    EXAMPLES captions as they come, then FAILURES other ones that rank a wrong image first.
     """
     images, captions = group_codes(scores.image_groups, scores.caption_groups)
     owners = {name: row for row, name in enumerate(scores.image_ids)}
@@ -121,41 +97,27 @@ def record_attention(
     seed: int,
     attributes: Attributes,
 ) -> None:
-    """Write the pairs that `choose_pairs` chooses; none where there is nothing to read them with.
+    """Write the pairs that `choose_pairs` chooses.
 
-    Args:
-        path: of the file, .h5.
-        read: from an image's and a caption's id to the pair (pipeline.attention.reader); None for a
-            model without attention to show.
-        scores: of the split the pairs are from.
-        seed: of the choice.
-        attributes: what the pairs are from.
+    read: from an image's and a caption's id to the pair; None for a model without attention to
+    show.
     """
-    chosen = choose_pairs(scores, seed) if read else []
     pairs = [
         RankedPair(read(pair.image_id, pair.caption_id), pair.place, pair.is_true)
-        for pair in chosen
+        for pair in (choose_pairs(scores, seed) if read else [])
         if read
     ]
     write_attention(path, pairs, attributes)
 
 
 def write_attention(path: Path | str, pairs: Sequence[RankedPair], attributes: Attributes) -> None:
-    """Write pairs atomically; equal content gives equal bytes.
-
-    Args:
-        path: of the file, .h5.
-        pairs: in the order they are to be shown.
-        attributes: what they are from.
-    """
+    """Write pairs atomically, in the order they are to be shown; equal content gives equal
+    bytes."""
     write_groups(path, {f"{n:03d}": _datasets(pair) for n, pair in enumerate(pairs)}, attributes)
 
 
 def read_attention(path: Path | str) -> list[RankedPair]:
-    """The pairs of a file, in the order in which they were written.
-
-    Raises WorkbenchError when the file is missing or damaged, or its arrays do not fit together.
-    """
+    """The pairs of a file, in the order in which they were written."""
     file = GroupFile(path)
     return [_pair(file, group) for group in sorted(file.layouts)]
 
@@ -170,13 +132,9 @@ def _datasets(pair: RankedPair) -> dict[str, np.ndarray | Sequence[str]]:
         "numbers": np.array([*own.size, pair.place, pair.is_true], np.int64),
         "score": np.array([own.score], np.float64),
     }
-    if own.word_weights is not None:
-        found["word_weights"] = own.word_weights.astype(np.float32)
-    if own.region_weights is not None:
-        found["region_weights"] = own.region_weights.astype(np.float32)
-    if own.order is not None:
-        found["order"] = own.order.astype(np.int64)
-    return found
+    kinds = {"word_weights": np.float32, "region_weights": np.float32, "order": np.int64}
+    optional = {name: (getattr(own, name), kind) for name, kind in kinds.items()}
+    return found | {name: x.astype(kind) for name, (x, kind) in optional.items() if x is not None}
 
 
 def _pair(file: GroupFile, group: str) -> RankedPair:
@@ -185,8 +143,6 @@ def _pair(file: GroupFile, group: str) -> RankedPair:
 
     names, numbers = file.texts(group, "ids"), file.array(group, "numbers")
     score = file.array(group, "score")
-    if len(names) != 2 or numbers.shape != (4,) or score.shape != (1,):
-        raise damaged(file.path, f"{group} does not describe a pair")
     width, height, place, is_true = numbers.tolist()
     attention = PairAttention(
         image_id=names[0],
@@ -200,27 +156,4 @@ def _pair(file: GroupFile, group: str) -> RankedPair:
         region_weights=optional("region_weights"),
         order=optional("order"),
     )
-    problem = misfit(attention)
-    if problem:
-        raise damaged(file.path, f"{group}: {problem}")
     return RankedPair(attention, place, bool(is_true))
-
-
-def misfit(pair: PairAttention) -> str:
-    """What does not fit together in a pair, empty when everything does."""
-    words, regions = len(pair.words), len(pair.boxes)
-    shapes = {
-        "weights": (pair.weights, (words, regions)),
-        "boxes": (pair.boxes, (regions, 4)),
-        "word_weights": (pair.word_weights, (words,)),
-        "region_weights": (pair.region_weights, (regions,)),
-        "order": (pair.order, (regions,)),
-    }
-    for name, (array, shape) in shapes.items():
-        if array is not None and array.shape != shape:
-            return f"{name} of shape {array.shape} where {shape} is expected"
-        if array is not None and not np.isfinite(array).all():
-            return f"{name} are not finite"
-    if pair.order is not None and sorted(pair.order.tolist()) != list(range(regions)):
-        return "the order does not name every region once"
-    return "" if min(pair.size) > 0 else f"an image of {pair.size} pixels"

@@ -24,15 +24,7 @@ View = Callable[..., Any]
 
 
 class AttentionReader:
-    """Looks at any image and any caption of a split through a model.
-
-    Args:
-        view: the model.
-        split: its images are regions with boxes.
-        words: of its M captions, as shown.
-        vocabulary: what the model reads words by.
-        device: where the model is.
-    """
+    """Looks at any image and any caption of a split, of regions with boxes, through a model."""
 
     def __init__(
         self,
@@ -96,13 +88,7 @@ class AttentionReader:
 
 
 def split_words(captions: Path, split: str, vocabulary: Vocabulary) -> list[list[str]]:
-    """The words of a split's captions as they are shown.
-
-    Args:
-        captions: table of the corpus.
-        split: its name.
-        vocabulary: which words the model knows.
-    """
+    """The words of a split's captions as they are shown."""
     tokens = in_split(load_captions(captions), split)["tokens"]
     return [shown_words(words, vocabulary) for words in tokens]
 

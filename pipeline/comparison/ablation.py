@@ -14,11 +14,7 @@ SEED = "seed"
 
 
 def read_experiments(text: str) -> pd.DataFrame:
-    """The finished experiments in the output of `dvc exp show --csv`, a row each.
-
-    Left out are the workspace and commits, and experiments that failed or have not finished.
-    Raises WorkbenchError when the text is something else or holds no such experiment.
-    """
+    """The finished experiments in the output of `dvc exp show --csv`, a row each."""
     try:
         table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError):
@@ -43,22 +39,11 @@ def read_experiments(text: str) -> pd.DataFrame:
 def tabulate(
     experiments: pd.DataFrame, model: str, criteria: Sequence[str], by: Sequence[str]
 ) -> list[list[str]]:
-    """Head and rows: the values of the parameters `by`, the number of runs, mean and deviation.
+    """Head and rows: the values of the parameters `by`, the number of runs, mean and deviation (n -
+    1).
 
-    Of several criteria every setting has a row for each, and a column names it.
-    The last column is the difference of rsum from the first row, seed by seed: runs of one
-    seed share its features, so that differences vary less than figures do.
-    Deviations are those of samples, n - 1 in their divisor.
-
-    Args:
-        experiments: as `read_experiments` gives them.
-        model: whose figures.
-        criteria: under which they were ranked.
-        by: parameters that tell settings apart.
-
-    Raises:
-        WorkbenchError: when a column is missing, a run has no figures, or two runs have the same
-            seed and setting: then they differ in a parameter that `by` does not name.
+    Of several criteria every setting has a row for each, and a column names it. The last column is
+    the difference of rsum from the first row, seed by seed: runs of one seed share its features.
     """
     columns = {criterion: _columns(experiments, model, criterion) for criterion in criteria}
     every = list(chain.from_iterable(columns.values()))
@@ -69,13 +54,21 @@ def tabulate(
             "check --model and --criterion, and that --by names keys of params.yaml",
         )
     figures = experiments[every].apply(pd.to_numeric, errors="coerce")
-    _check_figures(experiments, figures, model)
+    without = figures.isna().any(axis=1)
+    if without.any():
+        names = listing(experiments["Experiment"][without])
+        raise WorkbenchError(f"experiments without figures of {model}: {names}")
     several = ["criterion"] if len(columns) > 1 else []
-    names = [*(name.split(".")[-1] for name in by), *several]
-    rows = [[*names, "runs", *headings(), "rsum - first row"]]
+    named = [*(name.split(".")[-1] for name in by), *several]
+    rows = [[*named, "runs", *headings(), "rsum - first row"]]
     first: pd.Series | None = None
     for values, runs in experiments.groupby(list(by), sort=True):
-        _check_seeds(runs, by)
+        twice = runs["Experiment"][runs[SEED].duplicated(keep=False)]
+        if len(twice):
+            raise WorkbenchError(
+                f"experiments {listing(twice)} have the same seed and the same {', '.join(by)}",
+                "name the parameters in which they differ with --by",
+            )
         found = figures.loc[runs.index].set_axis(runs[SEED], axis=0)
         for criterion, own in columns.items():
             rsum = found[own[-1]]
@@ -97,20 +90,3 @@ def _spread(values: pd.Series) -> str:
     if values.empty:
         return "-"
     return f"{values.mean():.1f}" + (f" ± {values.std():.1f}" if len(values) > 1 else "")
-
-
-def _check_figures(experiments: pd.DataFrame, figures: pd.DataFrame, model: str) -> None:
-    without = figures.isna().any(axis=1)
-    if without.any():
-        names = listing(experiments["Experiment"][without])
-        raise WorkbenchError(f"experiments without figures of {model}: {names}")
-
-
-def _check_seeds(runs: pd.DataFrame, by: Sequence[str]) -> None:
-    twice = runs[SEED][runs[SEED].duplicated()]
-    if len(twice):
-        names = listing(runs["Experiment"][runs[SEED] == twice.iloc[0]])
-        raise WorkbenchError(
-            f"experiments {names} have the same seed and the same {', '.join(by)}",
-            "name the parameters in which they differ with --by",
-        )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.comparison.results import Result
-from pipeline.comparison.table import TableRow, aligned, interval_text, rows_of, shown
+from pipeline.comparison.table import aligned, interval_text, rows_of, shown
 from pipeline.evaluation.columns import COLUMNS, EXTENDED
 from pipeline.evaluation.figures import Column, columns_of
 
@@ -15,17 +15,11 @@ OWN = frozenset(column.keys for column in COLUMNS)
 
 @dataclass(frozen=True)
 class Beside:
-    """One model under one criterion.
+    """One model under one criterion."""
 
-    Attributes:
-        label: as in the table of all models.
-        figures: in the order of `headings`, those by own pairs before those by the list.
-        interval: [low, high] of rsum by the list, None without resamples.
-    """
-
-    label: str
-    figures: list[float]
-    interval: tuple[float, float] | None
+    label: str  # as in the table of all models
+    figures: list[float]  # in the order of `headings`, those by own pairs before those by the list
+    interval: tuple[float, float] | None  # [low, high] of rsum by the list, None without resamples
 
 
 def headings() -> list[str]:
@@ -41,13 +35,18 @@ def beside_rows(results: Sequence[Result]) -> list[Beside]:
     """A row per model and criterion and one of chance; none without extended positives."""
     if results[0].extended is None:
         return []
-    by_name = {result.name: result for result in results}
-    rows = [_beside(row, by_name[row.model]) for row in rows_of(results)]
+    by_name, beside = {result.name: result for result in results}, []
+    for row in rows_of(results):
+        result = by_name[row.model]
+        extended = (result.extended or {})[row.criterion]
+        limits = result.record.extended["intervals"].get(row.criterion)
+        interval = None if limits is None else (limits["rsum"][0], limits["rsum"][1])
+        beside.append(Beside(row.label, _figures(row.figures, extended), interval))
     record = results[0].record
-    return [*rows, Beside("chance", _figures(record.chance, record.extended["chance"]), None)]
+    return [*beside, Beside("chance", _figures(record.chance, record.extended["chance"]), None)]
 
 
-def said(results: Sequence[Result]) -> str:
+def explained(results: Sequence[Result]) -> str:
     """Which list it is, how many queries it judges, and what the titles mean."""
     extended, record = results[0].extended or {}, results[0].record
     queries = extended["queries"]
@@ -69,19 +68,12 @@ def extended_report(results: Sequence[Result]) -> str:
         [row.label, *map(shown, row.figures), interval_text(row.interval) if row.interval else ""]
         for row in rows
     ]
-    lines = ["", "## Extended positives", "", said(results), ""]
+    lines = ["", "## Extended positives", "", explained(results), ""]
     return "\n".join([*lines, *aligned([["model", *headings(), share], *body])]) + "\n"
 
 
 def _columns() -> list[Column]:
     return [column for column in columns_of(EXTENDED) if column.keys[-1] in SHOWN]
-
-
-def _beside(row: TableRow, result: Result) -> Beside:
-    extended = (result.extended or {})[row.criterion]
-    limits = result.record.extended["intervals"].get(row.criterion)
-    interval = None if limits is None else (limits["rsum"][0], limits["rsum"][1])
-    return Beside(row.label, _figures(row.figures, extended), interval)
 
 
 def _figures(own: Any, extended: Any) -> list[float]:

@@ -7,11 +7,8 @@ from pipeline.runtime.errors import WorkbenchError, listing
 
 
 def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, ...]:
-    """Metrics files, folders replaced by what is in them.
-
-    models: those that may have files in a folder, averages too. Raises WorkbenchError naming the
-    files of others: they are what is left of a model that is no more.
-    """
+    """Metrics files, folders replaced by what is in them; WorkbenchError for files of other
+    models."""
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
@@ -30,17 +27,7 @@ def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, .
 
 
 def of_models(paths: Sequence[Path], models: Sequence[str], ending: str) -> tuple[Path, ...]:
-    """Files of models, folders replaced by the files in them.
-
-    Args:
-        paths: files and folders.
-        models: names.
-        ending: of a folder's files, after the name of the model.
-
-    Returns:
-        The files as they are named, and of each folder those that there are, in the order of the
-        models.
-    """
+    """Files of models: those named, and of each folder the files <model><ending> that there are."""
     found: list[Path] = []
     for path in paths:
         beside = [path / f"{model}{ending}" for model in models]

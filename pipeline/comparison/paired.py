@@ -1,8 +1,7 @@
 """Paired bootstrap of two runs: which of their differences other test queries could turn around.
 
-Two runs are ranked on the same images and captions, and what is hard for one is mostly hard for the
-other. Drawing the same groups for both keeps that: intervals of the differences are much narrower
-than two intervals side by side suggest.
+What is hard for one run is mostly hard for the other. The same groups are drawn for both: intervals
+of the differences are much narrower than two intervals side by side suggest.
 """
 
 from collections.abc import Sequence
@@ -26,15 +25,7 @@ ROUNDING = 9  # decimals: the same recalls summed in another order must not diff
 
 @dataclass(frozen=True)
 class Difference:
-    """A figure of two runs.
-
-    Attributes:
-        figure: one of FIGURES.
-        a: of the first run.
-        b: of the second.
-        low: of the interval of b - a.
-        high: of the same interval.
-    """
+    """A figure (one of FIGURES) of the runs a and b, and the interval low to high of b - a."""
 
     figure: str
     a: float
@@ -53,18 +44,7 @@ class Difference:
 def paired_differences(
     a: QueryRanks, b: QueryRanks, resamples: int, confidence: float, seed: int
 ) -> list[Difference]:
-    """The differences b - a of all FIGURES, with percentile intervals of a paired bootstrap.
-
-    Args:
-        a: one run.
-        b: another, on the same queries.
-        resamples: draws of the groups (images with their captions), the same for both runs.
-        confidence: share of the draws inside an interval.
-        seed: of the draws.
-
-    Raises:
-        WorkbenchError: when the runs differ in protocol, queries or groups.
-    """
+    """The differences b - a of all FIGURES, with percentile intervals of a paired bootstrap."""
     _check_comparable(a, b)
     folds_a, folds_b = measured_folds(a), measured_folds(b)
     drawn = resampled(folds_b, resamples, seed) - resampled(folds_a, resamples, seed)
@@ -114,13 +94,7 @@ def table(differences: Sequence[Difference], confidence: float) -> list[str]:
 
 
 def conclusion(a: QueryRanks, b: QueryRanks, differences: Sequence[Difference]) -> str:
-    """One sentence: which run is better in what, rsum first, and what is within noise.
-
-    Args:
-        a: one run.
-        b: the other.
-        differences: of them, every one of FIGURES.
-    """
+    """One sentence: which differences, of all FIGURES, other test queries would not turn around."""
     if _same(a.i2t.measured, b.i2t.measured) and _same(a.t2i.measured, b.t2i.measured):
         return "A and B rank every query alike: all differences are zero."
     claims = [claim for side in ("B", "A") if (claim := _claim(side, differences))]

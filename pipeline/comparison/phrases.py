@@ -17,60 +17,40 @@ REMEDY = "write it again with: dvc repro evaluate_phrases"
 
 @dataclass(frozen=True)
 class PhraseRow:
-    """One model.
-
-    Attributes:
-        name: of the model.
-        figures: r1, r5, r10 and map in percent.
-        bound: percent of phrases that any proposal is right for.
-        interval: [low, high] of r1, None without resamples.
-        types: of each type r1, upper_bound and the number of phrases, among others.
-        phrases: of the test split.
-        unique: different ones.
-    """
+    """One model."""
 
     name: str
-    figures: Mapping[str, float]
-    bound: float
-    interval: tuple[float, float] | None
+    figures: Mapping[str, float]  # r1, r5, r10 and map in percent
+    bound: float  # percent of phrases that any proposal is right for
+    interval: tuple[float, float] | None  # [low, high] of r1, None without resamples
+    # of each type r1, upper_bound and the number of phrases, among others
     types: Mapping[str, Mapping[str, float]]
     phrases: int
-    unique: int
+    unique: int  # different ones
 
 
 def read_rows(paths: Sequence[Path], found: Sequence[Path] = ()) -> list[PhraseRow]:
     """The rows of metrics files, in their order; none of a corpus without phrases.
 
-    Args:
-        paths: of the metrics.
-        found: what each model found, by its stem.
-
-    Raises:
-        WorkbenchError: a file that is not of a model of phrases, metrics of another evaluation than
-            what was found.
+    found: what each model found, by its stem; must be of the same evaluation.
     """
     read = {path: read_json(path) for path in paths}
     rows = {path: _row(path, own) for path, own in read.items() if own != {"phrases": 0}}
-    beside = {path.stem: path for path in found}
-    for path, row in rows.items():
-        if row.name in beside:
-            _check_partner(path, row.name, read[path], beside[row.name])
+    partners = {path.stem: path for path in found}
+    for path in rows:
+        if partner := partners.get(path.stem):
+            said = FeatureFile(partner).attributes
+            if said.get("model", path.stem) != path.stem:
+                raise WorkbenchError(f"{partner}: of {said['model']}, another model", REMEDY)
+            check_metrics(path, read[path], partner, said.get("metrics_sha256"))
     return list(rows.values())
-
-
-def _check_partner(path: Path, name: str, content: Any, found: Path) -> None:
-    """Raise WorkbenchError unless one evaluation wrote the metrics and what was found."""
-    told = FeatureFile(found).attributes
-    if told.get("model", name) != name:
-        raise WorkbenchError(f"{found}: of {told['model']}, another model", REMEDY)
-    check_metrics(path, content, found, told.get("metrics_sha256"))
 
 
 def phrase_report(rows: Sequence[PhraseRow]) -> str:
     """The section of the comparison in markdown; empty without models of phrases."""
     if not rows:
         return ""
-    lines = ["", "## Phrases", "", said(rows), "", *aligned([head(), *map(cells, rows)])]
+    lines = ["", "## Phrases", "", explained(rows), "", *aligned([head(), *map(cells, rows)])]
     lines += ["", "R@1 by type of phrase, upper bounds in the last line.", ""]
     return "\n".join([*lines, *aligned(by_type(rows))]) + "\n"
 
@@ -95,7 +75,7 @@ def by_type(rows: Sequence[PhraseRow]) -> list[list[str]]:
     return [["model", *titles], *body, ["upper bound", *bounds]]
 
 
-def said(rows: Sequence[PhraseRow]) -> str:
+def explained(rows: Sequence[PhraseRow]) -> str:
     """What the figures mean."""
     return (
         f"{rows[0].phrases:,} phrases of the test split, {rows[0].unique:,} different ones, each "
@@ -116,8 +96,5 @@ def _row(path: Path, found: Any) -> PhraseRow:
         counts = int(found["phrases"]), int(found["unique_phrases"])
         bound = float(found["upper_bound"])
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise WorkbenchError(
-            f"{path}: no metrics of a model of phrases",
-            REMEDY,
-        ) from None
+        raise WorkbenchError(f"{path}: no metrics of a model of phrases", REMEDY) from None
     return PhraseRow(path.stem, figures, bound, interval, types, *counts)

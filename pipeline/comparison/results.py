@@ -1,6 +1,5 @@
 """What evaluation wrote of each model: its metrics and rank files, read and held together."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,45 +9,27 @@ from pipeline.evaluation.columns import COLUMNS, EXTENDED
 from pipeline.evaluation.figures import columns_of
 from pipeline.evaluation.file import RankRecord, check_metrics, check_model, read_ranks
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import read_json
 
 NAIVE = "naive"
-SHORTLIST = "shortlist"
-TEST_IMAGES = "test_images"
-BESIDE = "extended"
-EXTERNAL = "external"
-SAID = (  # keys of a metrics file that are not criteria
-    "protocol",
-    SHORTLIST,
-    TEST_IMAGES,
-    BESIDE,
-    EXTERNAL,
-)
+SAID = ("protocol", "shortlist", "test_images", "extended", "external")  # no criteria
 REMEDY = "write it again with: dvc repro evaluate"
 
 
 @dataclass(frozen=True)
 class Result:
-    """One model.
-
-    Attributes:
-        name: of the model.
-        criteria: criterion -> figures, naive first.
-        record: of its rank file.
-        ranks: the rank file.
-        shortlist: images per caption that had a full score, None where all had.
-        test_images: of which the evaluated images are the first, None where they are all.
-        extended: what the metrics file has of extended positives, None without.
-        is_external: whether another program made the scores.
-    """
+    """One model."""
 
     name: str
-    criteria: dict[str, dict[str, Any]]
+    criteria: dict[str, dict[str, Any]]  # criterion -> figures, naive first
     record: RankRecord
     ranks: Path
-    shortlist: int | None = None
+    shortlist: int | None = None  # images per caption that had a full score, None where all had
+    # of which the evaluated images are the first, None where they are all
     test_images: int | None = None
+    # what the metrics file has of extended positives, None without
     extended: dict[str, Any] | None = None
-    is_external: bool = False
+    is_external: bool = False  # whether another program made the scores
 
     @property
     def images(self) -> int:
@@ -57,11 +38,8 @@ class Result:
 
 
 def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]:
-    """Read metrics files and the rank file of the same stem for each.
-
-    Raises WorkbenchError for a file without its partner or of another evaluation than it, and when
-    models were evaluated on different queries or under different protocols.
-    """
+    """Metrics files with the rank file of the same stem each, all of one protocol and one set of
+    queries."""
     partners = {path.stem: path for path in ranks}
     results: list[Result] = []
     for path in metrics:
@@ -78,17 +56,23 @@ def read_metrics(path: Path) -> dict[str, Any]:
     """The content of a metrics file; WorkbenchError naming the first figure that is missing."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REMEDY)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise WorkbenchError(f"{path}: not a JSON file", REMEDY) from None
-    _check_member(path, content, (NAIVE,))
-    for name in _criteria(content):
-        for column in COLUMNS:
-            _check_member(path, content, (name, *column.keys))
-        for column in columns_of(EXTENDED) if BESIDE in content else ():
-            _check_member(path, content, (BESIDE, name, *column.keys))
-    return dict(content)
+    content = read_json(path)
+    if not isinstance(content, dict) or NAIVE not in content:
+        raise WorkbenchError(f"{path}: not a metrics file: {NAIVE} is missing", REMEDY)
+    criteria = _criteria(content)
+    parts = [(name, part, COLUMNS) for name, part in criteria.items()]
+    if (extended := content.get("extended")) is not None:
+        parts += [(f"extended.{n}", extended.get(n), columns_of(EXTENDED)) for n in criteria]
+    for name, part, columns in parts:
+        for column in columns:
+            try:
+                column.of(part)
+            except (LookupError, TypeError):
+                missing = ".".join([name, *column.keys])
+                raise WorkbenchError(
+                    f"{path}: not a metrics file: {missing} is missing", REMEDY
+                ) from None
+    return content
 
 
 def _result(path: Path, ranks: Path) -> Result:
@@ -100,10 +84,10 @@ def _result(path: Path, ranks: Path) -> Result:
         criteria=_criteria(content),
         record=record,
         ranks=ranks,
-        shortlist=content.get(SHORTLIST),
-        test_images=content.get(TEST_IMAGES),
-        extended=content.get(BESIDE),
-        is_external=content.get(EXTERNAL, False),
+        shortlist=content.get("shortlist"),
+        test_images=content.get("test_images"),
+        extended=content.get("extended"),
+        is_external=content.get("external", False),
     )
 
 
@@ -139,11 +123,3 @@ def _check_comparable(results: Sequence[Result]) -> None:
 def _list_of(result: Result) -> tuple[Any, ...]:
     """What tells one list of extended positives on one test split from another."""
     return tuple((result.extended or {}).get(key) for key in ("positives", "pairs", "queries"))
-
-
-def _check_member(path: Path, content: Any, keys: Sequence[str]) -> None:
-    """Raise WorkbenchError unless there is content[a][b] for the keys a and b."""
-    for key in keys:
-        if not isinstance(content, dict) or key not in content:
-            raise WorkbenchError(f"{path}: not a metrics file: {'.'.join(keys)} is missing", REMEDY)
-        content = content[key]

@@ -25,27 +25,21 @@ PARAMS = Path("params.yaml")
 def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
     """What the queries of a run reach under one criterion.
 
-    Args:
-        name: a rank file (*.h5); a metrics file (*.json), whose rank file dvc.yaml names; or
-            REVISION[:MODEL], a git revision or the name of an experiment.
-        model: for a REVISION alone.
-        criterion: such as "naive".
-
-    Raises:
-        WorkbenchError: when there is no such file, revision or model, or when the ranks of the
-            revision are not in the cache.
+    name: a rank file (*.h5), a metrics file (*.json), or REVISION[:MODEL], a git revision or the
+    name of an experiment.
     """
     path = Path(name)
-    if path.suffix not in (".h5", ".json"):
-        return _of_revision(name, model, criterion)
-    if not path.is_file():
-        raise WorkbenchError(f"{name}: no such file", "write it with: dvc repro evaluate")
+    if path.suffix == ".json":
+        path = _ranks_of(path)
     if path.suffix == ".h5":
         return read_query_ranks(path, criterion)
-    return _of_metrics(path, criterion)
+    kinds = "a rank file (.h5), a metrics file (.json),"
+    with _revision_file(name, model, EVALUATING, "ranks", kinds) as path:
+        return read_query_ranks(path, criterion)
 
 
-def _of_metrics(path: Path, criterion: str) -> QueryRanks:
+def _ranks_of(path: Path) -> Path:
+    """The rank file of a metrics file."""
     content = read_metrics(path)
     stage = stage_of(path.stem, EVALUATING)
     paths = stage_paths(stage, ("metrics", "ranks"), path.stem)
@@ -59,62 +53,50 @@ def _of_metrics(path: Path, criterion: str) -> QueryRanks:
             f"{paths['ranks']}: no such file, the ranks of {path}", "get it with: dvc checkout"
         )
     check_metrics(path, content, paths["ranks"], read_ranks(paths["ranks"]).metrics_sha256)
-    return read_query_ranks(paths["ranks"], criterion)
-
-
-def _of_revision(name: str, model: str | None, criterion: str) -> QueryRanks:
-    revision, _, own = name.partition(":")
-    model = own or model
-    if not revision or not model:
-        raise WorkbenchError(
-            f"{name!r}: neither a rank file (.h5), a metrics file (.json), nor REVISION:MODEL",
-            "name the model as in HEAD:vse, or with --model",
-        )
-    with _revision_file(revision, model, EVALUATING, "ranks") as path:
-        return read_query_ranks(path, criterion)
+    return paths["ranks"]
 
 
 def load_scores(name: str, split: str) -> SplitScores:
-    """What a run says about every image and caption of a split.
-
-    Args:
-        name: a score file (*.h5), or REVISION:MODEL as for load_run.
-        split: such as "val".
-
-    Raises:
-        WorkbenchError: when there is no such file, revision, model or split, or when the scores of
-            the revision are not in the cache.
-    """
+    """What a run, a score file (*.h5) or REVISION:MODEL, says about all pairs of a split."""
     if Path(name).suffix == ".h5":
         return read_scores(name, split)
-    revision, _, model = name.partition(":")
-    if not revision or not model:
-        raise WorkbenchError(
-            f"{name!r}: neither a score file (.h5) nor REVISION:MODEL",
-            "name the model as in HEAD:vse",
-        )
-    with _revision_file(revision, model, SCORING, "output") as path:
+    with _revision_file(name, None, SCORING, "output", "a score file (.h5)") as path:
         return read_scores(path, split)
 
 
 @contextmanager
 def _revision_file(
-    revision: str, model: str, stages: tuple[str, ...], option: str
+    name: str, model: str | None, stages: tuple[str, ...], option: str, kinds: str
 ) -> Iterator[Path]:
-    """A copy, while it is read, of the file that an option of the model's stage names."""
-    with TemporaryDirectory() as folder, _plain_errors(f"{revision}:{model}", folder):
-        files = _file_system(revision)
-        graph = _fetched(files, GRAPH, Path(folder))
-        if files.exists(PARAMS.as_posix()):  # values that its templates name
-            _fetched(files, PARAMS, Path(folder))
-        paths = stage_paths(stage_of(model, stages, graph), (option,), model, graph)
-        yield _fetched(files, paths[option], Path(folder))
+    """A copy, while it is read, of the file that an option of the model's stage names.
 
-
-def _file_system(revision: str) -> "DVCFileSystem":
+    Errors of DVC come as ours, and none names the temporary folder.
+    """
+    revision, _, own = name.partition(":")
+    model = own or model
+    if not revision or not model:
+        raise WorkbenchError(
+            f"{name!r}: neither {kinds} nor REVISION:MODEL", "name the model as in HEAD:vse"
+        )
     from dvc.api import DVCFileSystem  # half a second, for revisions only
+    from dvc.exceptions import DvcException
 
-    return DVCFileSystem(rev=revision)
+    with TemporaryDirectory() as folder:
+        try:
+            files = DVCFileSystem(rev=revision)
+            graph = _fetched(files, GRAPH, Path(folder))
+            if files.exists(PARAMS.as_posix()):  # values that its templates name
+                _fetched(files, PARAMS, Path(folder))
+            paths = stage_paths(stage_of(model, stages, graph), (option,), model, graph)
+            yield _fetched(files, paths[option], Path(folder))
+        except WorkbenchError as error:
+            message = error.message.replace(f"{folder}/", "")
+            raise WorkbenchError(f"{revision}:{model}: {message}", error.hint) from None
+        except DvcException as error:
+            raise WorkbenchError(
+                f"{revision}:{model}: {error}",
+                "revisions and experiments: git log --oneline, dvc exp list -A",
+            ) from None
 
 
 def _fetched(files: "DVCFileSystem", path: Path, folder: Path) -> Path:
@@ -127,19 +109,3 @@ def _fetched(files: "DVCFileSystem", path: Path, folder: Path) -> Path:
             "get it with: dvc fetch --all-commits, or check that revision out and run: dvc repro",
         ) from None
     return copy
-
-
-@contextmanager
-def _plain_errors(name: str, folder: str) -> Iterator[None]:
-    """Errors of DVC as ours, and none that names the temporary folder."""
-    from dvc.exceptions import DvcException
-
-    try:
-        yield
-    except WorkbenchError as error:
-        message = error.message.replace(f"{folder}/", "")
-        raise WorkbenchError(f"{name}: {message}", error.hint) from None
-    except DvcException as error:
-        raise WorkbenchError(
-            f"{name}: {error}", "revisions and experiments: git log --oneline, dvc exp list -A"
-        ) from None

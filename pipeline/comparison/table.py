@@ -1,6 +1,6 @@
 """One table of all models: what each reaches, what chance would, and how sure the figures are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,8 @@ from pipeline.scores.ranking import DIRECTIONS
 
 @dataclass(frozen=True)
 class TableRow:
-    """One model under one criterion.
-
-    Attributes:
-        model: its name.
-        criterion: its name.
-        figures: as a metrics file has them.
-        interval: [low, high] of rsum, None without resamples.
-    """
+    """One model under one criterion: figures as a metrics file has them, and [low, high] of rsum,
+    None without resamples."""
 
     model: str
     criterion: str
@@ -61,49 +55,33 @@ def best_of(rows: Sequence[TableRow]) -> list[list[bool]]:
 
 
 def notes(results: Sequence[Result]) -> list[str]:
-    """What must be known to read the table, a line each: see the four functions below."""
-    kinds = (external_notes, transductive_notes, shortlist_notes, chance_notes)
-    return [note for kind in kinds for note in kind(results)]
-
-
-def external_notes(results: Sequence[Result]) -> list[str]:
-    """One line that names the results that were trained elsewhere, if at all."""
-    names = [result.name for result in results if result.is_external]
-    return [f"Scores of other programs, no ranking loss of ours: {', '.join(names)}."] * bool(names)
-
-
-def transductive_notes(results: Sequence[Result]) -> list[str]:
-    """One line that names the transductive criteria, none when there are none."""
-    names = [row.criterion for row in rows_of(results) if row.is_transductive]
-    if not names:
-        return []
-    named = ", ".join(dict.fromkeys(names))
-    return [f"Transductive, scores change with the other test queries: {named}."]
-
-
-def shortlist_notes(results: Sequence[Result]) -> list[str]:
-    """A line per model whose full score was not computed for every pair."""
-    return [
+    """What must be known to read the table, a line each."""
+    rows, chance = rows_of(results), results[0].record.chance["rsum"]
+    external = [result.name for result in results if result.is_external]
+    transductive = dict.fromkeys(row.criterion for row in rows if row.is_transductive)
+    shortlists = [
         f"{result.name}: {result.shortlist} of {result.images:,} images per caption "
         "were scored in full, all others were moved behind them."
         for result in results
         if result.shortlist is not None and result.shortlist < result.images
     ]
+    lost = [row.label for row in rows if row.interval and row.interval[0] <= chance]
 
+    def line(text: str, names: Iterable[str]) -> list[str]:
+        return [f"{text}: {', '.join(names)}."] if names else []
 
-def chance_notes(results: Sequence[Result]) -> list[str]:
-    """One line that names the rows that may be chance: their interval of rsum reaches it."""
-    chance = results[0].record.chance["rsum"]
-    names = [row.label for row in rows_of(results) if row.interval and row.interval[0] <= chance]
-    return [f"Cannot be told from chance: {', '.join(names)}."] if names else []
+    return [
+        *line("Scores of other programs, no ranking loss of ours", external),
+        *line("Transductive, scores change with the other test queries", transductive),
+        *shortlists,
+        *line("Cannot be told from chance", lost),
+    ]
 
 
 def images_of(result: Result) -> str:
     """How many images were evaluated: "5,000", or "the first 1,000 of 5,000"."""
-    evaluated = f"{len(result.record.image_ids):,}"
-    return (
-        evaluated if result.test_images is None else f"the first {evaluated} of {result.images:,}"
-    )
+    count = f"{len(result.record.image_ids):,}"
+    return count if result.test_images is None else f"the first {count} of {result.images:,}"
 
 
 def shown(value: float) -> str:
@@ -112,13 +90,7 @@ def shown(value: float) -> str:
 
 
 def report(results: Sequence[Result], dataset: str, loss: str) -> str:
-    """The comparison as markdown that is aligned for reading on a terminal, too.
-
-    Args:
-        results: of all models.
-        dataset: its name.
-        loss: name of the ranking loss.
-    """
+    """The comparison as markdown that is aligned for reading on a terminal, too."""
     lines = ["# Comparison of models", "", *described(results, f"{dataset}, ranking loss {loss}")]
     return "\n".join(lines) + "\n"
 
@@ -126,9 +98,7 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
 def described(results: Sequence[Result], dataset: str) -> list[str]:
     """The table and what must be known to read it, as lines of markdown.
 
-    Args:
-        results: of all models.
-        dataset: its name, and what else is common to all.
+    dataset: its name, and what else is common to all.
     """
     record = results[0].record
     share = f"{100 * record.confidence:g} %"
@@ -178,19 +148,13 @@ def interval_text(interval: tuple[float, float] | None) -> str:
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """A markdown table with columns padded to one width; the first row is the head."""
-    widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
-    lines = [
-        "| " + " | ".join(_padded(cell, i, widths[i]) for i, cell in enumerate(row)) + " |"
-        for row in rows
-    ]
-    rule = "|".join(
-        "-" * (width + 2) if i == 0 else "-" * (width + 1) + ":" for i, width in enumerate(widths)
-    )
+    widths = [max(3, *map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append(f"| {' | '.join([first.ljust(widths[0]), *cells])} |")
+    rule = "|".join(["-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:])])
     return [lines[0], f"|{rule}|", *lines[1:]]
-
-
-def _padded(cell: str, column: int, width: int) -> str:
-    return cell.ljust(width) if column == 0 else cell.rjust(width)
 
 
 def _cells(row: TableRow, best: Sequence[bool]) -> list[str]:

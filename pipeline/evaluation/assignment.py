@@ -1,8 +1,7 @@
 """Images and captions matched all at once: a soft assignment (Sinkhorn) and a hard one (Hungarian).
 
-The kNN-margin paper names assignment as future work (section 4). An image has several captions, so
-the matching is not one to one. How many captions an image really has is part of the truth that is
-to be found: both take the same number for every image, M / N of N images and M captions.
+The kNN-margin paper names assignment as future work (section 4). How many captions an image really
+has is part of the truth to be found: both take the same number, M / N of N images and M captions.
 """
 
 import math
@@ -21,19 +20,10 @@ PAIR_LIMIT = 50_000_000
 
 
 def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Terms of the entropic transport plan between images and captions (Cuturi 2013).
+    """u (N,) and v (M,), float32, of the entropic transport plan of scores (N, M) (Cuturi 2013).
 
     The plan exp(beta s(i, t) + u(i) + v(t)) gives every image the mass 1/N and every caption 1/M,
-    so that an image takes M/N captions. After the last sweep the captions' mass is exact and the
-    images' as near as the sweeps have come. The same for both directions.
-
-    Args:
-        scores: (N, M).
-        beta: inverse temperature.
-        iterations: sweeps over u, then v.
-
-    Returns:
-        u (N,) and v (M,), float32.
+    the latter exactly, since v is swept last.
     """
     images, captions = scores.shape
     u, v = torch.zeros(images), torch.zeros(captions)
@@ -46,9 +36,8 @@ def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tenso
 def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
     """Scores (N, M) in which a query's assigned items come first, each part in order of scores.
 
-    queries: axis of the queries. Items that a query scores like an assigned one are lifted with
-    it, so that the choice among equals, which is arbitrary, lifts no true item above its equals.
-    Raises WorkbenchError when the assignment would take more than PAIR_LIMIT pairs.
+    Items that a query scores like an assigned one are lifted with it, so that the arbitrary choice
+    among equals lifts no true item above its equals.
     """
     image, caption = assignment(scores)
     result = scores.copy()
@@ -68,15 +57,20 @@ def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
 
 
 def assignment(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of largest total score: their image numbers (P,) and caption numbers (P,).
+    """The pairs of largest total score of (N, M): image numbers (P,) and caption numbers (P,).
 
-    scores: (N, M). Every caption gets one image and every image at most ceil(M / N) captions; with
-    more images than captions every image gets one of them, every caption at most ceil(N / M).
-    Raises WorkbenchError when the assignment would take more than PAIR_LIMIT pairs.
+    With M >= N every caption gets one image, every image at most ceil(M / N) captions; else the
+    reverse.
     """
     images, captions = scores.shape
     copies = max(-(-captions // images), -(-images // captions))
-    _check_size(images, captions, copies)
+    pairs = images * captions * copies
+    if pairs > PAIR_LIMIT:
+        raise WorkbenchError(
+            f"inference.criteria: hungarian: {images:,} images x {captions:,} captions with "
+            f"{copies} each are {pairs:,} pairs; allowed are {PAIR_LIMIT:,}",
+            "raise evaluation.folds in params.yaml, or use sinkhorn, which has no such limit",
+        )
     # Equal solutions are chosen by place, and corpora list images and captions in the same order:
     # unshuffled, a model whose scores are all equal would get its true pairs.
     random = np.random.default_rng(0)
@@ -88,13 +82,3 @@ def assignment(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # With captions as rows scipy needs about two thirds of the time.
     column, row = linear_sum_assignment(np.repeat(shuffled, copies, axis=0).T, maximize=True)
     return rows[row // copies], columns[column]
-
-
-def _check_size(images: int, captions: int, copies: int) -> None:
-    pairs = images * captions * copies
-    if pairs > PAIR_LIMIT:
-        raise WorkbenchError(
-            f"inference.criteria: hungarian: {images:,} images x {captions:,} captions with "
-            f"{copies} each are {pairs:,} pairs; allowed are {PAIR_LIMIT:,}",
-            "raise evaluation.folds in params.yaml, or use sinkhorn, which has no such limit",
-        )

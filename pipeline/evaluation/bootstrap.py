@@ -1,7 +1,7 @@
 """Percentile bootstrap of retrieval metrics: how far a figure could move with other test queries.
 
-Groups are drawn, not single queries: an image and its captions come and go together, since their
-ranks go together. Drawing captions one by one would make the intervals too narrow.
+An image and its captions are drawn together, since their ranks go together: drawing captions one by
+one would make the intervals too narrow.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,26 +10,56 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.figures import RECALLS, Measured, plain_rows, summary_of
+from pipeline.evaluation.figures import (
+    RECALLS,
+    Measured,
+    average,
+    joined,
+    plain_rows,
+    rounded,
+    summarise,
+    summary_of,
+)
 from pipeline.evaluation.row import Metric
-from pipeline.scores.ranking import Direction
+from pipeline.scores.ranking import DIRECTIONS, Direction
 
 CELLS = 1 << 22  # weights held at once: 32 MB of float64
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredFold:
-    """What the queries of one fold reach, and their group numbers 0 ... G - 1.
-
-    Attributes:
-        measured: of N image queries and M caption queries.
-        images: (N,) int64.
-        captions: (M,) int64.
-    """
+    """What the N image and M caption queries of one fold reach, and their group numbers 0 ... G -
+    1: (N,) and (M,) int64."""
 
     measured: Mapping[Direction, Measured]
     images: np.ndarray
     captions: np.ndarray
+
+
+def summarised(
+    found: Mapping[str, Sequence[MeasuredFold]],
+    rows: Mapping[Direction, np.ndarray],
+    resamples: int,
+    confidence: float,
+    seed: int,
+    metrics: Sequence[Metric] | None = None,
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[Direction, Measured]]]:
+    """By criterion: figures averaged over folds, their intervals, and what each query reaches.
+
+    rows: numbers (Q,) of all folds' queries in the split. No intervals without resamples.
+    """
+    figures, intervals, measured = {}, {}, {}
+    for name, folds in found.items():
+        each = [summarise(fold.measured, metrics) for fold in folds]
+        figures[name] = rounded(average(each, metrics))
+        if resamples:
+            limits = bootstrap_intervals(folds, resamples, confidence, seed, metrics)
+            intervals[name] = rounded(limits)
+        measured[name] = {
+            way: joined([fold.measured[way] for fold in folds]).of(np.argsort(rows[way]))
+            for way in DIRECTIONS
+        }
+    return figures, intervals, measured
 
 
 def bootstrap_intervals(
@@ -39,18 +69,9 @@ def bootstrap_intervals(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> dict[str, Any]:
-    """[low, high] of every figure of `metrics.average`, in the same nested dict.
+    """[low, high] of every figure of `figures.average`, in the same nested dict.
 
-    Every draw takes as many groups as a fold has, with replacement, in every fold, and averages
-    over the folds. rsum is summed draw by draw, so that its interval reflects how the recalls vary
-    together.
-
-    Args:
-        folds: evaluated apart.
-        resamples: number of draws.
-        confidence: share of the draws that an interval holds, the middle ones.
-        seed: of the draws.
-        metrics: that were measured, None for those of every evaluation.
+    rsum is summed draw by draw, so that its interval reflects how the recalls vary together.
     """
     low, high = limits(resampled(folds, resamples, seed, metrics), confidence)
     return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)], metrics)
@@ -62,16 +83,10 @@ def resampled(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> np.ndarray:
-    """Every draw's figures, means over the folds: (columns, resamples), as `metrics.columns_of`.
+    """Every draw's figures, means over the folds: (columns, resamples), as `figures.columns_of`.
 
-    What is drawn depends on the groups of the folds and the seed alone, never on the values: two
-    runs with the same queries are resampled alike, draw by draw.
-
-    Args:
-        folds: evaluated apart.
-        resamples: number of draws.
-        seed: of the draws.
-        metrics: that were measured, None for those of every evaluation.
+    The draws depend on the groups of the folds and the seed alone: two runs with the same queries
+    are resampled alike.
     """
     random = np.random.default_rng(seed)
     rows = metrics or plain_rows()
@@ -89,7 +104,6 @@ def limits(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray
 def _draws(
     fold: MeasuredFold, resamples: int, random: np.random.Generator, metrics: Sequence[Metric]
 ) -> np.ndarray:
-    """(columns, resamples): figures of resampled groups."""
     groups = int(max(fold.images.max(), fold.captions.max())) + 1
     asking = [np.bincount(codes, minlength=groups) > 0 for codes in (fold.images, fold.captions)]
     step = max(1, CELLS // max(groups, len(fold.images), len(fold.captions)))
@@ -109,25 +123,18 @@ def _weights(
 ) -> np.ndarray:
     """(resamples, G) float64: how often each group is drawn.
 
-    asking: (G,) for each direction, whether a group has queries; groups of an image and its
-    captions have both. A draw without any query of a direction has no figure: it is drawn anew.
+    asking: (G,) by direction, whether a group has queries. A draw without any query of a direction
+    has no figure: it is drawn anew.
     """
     groups = len(asking[0])
-    weights = _drawn(groups, resamples, random)
-    while not all(own.all() for own in asking):
-        lacks = np.any([~weights[:, own].any(axis=1) for own in asking], axis=0)
-        if not lacks.any():
-            break
-        weights[lacks] = _drawn(groups, int(lacks.sum()), random)
+    partial = [own for own in asking if not own.all()]
+    weights, lacks = np.empty((resamples, groups)), np.ones(resamples, bool)
+    while lacks.any():
+        drawn = random.integers(groups, size=(int(lacks.sum()), groups))
+        cells = drawn + groups * np.arange(len(drawn))[:, None]
+        weights[lacks] = np.bincount(cells.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        lacks = np.any([~weights[:, own].any(axis=1) for own in partial], axis=0)
     return weights
-
-
-def _drawn(groups: int, resamples: int, random: np.random.Generator) -> np.ndarray:
-    """(resamples, G) float64: how often each group is drawn."""
-    drawn = random.integers(groups, size=(resamples, groups))
-    cells = drawn + groups * np.arange(resamples)[:, None]
-    counts = np.bincount(cells.ravel(), minlength=resamples * groups)
-    return counts.reshape(resamples, groups).astype(np.float64)
 
 
 def _figures(
@@ -136,10 +143,8 @@ def _figures(
     weights: np.ndarray,
     metrics: Sequence[Metric],
 ) -> np.ndarray:
-    """(metrics, resamples) for queries of the groups `codes`, counted as often as drawn.
-
-    Sums are taken without BLAS, hence the same for any number of threads.
-    """
+    """(metrics, resamples); sums are taken without BLAS, hence the same for any number of
+    threads."""
     groups = weights.shape[1]
 
     def total(numbers: np.ndarray) -> np.ndarray:

@@ -1,17 +1,13 @@
 """Inference criteria: scores that are ranked instead of the model's own, against hubs.
 
 In high-dimensional spaces few items are the nearest neighbour of many queries (kNN-margin paper,
-section 2.3). All criteria but `naive` look at all queries of the set at once to weaken such hubs:
-they are transductive, and their figures are not to be compared with those of methods that see
-one query at a time.
-
-Rescored scores are ranked within each query of the direction they were made for. They are made
-tile by tile from the model's and some numbers per image and caption, but for hungarian's.
+section 2.3). All criteria but `naive` are transductive: they look at all queries of the set at
+once, and their figures are not to be compared with those of methods that see one query at a time.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,19 +20,12 @@ from pipeline.scores.tiles import Tiles, as_tiles
 
 @dataclass(frozen=True)
 class Criterion:
-    """An inference criterion with its parameters; those it has no use for are ignored.
+    """An inference criterion with its parameters; those it has no use for are ignored."""
 
-    Attributes:
-        name: of a file of pipeline/evaluation/criteria.
-        beta: inverse temperature of the softmaxes and of Sinkhorn, > 0.
-        k: neighbours of CSLS.
-        iterations: sweeps of Sinkhorn.
-    """
-
-    name: str
-    beta: float = 30.0
-    k: int = 10
-    iterations: int = 20
+    name: str  # of a file of pipeline/evaluation/criteria
+    beta: float = 30.0  # inverse temperature of the softmaxes and of Sinkhorn, > 0
+    k: int = 10  # neighbours of CSLS
+    iterations: int = 20  # sweeps of Sinkhorn
 
     @property
     def transductive(self) -> bool:
@@ -44,43 +33,17 @@ class Criterion:
         return is_transductive(self.name)
 
     def rescored(self, scores: np.ndarray, direction: Direction) -> np.ndarray:
-        """The scores to rank.
-
-        Args:
-            scores: (N images, M captions) finite float32 of the model, never changed.
-            direction: i2t ranks captions for every image, t2i images for every caption.
-
-        Returns:
-            (N, M) float32, larger is better: of naive the scores themselves, of all others a new
-            matrix.
-
-        Raises:
-            WorkbenchError: as `views`.
-        """
+        """The scores (N, M) to rank for one direction, float32, larger is better; of naive the same
+        array."""
         tiles = as_tiles(np.require(scores, np.float32))
         return self.views(tiles, [direction])[0].matrix()
 
     def views(self, scores: Tiles, directions: Sequence[Direction]) -> list[Tiles]:
-        """The scores to rank, for each of some directions.
+        """The scores (N, M) to rank, for each direction; of naive the scores themselves.
 
-        Args:
-            scores: (N images, M captions) of the model.
-            directions: as in `rescored`.
-
-        Returns:
-            One for each direction: of naive the scores themselves.
-
-        Raises:
-            WorkbenchError: NaN and infinity, scores that leave float32's range on the way, k larger
-                than the set, more pairs than hungarian can assign, or no matrix for it.
+        Raises WorkbenchError for NaN and infinity, and scores that leave float32's range on the
+        way.
         """
-        self._check_range(scores)
-        views: list[Tiles] = CRITERIA.load(self.name)(
-            scores, [QUERIES[way] for way in directions], self
-        )
-        return views
-
-    def _check_range(self, scores: Tiles) -> None:
         largest = largest_score(scores)
         # 8 covers the largest of the sums: potentials of Sinkhorn, twice the score, two terms
         if self.transductive and largest * 8 * max(1.0, self.beta) > FLOAT32_LIMIT:
@@ -89,51 +52,14 @@ class Criterion:
                 "of float32",
                 "scale the scores down (cosines are meant), or use inference.criteria: [naive]",
             )
+        queries = [QUERIES[way] for way in directions]
+        views: list[Tiles] = CRITERIA.load(self.name)(scores, queries, self)
+        return views
 
 
-def make_criterion(
-    name: str, *, beta: float = 30.0, k: int = 10, iterations: int = 20
-) -> Criterion:
-    """The criterion of a name and of the section `inference` of params.yaml.
-
-    Args:
-        name: of a file of pipeline/evaluation/criteria.
-        beta: inverse temperature, > 0.
-        k: neighbours of CSLS, at least 1.
-        iterations: sweeps of Sinkhorn, at least 1.
-
-    Raises:
-        WorkbenchError: naming every value that is not allowed.
-    """
-    allowed = {
-        f"criteria = {name}": (name in CRITERIA, f"one of {', '.join(CRITERIA)}"),
-        f"beta = {beta:g}": (0 < beta < math.inf, "a number above 0"),
-        f"k = {k}": (k >= 1, "a whole number from 1"),
-        f"iterations = {iterations}": (iterations >= 1, "a whole number from 1"),
-    }
-    wrong = [
-        f"inference.{key}: must be {what}" for key, (right, what) in allowed.items() if not right
-    ]
-    if wrong:
-        raise WorkbenchError("; ".join(wrong))
-    return Criterion(name, beta, k, iterations)
-
-
-def make_criteria(
-    names: Sequence[str], *, beta: float = 30.0, k: int = 10, iterations: int = 20
-) -> list[Criterion]:
+def make_criteria(names: Sequence[str], **values: Any) -> list[Criterion]:
     """The criteria that a run is evaluated by: naive, named or not, then the others in order.
 
-    Args:
-        names: of the list `inference.criteria` of params.yaml.
-        beta: as in `make_criterion`.
-        k: as there.
-        iterations: as there.
-
-    Raises:
-        WorkbenchError: as `make_criterion`.
+    names and values: the section `inference` of params.yaml.
     """
-    return [
-        make_criterion(name, beta=beta, k=k, iterations=iterations)
-        for name in dict.fromkeys(["naive", *names])
-    ]
+    return [Criterion(name, **values) for name in dict.fromkeys(["naive", *names])]

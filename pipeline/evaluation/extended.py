@@ -1,8 +1,7 @@
 """The same scores measured by extended positives: pairs beside those that were collected together.
 
-Captions also fit other images. ECCV Caption (Chun et al. 2022) and CxC (Parekh et al. 2021) list
-such pairs of MS-COCO's test images; groups of an image and its captions call them errors. Only
-queries that a list judges are measured, each against all items.
+ECCV Caption (Chun et al. 2022) and CxC (Parekh et al. 2021) list captions of MS-COCO's test images
+that also fit other images. Only queries that a list judges are measured, each against all items.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,16 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
+from pipeline.evaluation.bootstrap import MeasuredFold, summarised
 from pipeline.evaluation.columns import EXTENDED
-from pipeline.evaluation.figures import (
-    Measured,
-    average,
-    extended_chance,
-    joined,
-    rounded,
-    summarise,
-)
+from pipeline.evaluation.figures import Measured, average, extended_chance, rounded
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS, Direction
@@ -28,54 +20,33 @@ from pipeline.scores.ranking import DIRECTIONS, Direction
 
 @dataclass(frozen=True, eq=False)
 class JudgedFold:
-    """Queries of one fold that have positives in it.
+    """Queries of one fold that have positives in it, by direction."""
 
-    Attributes:
-        pairs: among the images and captions of the fold.
-        queries: (Q,) their row numbers in the split, by direction, rising.
-        groups: (Q,) their group numbers 0 ... G - 1, likewise.
-    """
-
-    pairs: Relevance
-    queries: dict[Direction, np.ndarray]
-    groups: dict[Direction, np.ndarray]
-
-    def fold(self, measured: Mapping[Direction, Measured]) -> MeasuredFold:
-        """Both directions' numbers with the groups of their queries."""
-        return MeasuredFold(measured, self.groups["i2t"], self.groups["t2i"])
+    pairs: Relevance  # among the images and captions of the fold
+    queries: dict[Direction, np.ndarray]  # (Q,) their row numbers in the split, ascending
+    groups: dict[Direction, np.ndarray]  # (Q,) their group numbers 0 ... G - 1
 
 
 @dataclass(frozen=True)
 class Extended:
-    """What one model reaches on one split by extended positives.
+    """What one model reaches on one split by extended positives."""
 
-    Attributes:
-        positives: name of their list.
-        pairs: how many there are in the folds.
-        metrics: criterion -> figures as `metrics.average` gives, of the metrics EXTENDED.
-        intervals: the same with [low, high], empty without resamples.
-        measured: criterion -> what the judged queries reach, by direction.
-        queries: (Q,) their row numbers in the split, by direction, rising.
-        chance: figures of random scores.
-    """
-
-    positives: str
+    positives: str  # name of their list
     pairs: int
+    # criterion -> figures as `figures.average` gives, of the metrics EXTENDED
     metrics: dict[str, dict[str, Any]]
-    intervals: dict[str, dict[str, Any]]
+    intervals: dict[str, dict[str, Any]]  # the same with [low, high], empty without resamples
+    # criterion -> what the judged queries reach, by direction
     measured: dict[str, dict[Direction, Measured]]
+    # (Q,) their row numbers in the split, by direction, ascending
     queries: dict[Direction, np.ndarray]
-    chance: dict[str, Any]
+    chance: dict[str, Any]  # figures of random scores
 
     def summary(self) -> dict[str, Any]:
         """What metrics/<model>.json has under `extended`."""
         queries = {way: len(numbers) for way, numbers in self.queries.items()}
-        return {
-            "positives": self.positives,
-            "pairs": self.pairs,
-            "queries": queries,
-            **self.metrics,
-        }
+        said = {"positives": self.positives, "pairs": self.pairs, "queries": queries}
+        return {**said, **self.metrics}
 
 
 def judged_fold(
@@ -83,15 +54,10 @@ def judged_fold(
     rows: Mapping[Direction, np.ndarray],
     codes: Mapping[Direction, np.ndarray],
 ) -> JudgedFold:
-    """The queries of one fold that have positives in it.
+    """The queries of one fold that have positives in it; WorkbenchError without any in a direction.
 
-    Args:
-        relevance: of the split.
-        rows: numbers of the fold's images (i2t) and captions (t2i).
-        codes: group number of every image (i2t) and caption (t2i) of the split.
-
-    Raises:
-        WorkbenchError: when there is none in a direction.
+    rows: numbers (n,) of the fold's images (i2t) and captions (t2i); codes: group numbers of all
+    images (N,) and captions (M,) of the split.
     """
     pairs = relevance.inside(rows["i2t"], rows["t2i"])
     queries = {way: rows[way][pairs.positives(way).queries] for way in DIRECTIONS}
@@ -116,32 +82,12 @@ def extended_of(
     confidence: float,
     seed: int,
 ) -> Extended:
-    """Figures averaged over folds, with their intervals and chance level.
+    """Figures of a split by its extended positives.
 
-    Args:
-        folds: of one split.
-        found: criterion -> what the judged queries of each fold reach.
-        resamples: bootstrap draws, 0 for no intervals.
-        confidence: share of the draws inside an interval.
-        seed: of the draws.
+    found: criterion -> what the judged queries of each fold reach.
     """
     rows = {way: np.concatenate([fold.queries[way] for fold in folds]) for way in DIRECTIONS}
-    figures = {
-        name: rounded(average([summarise(fold.measured, EXTENDED) for fold in parts], EXTENDED))
-        for name, parts in found.items()
-    }
-    intervals = {
-        name: rounded(bootstrap_intervals(parts, resamples, confidence, seed, EXTENDED))
-        for name, parts in found.items()
-        if resamples
-    }
-    measured = {
-        name: {
-            way: joined([part.measured[way] for part in parts]).of(np.argsort(rows[way]))
-            for way in DIRECTIONS
-        }
-        for name, parts in found.items()
-    }
+    figures, intervals, measured = summarised(found, rows, resamples, confidence, seed, EXTENDED)
     return Extended(
         positives=folds[0].pairs.name,
         pairs=sum(len(fold.pairs.grades) for fold in folds),

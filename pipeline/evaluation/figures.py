@@ -1,6 +1,6 @@
 """What retrieval metrics make of a set of queries: the figures of both directions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ T = TypeVar("T")
 def all_rows() -> tuple[Metric, ...]:
     """The rows of all files by their places; WorkbenchError where two have one name.
 
-    They are imported now, and not with this module: a training measures recall and loads no other.
+    Imported on the first call: a training measures recall and loads no other.
     """
     owners: dict[str, str] = {}
     rows: list[Metric] = []
@@ -53,12 +53,8 @@ def extended_rows() -> tuple[Metric, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What the Q queries of one direction reach.
-
-    Attributes:
-        ranks: (Q,) int64, rank of the best true item from 1.
-        values: name of a metric -> (Q,) float64; all metrics.
-    """
+    """What the Q queries of one direction reach: the rank of the best true item, (Q,) int64 from 1,
+    and by name of a metric its values, (Q,) float64."""
 
     ranks: np.ndarray
     values: Mapping[str, np.ndarray]
@@ -79,19 +75,11 @@ def joined(parts: Sequence[Measured]) -> Measured:
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of a summary: a metric in one direction, or rsum.
+    """A figure of a summary: a metric in one direction, or rsum."""
 
-    Attributes:
-        keys: where a summary has it, such as ("i2t", "r1") or ("rsum",).
-        title: "R@1", "rsum".
-        better: whether larger or smaller figures are.
-        span: the smallest and the largest figure there can be.
-    """
-
-    keys: tuple[str, ...]
-    title: str
-    better: Better
-    span: tuple[float, float]
+    keys: tuple[str, ...]  # where a summary has it, such as ("i2t", "r1") or ("rsum",)
+    title: str  # "R@1", "rsum"
+    better: Better  # whether larger or smaller figures are
 
     @property
     def label(self) -> str:
@@ -107,8 +95,8 @@ class Column:
 
 def columns_of(metrics: Sequence[Metric]) -> tuple[Column, ...]:
     """The figures that metrics give: of i2t, of t2i, and rsum."""
-    ways = (Column((way, m.name), m.title, m.better, m.span) for way in DIRECTIONS for m in metrics)
-    return (*ways, Column(("rsum",), "rsum", "larger", (0, 600)))
+    ways = (Column((way, m.name), m.title, m.better) for way in DIRECTIONS for m in metrics)
+    return (*ways, Column(("rsum",), "rsum", "larger"))
 
 
 def values_of(summary: Mapping[str, Any], metrics: Sequence[Metric] | None = None) -> list[Any]:
@@ -130,27 +118,20 @@ def summary_of(values: Sequence[T], metrics: Sequence[Metric] | None = None) -> 
 def summarise(
     measured: Mapping[Direction, Measured], metrics: Sequence[Metric] | None = None
 ) -> dict[str, Any]:
-    """{"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}: a figure of every metric.
+    """A figure of every metric: {"i2t": {"r1", "r5", "r10", "medr", ...}, "t2i": {...}, "rsum"}."""
+    return _summary(
+        lambda way, metric: metric.figure(measured[way].values[metric.name]),
+        metrics or plain_rows(),
+    )
 
-    rsum is the sum of the six recalls.
 
-    Args:
-        measured: of both directions.
-        metrics: that were measured, None for those of every evaluation.
-    """
-    summary: dict[str, Any] = {
-        way: {
-            metric.name: metric.figure(measured[way].values[metric.name])
-            for metric in metrics or plain_rows()
-        }
-        for way in DIRECTIONS
+def _summary(
+    figure: Callable[[Direction, Metric], float], metrics: Sequence[Metric]
+) -> dict[str, Any]:
+    ways: dict[str, Any] = {
+        way: {metric.name: figure(way, metric) for metric in metrics} for way in DIRECTIONS
     }
-    return summary | {"rsum": recall_sum(summary)}
-
-
-def recall_sum(summary: Mapping[str, Any]) -> float:
-    """Sum of the six recalls of both directions."""
-    return sum(summary[way][name] for way in DIRECTIONS for name in RECALLS)
+    return ways | {"rsum": sum(ways[way][name] for way in DIRECTIONS for name in RECALLS)}
 
 
 def average(
@@ -173,33 +154,31 @@ def rounded(figures: Any) -> Any:
 def chance_level(
     image_groups: Groups, caption_groups: Groups, metrics: Sequence[Metric] | None = None
 ) -> dict[str, Any]:
-    """What a uniformly random ranking of the same queries and items is expected to reach.
-
-    Exact, as the metrics say; medr is the median of the ranks of all queries together.
-    """
+    """What uniformly random rankings of queries with these groups, (N,) and (M,), are expected to
+    reach."""
     images, captions = group_codes(image_groups, caption_groups)
     size = int(max(images.max(), captions.max())) + 1
-    summary: dict[str, Any] = {}
-    for way, queries, items in (("i2t", images, captions), ("t2i", captions, images)):
-        true = np.bincount(items, None, size)[queries]
-        summary[way] = {
-            metric.name: metric.chance(true, len(items)) for metric in metrics or plain_rows()
-        }
-    return summary | {"rsum": recall_sum(summary)}
+    true = {
+        "i2t": np.bincount(captions, None, size)[images],
+        "t2i": np.bincount(images, None, size)[captions],
+    }
+    items = {"i2t": len(captions), "t2i": len(images)}
+    return _summary(
+        lambda way, metric: metric.chance(true[way], items[way]), metrics or plain_rows()
+    )
 
 
 def extended_chance(relevance: Relevance) -> dict[str, Any]:
-    """The same over pairs, for the queries that have any in their direction."""
-    summary: dict[str, Any] = {}
-    for way in DIRECTIONS:
-        positives = relevance.positives(way)
-        grades = positives.sorted_grades()
-        counts = np.count_nonzero(grades, axis=1)
-        summary[way] = {
-            metric.name: metric.chance(grades if metric.graded else counts, positives.num_items)
-            for metric in extended_rows()
-        }
-    return summary | {"rsum": recall_sum(summary)}
+    """The same by extended positives, for the queries that have any in their direction."""
+    positives = {way: relevance.positives(way) for way in DIRECTIONS}
+    grades = {way: own.sorted_grades() for way, own in positives.items()}
+    counts = {way: np.count_nonzero(own, axis=1) for way, own in grades.items()}
+    return _summary(
+        lambda way, metric: metric.chance(
+            (grades if metric.graded else counts)[way], positives[way].num_items
+        ),
+        extended_rows(),
+    )
 
 
 def metrics_digest(content: Mapping[str, Any]) -> str:

@@ -26,44 +26,27 @@ REMEDY = "write it again with: dvc repro evaluate"
 
 @dataclass(frozen=True)
 class RankRecord:
-    """What a rank file says beside the queries' ranks and metrics.
+    """What a rank file says beside the queries' ranks and metrics."""
 
-    Attributes:
-        protocol: "full", folds such as "1k_x5", or "first_1k".
-        intervals: criterion -> figures [low, high], empty when none were drawn.
-        confidence: the share they cover.
-        chance: figures of a random ranking.
-        image_ids: (N,) the image queries.
-        caption_ids: (M,) the caption queries.
-        image_groups: (N,), an image and a caption belong together when their groups are equal.
-        caption_groups: (M,).
-        extended: the name of extended positives, and their intervals and chance; empty without.
-        name: of the model that it was written for.
-        metrics_sha256: of the metrics written with it; empty in files of earlier versions.
-    """
-
-    protocol: str
-    intervals: dict[str, Any]
+    protocol: str  # "full", folds such as "1k_x5", or "first_1k"
+    intervals: dict[str, Any]  # criterion -> figures [low, high], empty when none were drawn
     confidence: float
-    chance: dict[str, Any]
-    image_ids: list[str]
-    caption_ids: list[str]
+    chance: dict[str, Any]  # figures of a random ranking
+    image_ids: list[str]  # (N,) the image queries
+    caption_ids: list[str]  # (M,) the caption queries
+    # (N,), an image and a caption belong together when their groups are equal
     image_groups: list[str]
     caption_groups: list[str]
+    # the name of extended positives, and their intervals and chance; empty without
     extended: dict[str, Any]
     name: str
-    metrics_sha256: str
+    metrics_sha256: str  # of the metrics written with it; empty in files of earlier versions
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The Q queries of one direction, in corpus order.
-
-    Attributes:
-        ids: (Q,).
-        groups: (Q,), a query and an item belong together when theirs are equal.
-        measured: what they reach.
-    """
+    """The Q queries of one direction in corpus order: ids (Q,), groups (Q,), and what they
+    reach."""
 
     ids: list[str]
     groups: list[str]
@@ -72,13 +55,7 @@ class Queries:
 
 @dataclass(frozen=True)
 class QueryRanks:
-    """What every query of a run reaches under one criterion.
-
-    Attributes:
-        protocol: "full", folds such as "1k_x5", or "first_1k".
-        i2t: image queries.
-        t2i: caption queries.
-    """
+    """What every image query (i2t) and caption query (t2i) of a run reaches under one criterion."""
 
     protocol: str
     i2t: Queries
@@ -97,25 +74,17 @@ def write_ranks(
 
     Datasets of a direction: `ids` and `groups` of its queries, then by criterion the rank of the
     best true item, such as `naive`, and every metric, such as `naive.mapr`. With extended positives
-    also the groups `extended_i2t` and `extended_t2i`, of the queries that these judge. Groups of
-    the findings: `separation`, `hubs_i2t`, `hits_i2t` and so on, see `findings.groups_of`.
-
-    Args:
-        path: of the file, data/ranks/<model>.h5.
-        split: the queries.
-        evaluation: what they reach.
-        confidence: the share that its intervals cover.
-        metrics: content of the metrics file; None for the evaluation's summary alone.
-        findings: what pages show of the scores; None for a file that no page is made of.
+    the same of the queries that these judge, as `extended_i2t` and `extended_t2i`; with findings
+    also their groups. metrics: content of the metrics file; None for the evaluation's summary
+    alone.
     """
-    queries: dict[str, dict[str, Any]] = {
-        "i2t": {"ids": split.image_ids, "groups": split.image_groups},
-        "t2i": {"ids": split.caption_ids, "groups": split.caption_groups},
+    queries = {
+        "i2t": {"ids": list(split.image_ids), "groups": list(split.image_groups)},
+        "t2i": {"ids": list(split.caption_ids), "groups": list(split.caption_groups)},
     }
     groups = {} if findings is None else dict(groups_of(findings))
     for way in DIRECTIONS:
-        texts = {name: [str(text) for text in own] for name, own in queries[way].items()}
-        groups[way] = {**texts, **_numbers(evaluation.measured, way)}
+        groups[way] = {**queries[way], **_numbers(evaluation.measured, way)}
     attributes: dict[str, str | int | float] = {
         "version": VERSION,
         "protocol": evaluation.protocol,
@@ -128,9 +97,7 @@ def write_ranks(
     if (extended := evaluation.extended) is not None:
         for way in DIRECTIONS:
             rows = extended.queries[way]
-            texts = {
-                name: [str(own[number]) for number in rows] for name, own in queries[way].items()
-            }
+            texts = {name: [own[row] for row in rows] for name, own in queries[way].items()}
             groups[f"extended_{way}"] = {**texts, **_numbers(extended.measured, way)}
         attributes["extended"] = json.dumps(
             {
@@ -147,12 +114,11 @@ def write_ranks(
 def _numbers(
     measured: Mapping[str, Mapping[Direction, Measured]], way: Direction
 ) -> dict[str, np.ndarray]:
-    """Datasets of the queries of one direction: by criterion their ranks and every metric."""
     datasets = {}
     for criterion, reached in measured.items():
         datasets[criterion] = reached[way].ranks
         for metric, values in reached[way].values.items():
-            datasets[_dataset(criterion, metric)] = values
+            datasets[f"{criterion}.{metric}"] = values
     return datasets
 
 
@@ -179,12 +145,7 @@ def read_ranks(path: Path) -> RankRecord:
 
 
 def check_model(path: Path, record: RankRecord) -> None:
-    """Raise WorkbenchError for what is known of one model under the name of another.
-
-    Args:
-        path: of the rank file.
-        record: what is in it.
-    """
+    """Raise WorkbenchError for a rank file of one model under the name of another."""
     if record.name != path.stem:
         raise WorkbenchError(
             f"{path}: written as {record.name!r}, not as {path.stem!r}: of another model", REMEDY
@@ -192,14 +153,8 @@ def check_model(path: Path, record: RankRecord) -> None:
 
 
 def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> None:
-    """Raise WorkbenchError unless one evaluation wrote a metrics file and the file beside it.
-
-    Args:
-        path: of the metrics file.
-        content: what is in it.
-        partner: the file of ranks, or of what was found.
-        digest: of metrics, as that file says it.
-    """
+    """Raise WorkbenchError unless one evaluation wrote a metrics file and `partner`, which has its
+    digest."""
     if digest != metrics_digest(content):
         raise WorkbenchError(
             f"{path}: was not written with {partner}, or was changed since",
@@ -208,11 +163,7 @@ def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> No
 
 
 def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
-    """Read what every query reaches under one criterion.
-
-    Raises WorkbenchError as `read_ranks`, naming the criteria there are when `criterion` is not
-    among them, and for a metric that is missing.
-    """
+    """Read what every query reaches under one criterion; WorkbenchError when it is not there."""
     record, file = read_ranks(path), GroupFile(path)
     both = (file.names("i2t") & file.names("t2i")) - set(QUERIES)
     there = sorted(name for name in both if "." not in name)
@@ -231,7 +182,7 @@ def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
 def _measured(file: GroupFile, way: Direction, criterion: str) -> Measured:
     values = {}
     for metric in METRICS:
-        name = _dataset(criterion, metric.name)
+        name = f"{criterion}.{metric.name}"
         if name not in file.names(way):
             raise WorkbenchError(
                 f"{file.path}: {way} has no {name}, the {metric.title} of its queries; an earlier "
@@ -240,7 +191,3 @@ def _measured(file: GroupFile, way: Direction, criterion: str) -> Measured:
             )
         values[metric.name] = file.array(way, name)
     return Measured(file.array(way, criterion), values)
-
-
-def _dataset(criterion: str, metric: str) -> str:
-    return f"{criterion}.{metric}"

@@ -1,8 +1,6 @@
-"""What pages show of a model's scores, beside its ranks: hubs, separation, and queries with their
-best hits.
+"""What pages show of a model's scores beside its ranks: hubs, separation and best hits.
 
-Evaluation finds it and writes it into the rank file, so that pages and plots read no scores.
-Without torch, which those that only read it do not need.
+Evaluation writes it into the rank file, so that pages and plots read no scores. Without torch.
 """
 
 import json
@@ -22,19 +20,12 @@ SOURCE = "scores"  # the attribute with what the score file says of itself
 
 @dataclass(frozen=True)
 class Separation:
-    """Histograms of scores over equal bins.
+    """Histograms of scores over equal bins."""
 
-    Attributes:
-        low: end of the range, -1 for cosines, else the smallest score.
-        high: the other end, 1 for cosines, else the largest score.
-        true: (bins,) int64 numbers of true pairs.
-        others: (bins,) int64 numbers of other pairs.
-    """
-
-    low: float
-    high: float
-    true: np.ndarray
-    others: np.ndarray
+    low: float  # end of the range, -1 for cosines, else the smallest score
+    high: float  # the other end, 1 for cosines, else the largest score
+    true: np.ndarray  # (bins,) int64 numbers of true pairs
+    others: np.ndarray  # (bins,) int64 numbers of other pairs
 
     @property
     def densities(self) -> tuple[np.ndarray, np.ndarray]:
@@ -51,39 +42,26 @@ class Separation:
 
 @dataclass(frozen=True, eq=False)
 class BestHits:
-    """The Q queries of one direction that galleries show, and what each found.
+    """The Q queries of one direction that galleries show, and what each found."""
 
-    Attributes:
-        queries: (Q,) int64 numbers in corpus order: the hardest failures, then some successes.
-        ranks: (Q,) int64, of the best true item, 1 is first.
-        items: (Q, K + 1) int64 numbers of the first K items, then of the best true one.
-        scores: (Q, K + 1) float32 scores of these.
-        failed: how many of all queries of the direction do not find a true item first.
-    """
-
+    # (Q,) int64 numbers in corpus order: the hardest failures, then some successes
     queries: np.ndarray
-    ranks: np.ndarray
-    items: np.ndarray
-    scores: np.ndarray
-    failed: int
+    ranks: np.ndarray  # (Q,) int64, of the best true item, 1 is first
+    items: np.ndarray  # (Q, K + 1) int64 numbers of the first K items, then of the best true one
+    scores: np.ndarray  # (Q, K + 1) float32 scores of these
+    failed: int  # how many of all queries of the direction do not find a true item first
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What pages show of the scores of N images and M captions.
+    """What pages show of the scores of N images and M captions."""
 
-    Attributes:
-        hubs: criterion -> by direction, of how many queries each item is the nearest: (M,) int64
-            for i2t, (N,) for t2i.
-        separation: of true and other pairs.
-        hits: queries by direction.
-        source: what the score file says it was made from, by name.
-    """
-
+    # criterion -> by direction, of how many queries each item is the nearest: (M,) int64 for i2t,
+    # (N,) for t2i
     hubs: Mapping[str, Mapping[Direction, np.ndarray]]
     separation: Separation
-    hits: Mapping[Direction, BestHits]
-    source: Mapping[str, str]
+    hits: Mapping[Direction, BestHits]  # queries by direction
+    source: Mapping[str, str]  # what the score file says it was made from, by name
 
 
 def groups_of(findings: Findings) -> Groups:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
+from pipeline.evaluation.bootstrap import MeasuredFold, summarised
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.extended import Extended, JudgedFold, extended_of, judged_fold
-from pipeline.evaluation.figures import Measured, average, chance_level, joined, rounded, summarise
+from pipeline.evaluation.figures import Measured, average, chance_level, rounded
 from pipeline.evaluation.measure import measured_of
 from pipeline.evaluation.protocol import Fold, cut_folds, protocol_name
 from pipeline.scores.file import SplitScores
@@ -26,7 +26,7 @@ class Evaluation:
 
     Attributes:
         protocol: "full", "1k_x5" for 5 folds of 1,000 images, or "first_1k" for the first 1,000.
-        metrics: criterion -> figures as `metrics.average` gives, with "transductive": True where a
+        metrics: criterion -> figures as `figures.average` gives, with "transductive": True where a
             score depends on the other queries.
         intervals: the same with [low, high], empty without resamples.
         measured: criterion -> what all queries reach within their folds, by direction.
@@ -90,49 +90,41 @@ def evaluate(
         criteria: each rescores a fold by itself.
         test_images: of which the split's are the first; None: they are all.
         relevance: extended positives of the split, measured beside its groups; None for none.
-
-    Raises:
-        WorkbenchError: when the folds do not divide the images or would cut a group, or when a
-            fold has no query with extended positives.
     """
     images, captions = group_codes(split.image_groups, split.caption_groups)
     parts = cut_folds(images, captions, folds)
     scores = checked_tiles(split.scores, len(images), len(captions))
-    judged = _judged(relevance, parts, images, captions)
-    metrics, intervals, measured = {}, {}, {}
-    beside: dict[str, list[MeasuredFold]] = {}
-    for criterion in criteria:
-        name = criterion.name
-        both = [
-            _measured(scores, criterion, fold, images, captions, own)
-            for fold, own in zip(parts, judged, strict=True)
-        ]
-        found = [fold for fold, _ in both]
-        beside[name] = [fold for _, fold in both if fold is not None]
-        label = {"transductive": True} if criterion.transductive else {}
-        metrics[name] = label | rounded(average([summarise(fold.measured) for fold in found]))
-        measured[name] = _joined(found, parts)
-        if resamples:
-            intervals[name] = rounded(bootstrap_intervals(found, resamples, confidence, seed))
-    chance = average([chance_level(images[fold.images], captions[fold.captions]) for fold in parts])
-    cut = test_images is not None and len(images) < test_images
-    protocol = protocol_name(len(images), folds, cut)
-    of = test_images if cut else None
-    own_folds = [fold for fold in judged if fold is not None]
-    extended = extended_of(own_folds, beside, resamples, confidence, seed) if own_folds else None
-    return Evaluation(protocol, metrics, intervals, measured, rounded(chance), of, extended)
-
-
-def _judged(
-    relevance: Relevance | None, parts: list[Fold], images: np.ndarray, captions: np.ndarray
-) -> list[JudgedFold] | list[None]:
-    """For every fold its queries with extended positives; None where there are no such pairs."""
-    if relevance is None:
-        return [None for _ in parts]
     codes: dict[Direction, np.ndarray] = {"i2t": images, "t2i": captions}
-    return [
-        judged_fold(relevance, {"i2t": fold.images, "t2i": fold.captions}, codes) for fold in parts
+    judged = [
+        judged_fold(relevance, {"i2t": fold.images, "t2i": fold.captions}, codes)
+        for fold in parts
+        if relevance
     ]
+    found = {
+        criterion.name: [
+            _measured(scores, criterion, fold, images, captions, *judged[number : number + 1])
+            for number, fold in enumerate(parts)
+        ]
+        for criterion in criteria
+    }
+    own = {name: [both[0] for both in folds] for name, folds in found.items()}
+    rows: dict[Direction, np.ndarray] = {
+        "i2t": np.concatenate([fold.images for fold in parts]),
+        "t2i": np.concatenate([fold.captions for fold in parts]),
+    }
+    draws = resamples, confidence, seed
+    metrics, intervals, measured = summarised(own, rows, *draws)
+    for criterion in criteria:
+        if criterion.transductive:
+            metrics[criterion.name] = {"transductive": True, **metrics[criterion.name]}
+    chance = average([chance_level(images[fold.images], captions[fold.captions]) for fold in parts])
+    cut = test_images if test_images and len(images) < test_images else None
+    extended = None
+    if judged:
+        by_list = {name: [both[1] for both in folds] for name, folds in found.items()}
+        extended = extended_of(judged, by_list, *draws)
+    protocol = protocol_name(len(images), folds, cut is not None)
+    return Evaluation(protocol, metrics, intervals, measured, rounded(chance), cut, extended)
 
 
 def _measured(
@@ -141,29 +133,17 @@ def _measured(
     fold: Fold,
     images: np.ndarray,
     captions: np.ndarray,
-    judged: JudgedFold | None,
-) -> tuple[MeasuredFold, MeasuredFold | None]:
+    judged: JudgedFold | None = None,
+) -> list[MeasuredFold]:
     """What the queries of a fold reach, and those that are judged by extended positives."""
     inside = scores.selected(fold.images, fold.captions)
     codes = group_codes(images[fold.images], captions[fold.captions])
     views = criterion.views(inside, DIRECTIONS) if criterion.transductive else [inside, inside]
     ways = list(zip(views, DIRECTIONS, strict=True))
     wanted = [of_groups(view, *codes, way) for view, way in ways]
-    if judged is not None:
+    groups = [codes]
+    if judged:
         wanted += [of_positives(view, judged.pairs.positives(way), way) for view, way in ways]
-    measured = measured_of(wanted)
-    found = MeasuredFold(dict(zip(DIRECTIONS, measured[:2], strict=True)), *codes)
-    if judged is None:
-        return found, None
-    return found, judged.fold(dict(zip(DIRECTIONS, measured[2:], strict=True)))
-
-
-def _joined(found: list[MeasuredFold], parts: list[Fold]) -> dict[Direction, Measured]:
-    """What the queries of all folds reach, in the order of the split."""
-    rows = {"i2t": [part.images for part in parts], "t2i": [part.captions for part in parts]}
-    return {
-        way: joined([fold.measured[way] for fold in found]).of(
-            np.argsort(np.concatenate(rows[way]))
-        )
-        for way in DIRECTIONS
-    }
+        groups.append((judged.groups["i2t"], judged.groups["t2i"]))
+    measured = iter(measured_of(wanted))
+    return [MeasuredFold({"i2t": next(measured), "t2i": next(measured)}, *own) for own in groups]

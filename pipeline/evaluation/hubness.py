@@ -9,16 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 CLASSES = ("0", "1", "2 to 4", "5 to 9", "10 or more")  # every item is in one
-TABLE = {"0": (0, 0), "1": (1, 1), ">=2": (2, None), ">=5": (5, None), ">=10": (10, None)}
+MOST = np.inf
+TABLE = {"0": (0, 0), "1": (1, 1), ">=2": (2, MOST), ">=5": (5, MOST), ">=10": (10, MOST)}
 
 
 @dataclass(frozen=True, eq=False)
 class Hubness:
-    """Statistics of the k-occurrence: of how many queries an item is among the k nearest.
-
-    Attributes:
-        counts: (items,) int64 k-occurrence of every item, as `occurrences` counts it.
-    """
+    """Statistics of `counts`: of how many queries each item is among the k nearest, (items,)
+    int64."""
 
     counts: np.ndarray
 
@@ -49,25 +47,17 @@ class Hubness:
 
 
 def pairs_table(counts: np.ndarray, pairs: int) -> dict[str, int]:
-    """The counts of the kNN-margin paper's table 5: of images listed once for each caption.
+    """The counts of the kNN-margin paper's table 5, in pairs: each image is listed once per
+    caption.
 
-    That gallery has as many items as there are pairs of image and caption, 25,000 on MS-COCO.
     Copies of an image score alike and a query finds the first of them; all others are the nearest
-    of no query, hubs or not: with five captions an image at least 80 %.
-
-    Args:
-        counts: (N,) 1-occurrence of every image, each with at least one caption.
-        pairs: number of captions.
-
-    Returns:
-        As `Hubness.table`, in pairs.
+    of no query: with five captions an image at least 80 %. counts: (N,) 1-occurrence of every
+    image; pairs: number of captions.
     """
     return _table(counts) | {"0": pairs - int(np.count_nonzero(counts))}
 
 
 def _table(counts: np.ndarray) -> dict[str, int]:
-    return {name: _items_within(counts, *ends) for name, ends in TABLE.items()}
-
-
-def _items_within(counts: np.ndarray, low: int, high: int | None) -> int:
-    return int(((counts >= low) & (high is None or counts <= high)).sum())
+    return {
+        name: int(((counts >= low) & (counts <= high)).sum()) for name, (low, high) in TABLE.items()
+    }

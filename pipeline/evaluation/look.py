@@ -1,4 +1,4 @@
-"""One look at the scores of a whole split for all that pages show of them."""
+"""One pass over the scores of a whole split for all that pages show of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -31,51 +31,29 @@ def look(
     """Hubs under every criterion, separation, and the queries that galleries show.
 
     All of the split is ranked at once, whatever the folds of its evaluation. A criterion that can
-    rank folds, but not all of the split, has no hubs; that is said on standard error.
-
-    Args:
-        split: scores of N images and M captions.
-        evaluation: of the split.
-        criteria: what the scores are rescored by, naive included.
-        source: attributes of the score file.
-
-    Raises:
-        WorkbenchError: when every pair is a true one.
+    rank folds, but not all of the split, has no hubs. source: attributes of the score file.
     """
     tiles, groups = as_tiles(split.scores), (split.image_groups, split.caption_groups)
     if evaluation.is_folded:
         ranks = retrieval_ranks(tiles, *groups)
     else:
         ranks = Ranks(*(evaluation.measured["naive"][way].ranks for way in DIRECTIONS))
-    found = {criterion.name: _hubs(tiles, criterion) for criterion in criteria}
+    images, captions = group_codes(*groups)
+    hubs = {criterion.name: _hubs(tiles, criterion) for criterion in criteria}
     return Findings(
-        hubs={name: counts for name, counts in found.items() if counts},
+        hubs={name: counts for name, counts in hubs.items() if counts},
         separation=separation(tiles, *groups),
-        hits=best_hits(split, ranks),
+        hits={
+            "i2t": _hits(tiles.image_line, images, captions, ranks.i2t),
+            "t2i": _hits(tiles.caption_line, captions, images, ranks.t2i),
+        },
         source={name: str(value) for name, value in source.items() if name != "schema_version"},
     )
 
 
-def best_hits(split: SplitScores, ranks: Ranks) -> dict[Direction, BestHits]:
-    """The first items of queries worth looking at, both directions.
-
-    Args:
-        split: scores (N images, M captions).
-        ranks: (N,) and (M,) of all its queries, as `retrieval_ranks` gives them.
-    """
-    images, captions = group_codes(split.image_groups, split.caption_groups)
-    tiles = as_tiles(split.scores)
-    return {
-        "i2t": _hits(tiles.image_line, images, captions, ranks.i2t),
-        "t2i": _hits(tiles.caption_line, captions, images, ranks.t2i),
-    }
-
-
 def hardest(ranks: np.ndarray, groups: np.ndarray) -> list[int]:
-    """Queries not ranked first, largest rank first, at most one of each group, FAILURES at most.
-
-    One of a group, lest the captions of a single odd image fill the gallery.
-    """
+    """FAILURES queries not ranked first, largest rank first, one of each group: no odd image fills
+    the gallery."""
     chosen: dict[int, int] = {}
     for query in np.argsort(-ranks, kind="stable").tolist():
         if ranks[query] == 1 or len(chosen) == FAILURES:
@@ -111,11 +89,7 @@ def _hits(
 ) -> BestHits:
     """Of one direction; of equal scores the false item comes first, as in the ranks.
 
-    Args:
-        scores_of: gives the scores (J,) of a query.
-        queries: (Q,) group numbers.
-        items: (J,) group numbers.
-        ranks: (Q,) of the best true item.
+    scores_of: (J,) of a query; group numbers of queries (Q,) and items (J,); ranks (Q,).
     """
     chosen = np.array([*hardest(ranks, queries), *successful(ranks)])
     found = np.empty((len(chosen), min(TOP, len(items)) + 1), np.int64)

@@ -5,84 +5,54 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from pipeline.evaluation.reductions import IMAGES, QUERIES, largest_score
+from pipeline.evaluation.reductions import CAPTIONS, QUERIES, Lines, largest_score, reduced
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.tiles import Tiles, as_tiles
 
 
 def occurrences(scores: np.ndarray | Tiles, direction: str, k: int = 1) -> np.ndarray:
-    """Of how many queries each item is among the k nearest.
+    """Of how many queries each item is among the k nearest: int64, (M,) for i2t, (N,) for t2i.
 
-    Args:
-        scores: (N images, M captions) finite floats, larger is nearer; of tied items those with the
-            lowest numbers are a query's nearest, so that the counts do not depend on a sorting
-            algorithm.
-        direction: i2t or t2i.
-        k: nearest items that count of each query.
-
-    Returns:
-        (M,) for i2t, (N,) for t2i, int64.
-
-    Raises:
-        WorkbenchError: NaN and infinity, k larger than the gallery.
+    scores: (N images, M captions) finite floats, larger is nearer. Of tied items those with the
+    lowest numbers are a query's nearest, so that the counts do not depend on a sorting algorithm.
     """
     tiles = as_tiles(scores)
     largest_score(tiles)
-    queries = QUERIES[direction]
-    gallery = tiles.shape[1 - queries]
+    items = 1 - QUERIES[direction]
+    gallery = tiles.shape[items]
     if not 1 <= k <= gallery:
         raise WorkbenchError(
             f"k = {k}: the k nearest of a gallery of {gallery} items; allowed are 1 to {gallery}"
         )
-    counts = np.zeros(gallery, np.int64)
-    nearest: Nearest | None = None
-    for found in tiles.each(_NearestItems(queries, k)):
-        if queries == IMAGES:
-            counts += np.bincount(found[1].flatten().numpy(), minlength=gallery)
-        else:
-            nearest = found if nearest is None else _merged(nearest, found, k)
-    if nearest is not None:
-        counts += np.bincount(nearest[1].flatten().numpy(), minlength=gallery)
-    return counts
-
-
-Nearest = tuple[torch.Tensor, torch.Tensor]  # scores and numbers of some items of each query
+    nearest = _NearestItems(k)
+    _, numbers = reduced(tiles, [items], nearest, nearest.combined)[items]
+    return np.bincount(numbers.flatten().numpy(), minlength=gallery)
 
 
 @dataclass(frozen=True)
 class _NearestItems:
-    queries: int
+    """Scores and numbers of the nearest k items of each query, by rising numbers."""
+
     k: int
 
-    def __call__(self, tiles: Tiles, rows: slice) -> Nearest:
-        """Of these images their nearest captions, or of all captions the nearest of these images:
-        (Q, k) each, fewer where there are, by rising numbers."""
-        found: list[Nearest] = []
-        for columns in tiles.columns():
-            tile = tiles.tile(rows, columns)
-            if self.queries == IMAGES:
-                own = _first(tile.contiguous(), columns.start, self.k)
-                found = [_merged(found[0], own, self.k) if found else own]
-            else:
-                found.append(_first(tile.T.contiguous(), rows.start, self.k))
-        return torch.cat([own[0] for own in found]), torch.cat([own[1] for own in found])
-
-
-def _first(lines: torch.Tensor, start: int, k: int) -> Nearest:
-    """Of lines (Q, J) of items numbered from `start` the nearest k, or all."""
-    if k == 1:
-        values, numbers = lines.max(1, keepdim=True)  # of equal ones the first
+    def __call__(self, tile: torch.Tensor, items: int, rows: slice, columns: slice) -> Lines:
+        lines = tile if items == CAPTIONS else tile.T
+        start = columns.start if items == CAPTIONS else rows.start
+        values, numbers = self.first(lines.contiguous())
         return values, numbers + start
-    chosen = _nearest(lines, min(k, lines.shape[1]))
-    numbers = chosen.nonzero()[:, 1].view(len(lines), -1)
-    return lines.gather(1, numbers), numbers + start
 
+    def combined(self, one: Lines, other: Lines) -> Lines:
+        values, numbers = (torch.cat(pair, 1) for pair in zip(one, other, strict=True))
+        values, places = self.first(values)
+        return values, numbers.gather(1, places)
 
-def _merged(one: Nearest, other: Nearest, k: int) -> Nearest:
-    """The nearest k of both, or all; the items of `other` have larger numbers."""
-    values, numbers = (torch.cat(pair, 1) for pair in zip(one, other, strict=True))
-    _, places = _first(values, 0, k)
-    return values.gather(1, places), numbers.gather(1, places)
+    def first(self, lines: torch.Tensor) -> Lines:
+        """Of lines (Q, J) the nearest k, or all, and their places."""
+        if self.k == 1:
+            return tuple(lines.max(1, keepdim=True))  # of equal ones the first
+        chosen = _nearest(lines, min(self.k, lines.shape[1]))
+        places = chosen.nonzero()[:, 1].view(len(lines), -1)
+        return lines.gather(1, places), places
 
 
 def _nearest(block: torch.Tensor, k: int) -> torch.Tensor:

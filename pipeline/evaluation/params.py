@@ -29,12 +29,6 @@ class InferenceConfig(Section):
     k: Count = 10
     iterations: Count = 20
 
-    @contradictions
-    def _each_once(self) -> Iterator[InitErrorDetails]:
-        twice = [name for name in dict.fromkeys(self.criteria) if self.criteria.count(name) > 1]
-        if twice:
-            yield wrong_value("criteria", self.criteria, f"{', '.join(twice)} stands there twice")
-
 
 class EvaluationConfig(Section):
     """Protocol and confidence intervals."""

@@ -19,16 +19,9 @@ class Fold:
 
 
 def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold]:
-    """Contiguous disjoint folds of the images in their order, with the captions of their groups.
+    """Contiguous folds of the images by group numbers (N,), with the captions (M,) of their groups.
 
-    Args:
-        images: (N,) group numbers.
-        captions: (M,) group numbers.
-        folds: how many.
-
-    Raises:
-        WorkbenchError: when `folds` does not divide N (folds of different sizes are no protocol)
-            or a group would lie in two folds.
+    Raises WorkbenchError when `folds` does not divide N or a group would lie in two folds.
     """
     if len(images) % folds:
         allowed = [str(k) for k in range(1, min(len(images), 1000) + 1) if len(images) % k == 0]
@@ -54,13 +47,7 @@ def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold
 
 
 def protocol_name(images: int, folds: int, cut: bool = False) -> str:
-    """ "full" for one fold, else images per fold and folds: "1k_x5", "200_x5".
-
-    Args:
-        images: that are evaluated.
-        folds: how many.
-        cut: whether they are the first of more: "first_1k", "first_200".
-    """
+    """ "full", folds such as "1k_x5" and "200_x5", or of a subset (cut) "first_1k", "first_200"."""
     if folds == 1 and not cut:
         return "full"
     number = images // folds

@@ -2,11 +2,11 @@
 
 Equal columns or rows give bitwise equal results: a criterion must not break the ties of a collapsed
 model by rounding. So values are summed in an order that does not depend on their place in a tile,
-and what tiles give is put together in their order.
+and the results of tiles are combined in the order of the tiles.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,30 +20,77 @@ IMAGES, CAPTIONS = 0, 1  # axes of a score matrix
 QUERIES = {"i2t": IMAGES, "t2i": CAPTIONS}  # the axis of the queries, by direction
 PARTS = 16  # of the lines of a tile, of which the best are found first
 
-Sums = tuple[torch.Tensor, torch.Tensor]  # largest exponent, and sum of the others' exponentials
+# Numbers of each line: of every caption when reduced over images, of every image over captions.
+Lines = tuple[torch.Tensor, ...]
+# From a tile, the axis to reduce over, and the images and captions of the tile to its lines.
+OfTile = Callable[[torch.Tensor, int, slice, slice], Lines]
+# Two results for the same lines as one, those of earlier tiles first.
+Combine = Callable[[Lines, Lines], Lines]
+
+
+def reduced(
+    scores: Tiles, axes: Sequence[int], of_tile: OfTile, combine: Combine
+) -> dict[int, Lines]:
+    """Scores (N, M) reduced over each of `axes`: IMAGES gives M lines, CAPTIONS N lines.
+
+    `of_tile` and `combine` go to other processes: they must be picklable.
+    """
+    parts: dict[int, list[Lines]] = {axis: [] for axis in axes}
+    for run in scores.each(_Run(tuple(parts), of_tile, combine)):
+        for axis, lines in run.items():
+            _append(parts[axis], lines, combine if axis == IMAGES else None)
+    return {axis: _concatenated(found) for axis, found in parts.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """The same of some images: over them for all captions, over all captions for each of them."""
+
+    axes: tuple[int, ...]
+    of_tile: OfTile
+    combine: Combine
+
+    def __call__(self, tiles: Tiles, rows: slice) -> dict[int, Lines]:
+        parts: dict[int, list[Lines]] = {axis: [] for axis in self.axes}
+        for columns in tiles.columns():
+            tile = tiles.tile(rows, columns)
+            for axis in self.axes:
+                lines = self.of_tile(tile, axis, rows, columns)
+                _append(parts[axis], lines, self.combine if axis == CAPTIONS else None)
+        return {axis: _concatenated(found) for axis, found in parts.items()}
+
+
+def _append(parts: list[Lines], lines: Lines, combine: Combine | None) -> None:
+    if combine and parts:
+        parts[0] = combine(parts[0], lines)
+    else:
+        parts.append(lines)
+
+
+def _concatenated(parts: list[Lines]) -> Lines:
+    return tuple(map(torch.cat, zip(*parts, strict=True)))
 
 
 def largest_score(scores: Tiles) -> float:
-    """A number that no score exceeds in absolute value.
+    """A number that no score exceeds in absolute value; WorkbenchError for NaN or infinity.
 
-    Raises WorkbenchError naming the first NaN or infinity. Products of embeddings are bounded by
-    the lengths of these, which takes no products.
+    Products of embeddings are bounded by the lengths of these, which takes no products.
     """
     bound = scores.largest()
     if bound < math.sqrt(FLOAT32_LIMIT):
         return bound
-    return max(largest for largest in scores.each(_largest))
+    return max(scores.each(_largest))
 
 
 def _largest(tiles: Tiles, rows: slice) -> float:
-    found = 0.0
+    largest = 0.0
     for columns in tiles.columns():
         tile = tiles.tile(rows, columns)
         ends = [float(end) for end in tile.aminmax()]
         if not all(math.isfinite(end) for end in ends):
             check_finite(tile, rows.start, columns.start)
-        found = max(found, *map(abs, ends))
-    return found
+        largest = max(largest, *map(abs, ends))
+    return largest
 
 
 def log_sum_exp(
@@ -52,80 +99,40 @@ def log_sum_exp(
     beta: float,
     offsets: Sequence[torch.Tensor | None] = (None, None),
 ) -> list[torch.Tensor]:
-    """log of the sum along axes of exp(beta * scores + offset), without overflow.
+    """log of the sum along each of `axes` of exp(beta * score + offset), float32, without overflow.
 
-    Args:
-        scores: (N, M).
-        axes: for each result, IMAGES to sum over images, CAPTIONS over captions.
-        beta: inverse temperature.
-        offsets: by axis, one float32 number per image or caption that is summed over, None for
-            zeros.
-
-    Returns:
-        For each of `axes` (M,) float32 over images, (N,) over captions.
+    offsets: by axis, (N,) of images or (M,) of captions that are summed over. Returns (M,) for a
+    sum over images, (N,) for one over captions.
     """
-    sums: dict[int, list[Sums]] = {axis: [] for axis in axes}
-    for part in scores.each(_Exponentials(tuple(sums), beta, tuple(offsets))):
-        for axis, found in part.items():
-            if axis == IMAGES and sums[axis]:
-                sums[axis] = [_added(sums[axis][0], found)]
-            else:
-                sums[axis].append(found)
-    logs = {
-        axis: torch.cat([total.log() + top for top, total in found]).float()
-        for axis, found in sums.items()
-    }
+    sums = reduced(scores, axes, _Exponentials(beta, tuple(offsets)), _added)
+    logs = {axis: (total.log() + top).float() for axis, (top, total) in sums.items()}
     return [logs[axis] for axis in axes]
 
 
-def _added(one: Sums, other: Sums) -> Sums:
+def _added(one: Lines, other: Lines) -> Lines:
     top = torch.maximum(one[0], other[0])
-    total = sum(total * (own - top).exp() for own, total in (one, other))
-    assert isinstance(total, torch.Tensor)
-    return top, total
+    return top, one[1] * (one[0] - top).exp() + other[1] * (other[0] - top).exp()
 
 
-@dataclass(frozen=True, eq=False)
 class _Exponentials:
-    axes: tuple[int, ...]
-    beta: float
-    offsets: tuple[torch.Tensor | None, ...]
+    """The largest exponent, and the sum of exp(exponent - largest) in float64."""
 
-    def __call__(self, tiles: Tiles, rows: slice) -> dict[int, Sums]:
-        """Sums over the captions for these images, and over these images for all captions."""
-        found: dict[int, list[Sums]] = {axis: [] for axis in self.axes}
-        scaled, powers = (torch.empty(tiles.block) for _ in range(2))
-        for columns in tiles.columns():
-            tile = tiles.tile(rows, columns)
-            for axis in self.axes:
-                own = scaled.view(-1)[: tile.numel()].view(tile.shape)
-                torch.mul(tile, self.beta, out=own)
-                part = _sums(own, axis, self._offset(axis, rows, columns), powers)
-                if axis == CAPTIONS and found[axis]:
-                    found[axis] = [_added(found[axis][0], part)]
-                else:
-                    found[axis].append(part)
-        return {
-            axis: (torch.cat([top for top, _ in parts]), torch.cat([total for _, total in parts]))
-            for axis, parts in found.items()
-        }
+    def __init__(self, beta: float, offsets: tuple[torch.Tensor | None, ...]) -> None:
+        self.beta, self.offsets = beta, offsets
+        self.memory = [torch.empty(0), torch.empty(0)]  # kept: fresh memory costs as much as exp
 
-    def _offset(self, axis: int, rows: slice, columns: slice) -> torch.Tensor | None:
+    def __call__(self, tile: torch.Tensor, axis: int, rows: slice, columns: slice) -> Lines:
+        if self.memory[0].numel() < tile.numel():
+            self.memory = [torch.empty(tile.numel()) for _ in range(2)]
+        scaled, powers = (part[: tile.numel()].view(tile.shape) for part in self.memory)
+        torch.mul(tile, self.beta, out=scaled)
         offset = self.offsets[axis]
-        if offset is None:
-            return None
-        return offset[rows, None] if axis == IMAGES else offset[columns]
-
-
-def _sums(tile: torch.Tensor, axis: int, offset: torch.Tensor | None, powers: torch.Tensor) -> Sums:
-    """Of exponents (n, m), which are overwritten as `powers` is, along an axis."""
-    if offset is not None:
-        tile += offset
-    top = tile.amax(axis)
-    out = powers.view(-1)[: tile.numel()].view(tile.shape)
-    torch.sub(tile, top if axis == IMAGES else top[:, None], out=tile)
-    torch.exp(tile, out=out)
-    return top, (_column_sums(out) if axis == IMAGES else out.sum(1)).double()
+        if offset is not None:
+            scaled += offset[rows, None] if axis == IMAGES else offset[columns]
+        top = scaled.amax(axis)
+        scaled -= top if axis == IMAGES else top[:, None]
+        torch.exp(scaled, out=powers)
+        return top, (_column_sums(powers) if axis == IMAGES else powers.sum(1)).double()
 
 
 def _column_sums(tile: torch.Tensor) -> torch.Tensor:
@@ -139,24 +146,14 @@ def _column_sums(tile: torch.Tensor) -> torch.Tensor:
 
 
 def nearest_means(scores: Tiles, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean of the k largest scores of every image and of every caption.
-
-    Args:
-        scores: (N, M).
-        k: up to the smaller of both.
-
-    Returns:
-        (N,) and (M,) float32.
-    """
-    images, captions = [], torch.empty(0)
-    for own, others in scores.each(_Nearest(k)):
-        images.append(own)
-        captions = others if not len(captions) else _first(torch.cat([captions, others], 1), k)
-    return _mean(torch.cat(images)), _mean(captions)
+    """Mean of the k largest scores of every image, (N,) float32, and of every caption, (M,)."""
+    nearest = _Nearest(k)
+    best = reduced(scores, [CAPTIONS, IMAGES], nearest, nearest.combined)
+    return _mean(*best[CAPTIONS]), _mean(*best[IMAGES])
 
 
 def _mean(best: torch.Tensor) -> torch.Tensor:
-    """(Q,) of (Q, k) values, falling: equal lines are summed alike."""
+    """(Q,) of (Q, k) values, descending: equal lines are summed alike."""
     total = sum(best.double().unbind(1), torch.zeros(()))
     return (total / best.shape[1]).float()
 
@@ -169,29 +166,19 @@ def _first(values: torch.Tensor, k: int) -> torch.Tensor:
 class _Nearest:
     k: int
 
-    def __call__(self, tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """The largest scores (n, k) of these images, and (M, k) of all captions among them."""
-        images, captions = torch.empty(rows.stop - rows.start, 0), []
-        for columns in tiles.columns():
-            tile = tiles.tile(rows, columns)
-            images = _first(torch.cat([images, largest(tile, CAPTIONS, self.k)], 1), self.k)
-            captions.append(largest(tile, IMAGES, self.k))
-        return images, torch.cat(captions)
+    def __call__(self, tile: torch.Tensor, axis: int, rows: slice, columns: slice) -> Lines:
+        return (largest(tile, axis, self.k),)
+
+    def combined(self, one: Lines, other: Lines) -> Lines:
+        return (_first(torch.cat([*one, *other], 1), self.k),)
 
 
 def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
-    """The k largest scores of every line along an axis, falling.
+    """The k largest scores (all, where there are fewer) of every line of a tile (n, m), descending.
 
-    Sorting all of a tile takes longer than the products it is made of. Cut into PARTS, the k
-    largest of a line stand at k places of a part at most: those with the largest value of any part.
-
-    Args:
-        tile: (n, m).
-        axis: IMAGES for the largest of each caption, CAPTIONS for those of each image.
-        k: how many; all, where there are fewer.
-
-    Returns:
-        (m, k) or (n, k).
+    axis: IMAGES for those of each caption, (m, k); CAPTIONS for those of each image, (n, k). Cut
+    into PARTS, the k largest of a line stand at k places of a part at most: those with the largest
+    value of any part. Sorting all of a tile takes longer than the products it is made of.
     """
     width = tile.shape[axis] // PARTS
     if width < 2 * k:
@@ -209,31 +196,22 @@ def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
 
 def best_scores(scores: Tiles) -> tuple[torch.Tensor, torch.Tensor]:
     """The largest score of every image (N,) and of every caption (M,)."""
-    images, captions = [], torch.empty(0)
-    for own, others in scores.each(_best):
-        images.append(own)
-        captions = others if not len(captions) else torch.maximum(captions, others)
-    return torch.cat(images), captions
+    best = reduced(scores, [CAPTIONS, IMAGES], _best, maximum)
+    return best[CAPTIONS][0], best[IMAGES][0]
 
 
-def _best(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
-    images, captions = torch.full((rows.stop - rows.start,), -math.inf), []
-    for columns in tiles.columns():
-        tile = tiles.tile(rows, columns)
-        images = torch.maximum(images, tile.amax(1))
-        captions.append(tile.amax(0))
-    return images, torch.cat(captions)
+def _best(tile: torch.Tensor, axis: int, rows: slice, columns: slice) -> Lines:
+    return (tile.amax(axis),)
+
+
+def maximum(one: Lines, other: Lines) -> Lines:
+    """The larger of two results for every line."""
+    return (torch.maximum(*one, *other),)
 
 
 @dataclass(frozen=True, eq=False)
 class WithTerms:
-    """scale * scores plus terms.
-
-    Attributes:
-        scale: a factor, the same for all.
-        images: (N,) one term per image, None for none.
-        captions: (M,) one term per caption, None for none.
-    """
+    """Scores times `scale`, plus one term per image (N,) and per caption (M,); None adds none."""
 
     scale: float
     images: torch.Tensor | None
@@ -249,16 +227,9 @@ class WithTerms:
         return result
 
 
-def item_terms(term: torch.Tensor, queries: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """One term per item as (terms of images, terms of captions); queries: axis of the queries."""
-    return (None, term) if queries == IMAGES else (term, None)
-
-
 def slow_log_softmax(s: Sequence[Sequence[float]], beta: float) -> list[list[float]]:
-    """log of exp(beta s) / sum over queries of exp(beta s), from loops: what tests compare with.
-
-    s: a row of scores per query. Returns as many rows.
-    """
+    """log of exp(beta s) / sum over queries of exp(beta s), a row per query, from loops: what tests
+    use."""
     out = [[0.0] * len(row) for row in s]
     for item, column in enumerate(zip(*s, strict=True)):
         largest = max(column)

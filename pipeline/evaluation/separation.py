@@ -1,8 +1,7 @@
 """How well the scores of true pairs are separated from all others, whatever the ranks.
 
-The indicator S of the dual-path paper (Zheng et al. 2020, eq. 10): P and Q are the distributions of
-the similarities of true and of other pairs, S the area that lies under both. 0: perfectly
-separable, 1: the same distribution. A ranking only compares items of one query; S compares all.
+The indicator S of the dual-path paper (Zheng et al. 2020, eq. 10): the area under both P and Q, the
+distributions of the scores of true and of other pairs; 0: separable, 1: the same.
 """
 
 from dataclasses import dataclass
@@ -22,17 +21,7 @@ TOLERANCE = 1e-3  # cosines in float32 may lie a little outside of [-1, 1]
 def separation(
     scores: np.ndarray | Tiles, image_groups: Groups, caption_groups: Groups, bins: int = BINS
 ) -> Separation:
-    """Count the scores of true pairs, those of equal group, and of others.
-
-    Args:
-        scores: (N images, M captions).
-        image_groups: N groups.
-        caption_groups: M groups.
-        bins: of either histogram.
-
-    Raises:
-        WorkbenchError: NaN and infinity, every pair a true one.
-    """
+    """Count the scores (N, M) of true pairs, those of equal groups (N,) and (M,), and of others."""
     images, captions = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(images), len(captions))
     low, high = _range(tiles)

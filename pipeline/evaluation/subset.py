@@ -1,8 +1,7 @@
 """The first images of a test split, as MS-COCO 1K is the first 1,000 images of its 5,000.
 
 The kNN-margin paper's lines 3.15 to 3.17 (table 4) are of such a subset, its lines 3.4 to 3.6 the
-mean over five folds of 1,000 images (section 3.1). Fewer images are easier to search, so that both
-stand above figures of all 5,000, and one subset is not the mean over all.
+mean over five folds of 1,000 images (section 3.1).
 """
 
 from dataclasses import replace
@@ -14,15 +13,8 @@ from pipeline.scores.file import SplitScores
 
 
 def first_images(split: SplitScores, count: int) -> SplitScores:
-    """The scores of the first images, in the corpus's order, and of their captions.
-
-    Args:
-        split: N images, M captions.
-        count: of images; 0: all, the split itself.
-
-    Raises:
-        WorkbenchError: when there are fewer images, or a person's images would be divided.
-    """
+    """The scores of the first `count` images, in the corpus's order, and of their captions; 0:
+    all."""
     if not count:
         return split
     there = len(split.image_ids)
@@ -46,11 +38,13 @@ def first_images(split: SplitScores, count: int) -> SplitScores:
 
     images, texts = split.image_embeddings, split.caption_embeddings
     scores = split.scores
+    if isinstance(scores, np.ndarray):
+        scores = scores[:count, captions]
+    else:
+        scores = scores.selected(np.arange(count), captions)
     return replace(
         split,
-        scores=scores[:count, captions]
-        if isinstance(scores, np.ndarray)
-        else scores.selected(np.arange(count), captions),
+        scores=scores,
         image_ids=list(split.image_ids[:count]),
         caption_ids=named(split.caption_ids),
         caption_image_ids=named(split.caption_image_ids),

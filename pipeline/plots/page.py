@@ -26,11 +26,7 @@ SCRIPTS
 
 
 def page_template() -> str:
-    """A template for DVC's `plots.html_template` that needs no network.
-
-    Raises:
-        WorkbenchError: the package that carries the scripts is not installed.
-    """
+    """A template for DVC's `plots.html_template` that needs no network."""
     try:
         import vl_convert
     except ModuleNotFoundError:

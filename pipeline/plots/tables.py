@@ -3,7 +3,7 @@
 All are of the naive criterion, as the model ranks: other criteria are in the table of the report.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,7 @@ Rows = list[dict[str, Any]]
 
 
 def recall_rows(model: str, ranks: QueryRanks) -> Rows:
-    """Recall at K in percent, a row for each direction and each K that its gallery has.
-
-    Args:
-        model: its name.
-        ranks: of the best true item of every query, from 1.
-    """
+    """Recall at K in percent, a row for each direction and each K that its gallery has."""
     found = {"i2t": ranks.i2t, "t2i": ranks.t2i}
     galleries = {"i2t": len(ranks.t2i.ids), "t2i": len(ranks.i2t.ids)}
     return [
@@ -43,14 +38,8 @@ def recall_rows(model: str, ranks: QueryRanks) -> Rows:
 
 
 def separation_rows(model: str, found: Separation) -> Rows:
-    """Densities of the scores of true and of other pairs, and their overlap S (dual-path, eq. 10).
-
-    Bins beyond the scores that there are have no rows.
-
-    Args:
-        model: its name.
-        found: histograms of both.
-    """
+    """Densities of the scores of true and of other pairs over the bins that are used, and their
+    overlap S."""
     edges = np.linspace(found.low, found.high, len(found.true) + 1)
     used = np.flatnonzero(found.true + found.others)
     bins = range(max(used[0] - 1, 0), min(used[-1] + 2, len(found.true)))
@@ -70,9 +59,7 @@ def separation_rows(model: str, found: Separation) -> Rows:
 def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
     """Shares of the items that are the nearest of no query, of one, and of more, in percent.
 
-    Args:
-        model: its name.
-        counts: by direction, of how many queries each item is the nearest.
+    counts: of how many queries each item is the nearest, (M,) for i2t, (N,) for t2i.
     """
     return [
         {
@@ -88,10 +75,8 @@ def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
 
 def as_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Tab-separated text with a header, floats with six digits."""
-    return "".join(
-        "\t".join(_cells(line)) + "\n" for line in (rows[0], *(r.values() for r in rows))
-    )
-
-
-def _cells(values: Iterable[Any]) -> list[str]:
-    return [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
+    lines = [
+        [f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()]
+        for row in rows
+    ]
+    return "".join("\t".join(line) + "\n" for line in [list(rows[0]), *lines])

@@ -31,13 +31,6 @@ def read(path: Path, threshold: float) -> pd.DataFrame:
     """Pairs of image and caption numbers rated `threshold` and above; both directions count.
 
     A pair that was sampled twice has its higher rating.
-
-    Args:
-        path: of the file.
-        threshold: smallest rating of a positive pair.
-
-    Raises:
-        WorkbenchError: other columns, ids or ratings; no pair of the threshold.
     """
     if not path.is_file():
         raise WorkbenchError(f"corpus.positives_path: {path}: not a file", EXPECTED)

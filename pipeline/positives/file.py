@@ -21,8 +21,7 @@ EXPECTED = "expected are the columns image_id, caption_id and, where pairs diffe
 def read(path: Path, threshold: float = 0.0) -> pd.DataFrame:
     """Pairs of image_id and caption_id with their grade, 1 without one; both directions count.
 
-    threshold: unused, every pair of the list counts. Raises WorkbenchError for another ending,
-    other columns, holes, pairs twice, and grades that are not numbers above 0.
+    threshold: unused, every pair of the list counts.
     """
     if not path.is_file() or path.suffix not in (".csv", ".parquet"):
         raise WorkbenchError(f"corpus.positives_path: {path}: no .csv or .parquet file", EXPECTED)

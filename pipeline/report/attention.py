@@ -3,8 +3,6 @@
 Light instead of a colour laid over the image, because colours are part of what captions speak of.
 """
 
-import base64
-import io
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +13,12 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.attention.pairs import PairAttention, RankedPair
 from pipeline.corpus.images import open_rgb
+from pipeline.report.pictures import Point, data_uri, fitted, free_place
 from pipeline.runtime.text import printable
 
 TILE = 132  # largest width and height of a word's picture on the page, pixels
 WHOLE = 264  # of the picture with the order of the objects
 SHEET_TILE, SHEET_WHOLE, SHEET_WIDTH = 220, 460, 1180  # of a drawing in a file of its own
-QUALITY = 82  # of JPEG
 DARKEST = 0.3  # share of its light that a pixel keeps where nothing was attended to
 FIRST, LAST = (255, 224, 70), (70, 60, 200)  # colours of the first and the last object
 INK, SOFT, BAR = "#1c2024", "#5a6370", "#1f6fb2"
@@ -30,51 +28,27 @@ Font = ImageFont.ImageFont | ImageFont.FreeTypeFont
 
 @dataclass(frozen=True)
 class WordPicture:
-    """A word with the image as it attends to it.
-
-    Attributes:
-        word: as the model reads it.
-        picture: data URI.
-        share: of the similarity, of the largest share, None where all words have the same.
-        text: what a reader is told who does not see it.
-    """
+    """A word, as the model reads it, with the image as it attends to it."""
 
     word: str
-    picture: str
-    share: float | None
-    text: str
+    picture: str  # data URI
+    share: float | None  # of the largest share in the similarity, None where all have the same
+    text: str  # for a reader who does not see the picture
 
 
 @dataclass(frozen=True)
 class AttentionFigure:
-    """A pair as the page shows it.
-
-    Attributes:
-        pair: with its attention and rank.
-        caption: its text.
-        whole: data URI of the image with its boxes in order.
-        words: a picture for each.
-        weighed: data URI of the image with the weights of its boxes, None where all have the same.
-    """
+    """A pair as the page shows it; pictures are data URIs."""
 
     pair: RankedPair
     caption: str
-    whole: str
+    whole: str  # the image with its boxes in order
     words: list[WordPicture]
-    weighed: str | None = None
+    weighed: str | None = None  # the image with the weights of its boxes, where these differ
 
 
 def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> AttentionFigure:
-    """The pictures of a pair.
-
-    Args:
-        pair: with its attention and rank.
-        path: the image's file.
-        caption: its text.
-
-    Raises:
-        WorkbenchError: the image is not readable.
-    """
+    """The pictures of a pair, its image's file and its caption's text."""
     own, image = pair.attention, open_rgb(path)
     shares = _shares(own)
     words = [
@@ -86,16 +60,7 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> Attent
 
 
 def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
-    """A sheet for a file of its own: the caption, the image with its boxes, a picture per word.
-
-    Args:
-        pair: what is attended to in it.
-        path: the image's file.
-        title: what stands above the pictures, wrapped to lines.
-
-    Raises:
-        WorkbenchError: the image is not readable.
-    """
+    """A sheet for a file of its own: the title, the image with its boxes, a picture per word."""
     image = open_rgb(path)
     font, small = ImageFont.load_default(24), ImageFont.load_default(16)
     lines = textwrap.wrap(printable(title), 84)
@@ -132,14 +97,8 @@ def heat(
 ) -> npt.NDArray[np.float32]:
     """Sums of the weights of the regions that cover a pixel, divided by the largest sum.
 
-    Args:
-        weights: (R,) not negative.
-        boxes: (R, 4) x1, y1, x2, y2 in pixels of an image of `size`.
-        size: width, height of that image in pixels.
-        shown: width W and height H of the result in pixels.
-
-    Returns:
-        (H, W) float32 in [0, 1], zero everywhere when nothing has weight.
+    weights: (R,) not negative; boxes: (R, 4) x1, y1, x2, y2 in pixels of an image of `size` =
+    (width, height). Returns (H, W) float32 in [0, 1] for `shown` = (W, H).
     """
     width, height = shown
     sums = np.zeros((height, width), np.float32)
@@ -153,15 +112,11 @@ def heat(
 
 
 def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
-    """The image, dark where a word does not attend, its strongest region in a frame.
+    """The image, dark where the word number `row` does not attend, its strongest region in a frame.
 
-    Args:
-        image: RGB, of any size.
-        pair: its boxes are those of the image.
-        row: the word's number in the pair.
-        side: pixels of the longer side of the result.
+    side: pixels of the longer side of the result.
     """
-    small = _fitted(image, side)
+    small = fitted(image, side)
     weights = pair.weights[row]
     light = DARKEST + (1 - DARKEST) * heat(weights, pair.boxes, pair.size, small.size)
     pixels = (np.asarray(small) * light[..., None]).round().astype(np.uint8)
@@ -173,31 +128,18 @@ def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.I
 
 
 def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
-    """The image with all boxes; with an order, coloured and numbered by it, first on top.
-
-    Args:
-        image: RGB, of any size.
-        pair: its boxes are those of the image.
-        side: pixels of the longer side of the result.
-    """
+    """The image with all boxes; with an order, coloured and numbered by it, first on top."""
     count = len(pair.boxes)
-    shades = [index / max(1, count - 1) for index in range(count)]
     if pair.order is None:
-        return _labelled(image, pair, side, [(index, 0.0, "") for index in range(count)])
-    places = zip(pair.order.tolist(), shades, strict=True)
-    return _labelled(
-        image, pair, side, [(box, shade, str(n)) for n, (box, shade) in enumerate(places, 1)]
-    )
+        return _labelled(image, pair, side, [(box, 0.0, "") for box in range(count)])
+    places = enumerate(pair.order.tolist())
+    marks = [(box, place / max(1, count - 1), str(place + 1)) for place, box in places]
+    return _labelled(image, pair, side, marks)
 
 
 def weighed(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
-    """The image with all boxes, coloured and labelled by their weights in percent, largest on top.
-
-    Args:
-        image: RGB, of any size.
-        pair: its boxes are those of the image and have weights.
-        side: pixels of the longer side of the result.
-    """
+    """The image with all boxes, coloured and labelled by their weights in percent, largest on
+    top."""
     assert pair.region_weights is not None
     weights = pair.region_weights
     largest = max(float(weights.max(initial=0.0)), 1e-9)
@@ -211,18 +153,19 @@ def weighed(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
 def _labelled(
     image: Image.Image, pair: PairAttention, side: int, marks: list[tuple[int, float, str]]
 ) -> Image.Image:
-    """The image with boxes; marks: a box's number, its colour from FIRST (0) to LAST (1), and its
-    label, none if empty; the first on top."""
-    small = _fitted(image, side)
+    """The image with boxes; marks: number of a box, colour from FIRST (0) to LAST (1), and
+    label."""
+    small = fitted(image, side)
     draw, boxes = ImageDraw.Draw(small), _scaled(pair, small)
     font = ImageFont.load_default(max(11, side // 24))
     for box, shade, _ in reversed(marks):
         _frame(draw, boxes[box], _between(shade), max(1, side // 150))
-    taken: list[tuple[float, float]] = []
+    taken: list[Point] = []
     for box, shade, label in marks:
         if label:
             left, top, right, bottom = boxes[box]
-            taken.append(_free(((left + right) / 2, (top + bottom) / 2), taken, side / 17))
+            middle, step = ((left + right) / 2, (top + bottom) / 2), side / 17
+            taken.append(free_place(middle, taken, 1.2 * step, step))
             _number(draw, taken[-1], label, _between(shade), font)
     return small
 
@@ -230,8 +173,11 @@ def _labelled(
 def _explain(
     draw: ImageDraw.ImageDraw, pair: PairAttention, place: tuple[int, int], font: Font
 ) -> None:
-    lines = [f"image {pair.image_id}, caption {pair.caption_id}", f"similarity {pair.score:.3f}"]
-    lines += [f"{len(pair.boxes)} regions"]
+    lines = [
+        f"image {pair.image_id}, caption {pair.caption_id}",
+        f"similarity {pair.score:.3f}",
+        f"{len(pair.boxes)} regions",
+    ]
     if pair.order is not None:
         lines += ["numbers: order in which the regions are read,", "yellow first, blue last"]
     if pair.region_weights is not None:
@@ -261,17 +207,10 @@ def _told(pair: PairAttention, row: int) -> str:
     return f"“{pair.words[row]}” attends most to the region {where}, weight {weights.max():.2f}"
 
 
-def _fitted(image: Image.Image, side: int) -> Image.Image:
-    """The image at `side` pixels on its longer side: small ones enlarged, to have room to draw."""
-    width, height = (max(1, round(length * side / max(image.size))) for length in image.size)
-    return image.resize((width, height), Image.Resampling.BICUBIC)
-
-
 def _scaled(pair: PairAttention, shown: Image.Image) -> list[list[float]]:
     """Boxes in pixels of the image as shown, inside it."""
     boxes = pair.boxes * np.tile(np.divide(shown.size, pair.size), 2)
-    found: list[list[float]] = boxes.clip(0, np.tile(shown.size, 2) - 1).tolist()
-    return found
+    return boxes.clip(0, np.tile(shown.size, 2) - 1).tolist()
 
 
 def _frame(
@@ -296,22 +235,10 @@ def _number(
     draw.text(middle, text, "black" if bright else "white", font, anchor="mm")
 
 
-def _free(
-    middle: tuple[float, float], taken: list[tuple[float, float]], step: float
-) -> tuple[float, float]:
-    """The place, or below it where numbers are already: regions often share their middle."""
-    left, top = middle
-    while any(abs(left - x) < 1.2 * step and abs(top - y) < step for x, y in taken):
-        top += step
-    return left, top
-
-
 def _between(share: float) -> tuple[int, int, int]:
     red, green, blue = (round(a + share * (b - a)) for a, b in zip(FIRST, LAST, strict=True))
     return red, green, blue
 
 
 def _uri(image: Image.Image) -> str:
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=QUALITY, optimize=True)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return data_uri(image, 82)

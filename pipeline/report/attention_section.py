@@ -13,26 +13,17 @@ from pipeline.storage.groups import GroupFile
 def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[AttentionFigure]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
 
-    Args:
-        path: the attention file.
-        weights: digest of the checkpoint that made the model's scores.
-        shelf: the corpus.
-
-    Raises:
-        WorkbenchError: a file that was made with other weights than the scores, or of images or
-            captions that are not in the corpus.
+    weights: digest of the checkpoint that made the model's scores, and must have made the file.
     """
     if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
         raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
     pairs = shown_pairs(read_attention(path))
-    shelf.check_pairs(path, [(p.attention.image_id, p.attention.caption_id) for p in pairs])
+    images = [pair.attention.image_id for pair in pairs]
+    captions = [pair.attention.caption_id for pair in pairs]
+    shelf.check(path, images, captions)
     return [
-        attention_figure(
-            pair,
-            shelf.path(pair.attention.image_id),
-            shelf.caption(pair.attention.caption_id).text,
-        )
-        for pair in pairs
+        attention_figure(pair, shelf.path(image), shelf.caption(caption).text)
+        for pair, image, caption in zip(pairs, images, captions, strict=True)
     ]
 
 

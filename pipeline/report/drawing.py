@@ -1,7 +1,7 @@
 """Matplotlib figures as SVG that takes part in the page: its font, its light and dark colours.
 
-Colours are drawn as placeholders, which become CSS variables of the page; no font, id, style sheet
-or address of the figure reaches beyond it; the same figure gives the same bytes.
+Colours are drawn as placeholders, which become CSS variables of the page; nothing of a figure
+reaches beyond it; the same figure gives the same bytes.
 """
 
 import io
@@ -77,13 +77,7 @@ def figure(width: int = WIDTH, height: int = HEIGHT) -> Iterator[Figure]:
 
 
 def as_svg(drawn: Figure, name: str, label: str) -> Markup:
-    """The figure as an SVG element for HTML.
-
-    Args:
-        drawn: the figure.
-        name: different for every figure of a page, ids are made from it.
-        label: what a reader who does not see the figure is told.
-    """
+    """The figure as an SVG element for HTML; ids are made from `name`, `label` is read aloud."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with matplotlib.rc_context({"svg.hashsalt": name}):

@@ -15,10 +15,8 @@ SMALL = (300, 180)  # points
 
 
 def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Markup:
-    """Validation rsum by epoch, all models in one picture, a dot on the epoch that was kept.
-
-    series: model -> number, which gives colour and dashes as in the legend of the page.
-    """
+    """Validation rsum by epoch, a dot on the epoch that was kept; series: model -> number of its
+    colour."""
     bests = (f"{name} {c.best[1]:.1f} at epoch {c.best[0]:g}" for name, c in curves.items())
     with figure() as drawn:
         axes = drawn.subplots()
@@ -34,13 +32,7 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
 
 
 def loss_figure(curve: Curve, name: str, number: int) -> Markup:
-    """Training loss of one model by epoch, logarithmic where it is positive.
-
-    Args:
-        curve: E epochs.
-        name: of the model.
-        number: its colour, dashes and ids on the page.
-    """
+    """Training loss of one model by epoch, logarithmic where it is positive."""
     with figure(*SMALL) as drawn:
         axes = drawn.subplots()
         _line(axes, curve.epochs, curve.loss, number)
@@ -56,13 +48,7 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
 
 
 def separation_figure(separated: Separation, name: str, number: int) -> Markup:
-    """P and Q of one model as densities over the scores: true pairs solid, others dashed.
-
-    Args:
-        separated: the histograms.
-        name: of the model.
-        number: its ids on the page.
-    """
+    """P and Q of one model as densities over the scores: true pairs solid, others dashed."""
     edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
     true, others = separated.densities
     with figure(*SMALL) as drawn:

@@ -11,17 +11,10 @@ from pipeline.scores.ranking import Direction
 
 @dataclass(frozen=True)
 class ShownHit:
-    """An item in the ranking of a query.
-
-    Attributes:
-        entry: the item.
-        place: 1 is first.
-        score: of the pair.
-        is_true: whether it belongs to the query.
-    """
+    """An item in the ranking of a query."""
 
     entry: Entry
-    place: int
+    place: int  # 1 is first
     score: float
     is_true: bool
 
@@ -34,52 +27,30 @@ class ShownHit:
 
 @dataclass(frozen=True)
 class ShownQuery:
-    """A query and what it found.
-
-    Attributes:
-        entry: the query.
-        rank: of its best true item, 1 is first.
-        items: number of items ranked.
-        hits: its first items.
-        truth: the best true item if it is beyond the hits.
-    """
+    """A query and what it found."""
 
     entry: Entry
-    rank: int
-    items: int
+    rank: int  # of its best true item
+    items: int  # how many were ranked
     hits: list[ShownHit]
-    truth: ShownHit | None
+    truth: ShownHit | None  # the best true item if it is beyond the hits
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """One direction of one model.
-
-    Attributes:
-        direction: i2t or t2i.
-        failures: queries not ranked first, by falling rank.
-        successes: queries ranked first.
-        failed: how many of all queries are not.
-        queries: how many there are.
-    """
+    """One direction of one model."""
 
     direction: str
     failures: list[ShownQuery]
     successes: list[ShownQuery]
-    failed: int
+    failed: int  # of all queries, how many are not ranked first
     queries: int
 
 
 def build_galleries(
     hits: Mapping[Direction, BestHits], record: RankRecord, shelf: Shelf
 ) -> list[Gallery]:
-    """The galleries caption -> images and image -> captions of one model.
-
-    Args:
-        hits: of its queries, by direction.
-        record: ids and groups of all queries, which are the items of the other direction.
-        shelf: the corpus.
-    """
+    """The galleries caption -> images and image -> captions of one model."""
     images = _Side(record.image_ids, record.image_groups, shelf.image)
     captions = _Side(record.caption_ids, record.caption_groups, shelf.caption)
     return [

@@ -14,19 +14,12 @@ PUBLISHED = {"0": 79.2, "1": 4.1, ">=2": 16.7, ">=5": 12.0, ">=10": 2.0}
 
 @dataclass(frozen=True)
 class Hubs:
-    """The items of one direction under one model and criterion.
+    """The items of one direction under one model and criterion."""
 
-    Attributes:
-        label: model, and criterion where it is not naive.
-        direction: i2t for captions as items, t2i for images.
-        found: of how many queries each is the nearest.
-        pairs: of images, percent of the pairs as the kNN-margin paper counts; of captions empty.
-    """
-
-    label: str
-    direction: str
+    label: str  # model, and criterion where it is not naive
+    direction: str  # i2t: captions are the items, t2i: images
     found: Hubness
-    pairs: dict[str, float]
+    pairs: dict[str, float]  # of images, percent of the pairs as the kNN-margin paper counts
 
 
 def hubs_of(
@@ -34,29 +27,18 @@ def hubs_of(
 ) -> list[Hubs]:
     """Hubs among the nearest items of all queries of a split, both directions, every criterion.
 
-    Args:
-        counts: criterion -> by direction, of how many queries each item is the nearest.
-        model: its name.
-        criteria: those to show; left out is what has no counts.
+    counts: criterion -> of how many queries each item is the nearest, (M,) for i2t, (N,) for t2i.
     """
-    return [
-        _hubs(
-            Hubness(counts[criterion][direction]),
-            model if criterion == "naive" else f"{model} + {criterion}",
-            direction,
-            len(counts[criterion]["i2t"]),
-        )
-        for direction in DIRECTIONS
-        for criterion in criteria
-        if criterion in counts
-    ]
+    hubs = []
+    for direction in DIRECTIONS:
+        for criterion in criteria:
+            if own := counts.get(criterion):
+                label = model if criterion == "naive" else f"{model} + {criterion}"
+                pairs = {} if direction == "i2t" else pair_shares(own["t2i"], len(own["i2t"]))
+                hubs.append(Hubs(label, direction, Hubness(own[direction]), pairs))
+    return hubs
 
 
 def pair_shares(counts: np.ndarray, captions: int) -> dict[str, float]:
     """`pairs_table` of images with these 1-occurrences (N,), in percent of the captions."""
     return {name: 100 * n / captions for name, n in pairs_table(counts, captions).items()}
-
-
-def _hubs(found: Hubness, label: str, direction: str, captions: int) -> Hubs:
-    pairs = pair_shares(found.counts, captions) if direction == "t2i" else {}
-    return Hubs(label, direction, found, pairs)

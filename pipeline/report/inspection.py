@@ -1,12 +1,12 @@
 """Looking into cached HDF5 files: what is there, from what it was made, whether it can be right.
 
-Feature files and files of groups (scores, ranks) alike. Values are read in blocks, so that a file
-larger than memory can be looked at.
+Values are read in blocks, so that a file larger than memory can be looked at.
 """
 
 import io
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,7 @@ BLOCK_VALUES = 1 << 22
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of one dataset.
-
-    Attributes:
-        minimum: of the finite values, as the next three.
-        maximum: likewise.
-        mean: likewise.
-        std: likewise.
-        not_finite: number of values that are not finite.
-        zero_rows: number of rows (N, ...) that are zero throughout.
-    """
+    """Of one dataset; minimum to std are of its finite values."""
 
     minimum: float
     maximum: float
@@ -65,24 +56,34 @@ def summary(path: Path) -> Iterator[str]:
     """Lines that describe a file: datasets, attributes, value statistics, first ids."""
     file = open_file(path)
     layouts = datasets_of(file)
-    rows = f"{len(file):,} ids, " if isinstance(file, FeatureFile) else ""
-    yield f"{path}: {rows}{path.stat().st_size:,} bytes"
-    yield from _section("datasets", _dataset_table(layouts))
+    ids = f"{len(file):,} ids, " if isinstance(file, FeatureFile) else ""
+    yield f"{path}: {ids}{path.stat().st_size:,} bytes"
+    rows: list[tuple[str, ...]] = [
+        (name, str(x.shape), _type(x), f"contiguous at {x.offset:,}", f"{x.nbytes:,} bytes")
+        for name, x in layouts.items()
+    ]
+    yield from _section("datasets", _aligned(rows))
     yield from _section("attributes", attribute_lines(file.attributes).splitlines())
-    yield from _section("values", _value_table(path, layouts))
+    rows = [("", "min", "max", "mean", "std", "NaN or infinite", "zero rows")]
+    for name, found in _all_statistics(path, layouts):
+        numbers = (found.minimum, found.maximum, found.mean, found.std)
+        counts = (f"{found.not_finite:,}", f"{found.zero_rows:,}")
+        rows.append((printable(name), *(f"{number:.5g}" for number in numbers), *counts))
+    yield from _section("values", _aligned(rows))
     yield from _section("first entries", _first_entries(path, layouts))
 
 
 def described(path: Path) -> dict[str, Any]:
-    """The same as `summary` for a program: ids, bytes, attributes, and by dataset its shape, type
-    and statistics; numbers that there are none of are null."""
+    """The same as `summary` for a program; numbers that there are none of are null."""
     file = open_file(path)
-    datasets: dict[str, Any] = {}
-    for name, layout in datasets_of(file).items():
-        datasets[name] = {"shape": list(layout.shape), "type": _type(layout)}
-        if layout.dtype.kind != "S" and layout.shape:
-            numbers = asdict(statistics(path, layout)).items()
-            datasets[name] |= {key: None if np.isnan(value) else value for key, value in numbers}
+    layouts = datasets_of(file)
+    datasets: dict[str, Any] = {
+        name: {"shape": list(layout.shape), "type": _type(layout)}
+        for name, layout in layouts.items()
+    }
+    for name, found in _all_statistics(path, layouts):
+        numbers = asdict(found).items()
+        datasets[name] |= {key: None if np.isnan(value) else value for key, value in numbers}
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
@@ -115,21 +116,9 @@ def describe_row(path: Path, name: str) -> Iterator[str]:
 def neighbours(
     path: Path, name: str, count: int = 10, dataset: str = "features"
 ) -> list[tuple[str, float]]:
-    """The ids most similar to one by cosine, best first, itself left out.
+    """The ids most similar to one by cosine, best first, itself left out, with their cosines.
 
     Rows (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all.
-
-    Args:
-        path: the feature file.
-        name: the id.
-        count: how many are wanted, all others at most.
-        dataset: of the file, (N, ...).
-
-    Returns:
-        Ids and cosines.
-
-    Raises:
-        WorkbenchError: the file has no such id, or the dataset no vectors.
     """
     file = _feature_file(path)
     shape = file.shape(dataset)
@@ -137,7 +126,7 @@ def neighbours(
         raise WorkbenchError(f"{path}: {dataset} has no vectors: shape {shape}")
     row = int(file.rows([name])[0])
     query = _unit(file.read([row], dataset))[0]
-    blocks = (_unit(block) @ query for _, block in _blocks(path, file.layouts[dataset]))
+    blocks = (_unit(block) @ query for block in _blocks(path, file.layouts[dataset]))
     cosines = np.concatenate(list(blocks))
     cosines[row] = -np.inf
     best = np.argsort(-cosines, kind="stable")[: min(count, len(file) - 1)]
@@ -147,7 +136,7 @@ def neighbours(
 def statistics(path: Path, layout: Layout) -> Statistics:
     """Statistics of a dataset of numbers, in one pass over blocks (Chan et al. 1983, eq. 2.1)."""
     count, mean, squares, low, high, not_finite, zero_rows = 0, 0.0, 0.0, np.inf, -np.inf, 0, 0
-    for _, block in _blocks(path, layout):
+    for block in _blocks(path, layout):
         flat = block.reshape(len(block), -1).astype(np.float64)
         zero_rows += int((flat == 0).all(axis=1).sum())
         values = flat[np.isfinite(flat)]
@@ -174,14 +163,11 @@ def attribute_lines(attributes: Attributes) -> str:
 
 
 def _unfolded(attributes: Attributes) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(attributes)
     for name, value in attributes.items():
-        values[name] = value
         if isinstance(value, str) and value[:1] in ("{", "["):
-            try:
+            with suppress(ValueError, RecursionError):  # not JSON after all: shown as it is
                 values[name] = json.loads(value)
-            except (ValueError, RecursionError):  # not JSON after all: shown as it is
-                values[name] = value
     return values
 
 
@@ -192,13 +178,13 @@ def _feature_file(path: Path) -> FeatureFile:
     raise WorkbenchError(f"{path}: has no ids of its own; rows can be shown of feature files only")
 
 
-def _blocks(path: Path, layout: Layout) -> Iterator[tuple[int, Array]]:
-    """(first row, rows in memory) for pieces of a dataset of at most BLOCK_VALUES values or so."""
+def _blocks(path: Path, layout: Layout) -> Iterator[Array]:
+    """A dataset in pieces of at most BLOCK_VALUES values or so."""
     values = mapped(path, layout)
     per_row = max(1, int(np.prod(layout.shape[1:], dtype=np.int64)))
     step = max(1, BLOCK_VALUES // per_row)
     for start in range(0, layout.shape[0], step):
-        yield start, np.array(values[start : start + step])
+        yield np.array(values[start : start + step])
 
 
 def _unit(rows: Array) -> Array:
@@ -207,25 +193,10 @@ def _unit(rows: Array) -> Array:
     return np.divide(flat, lengths, out=np.zeros_like(flat), where=lengths > 0)
 
 
-def _dataset_table(layouts: dict[str, Layout]) -> list[str]:
-    rows = [
-        (name, str(x.shape), _type(x), f"contiguous at {x.offset:,}", f"{x.nbytes:,} bytes")
-        for name, x in layouts.items()
-    ]
-    return _aligned(rows)
-
-
-def _value_table(path: Path, layouts: dict[str, Layout]) -> list[str]:
-    rows: list[tuple[str, ...]] = [
-        ("", "min", "max", "mean", "std", "NaN or infinite", "zero rows")
-    ]
+def _all_statistics(path: Path, layouts: dict[str, Layout]) -> Iterator[tuple[str, Statistics]]:
     for name, layout in layouts.items():
         if layout.dtype.kind != "S" and layout.shape:
-            found = statistics(path, layout)
-            numbers = (found.minimum, found.maximum, found.mean, found.std)
-            counts = (f"{found.not_finite:,}", f"{found.zero_rows:,}")
-            rows.append((printable(name), *(f"{number:.5g}" for number in numbers), *counts))
-    return _aligned(rows)
+            yield name, statistics(path, layout)
 
 
 def _first_entries(path: Path, layouts: dict[str, Layout], count: int = 5) -> list[str]:

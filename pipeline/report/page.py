@@ -15,7 +15,7 @@ from pipeline.comparison import extended, phrases
 from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
-from pipeline.corpus.tables import load_captions, load_images
+from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
 from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.figures import values_of
 from pipeline.evaluation.findings import read_findings
@@ -28,7 +28,6 @@ from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
 from pipeline.report.galleries import Gallery, build_galleries
 from pipeline.report.hubs import PUBLISHED, Hubs, hubs_of, pair_shares
 from pipeline.report.phrases import phrase_section
-from pipeline.report.provenance import corpus_digests
 from pipeline.report.shelf import Shelf
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.ranking import DIRECTIONS
@@ -38,34 +37,20 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Files:
-    """Where sections come from beside the ranks; curves and attention belong to models by stem.
-
-    Attributes:
-        curves: of models trained by epochs.
-        images: table of the corpus.
-        captions: table of the corpus.
-        attention: of models that have it.
-        phrases: folder of the phrases' tables, None where there is none.
-        found: what each model of phrases found.
-    """
+    """Where sections come from beside the ranks; curves, attention and found belong to models by
+    stem."""
 
     curves: Sequence[Path]
     images: Path
     captions: Path
     attention: Sequence[Path] = ()
-    phrases: Path | None = None
-    found: Sequence[Path] = ()
+    phrases: Path | None = None  # folder of the phrases' tables
+    found: Sequence[Path] = ()  # what models of phrases found
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was run.
-
-    Attributes:
-        dataset: its name.
-        loss: its name.
-        parameters: key -> value.
-    """
+    """What was run: dataset, loss, and parameters by key."""
 
     dataset: str
     loss: str
@@ -74,22 +59,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Model:
-    """The sections of one model.
-
-    Attributes:
-        name: of the model.
-        number: its colour and dashes in every figure.
-        overlap: of the scores of true and other pairs, a share.
-        separation: the figure of both.
-        hubs: of its directions and criteria.
-        galleries: of its directions.
-        attention: pictures of pairs, none where it has no attention.
-        provenance: what it was made from, by name.
-    """
+    """The sections of one model."""
 
     name: str
-    number: int
-    overlap: float
+    number: int  # its colour and dashes in every figure
+    overlap: float  # of the scores of true and other pairs, a share
     separation: Markup
     hubs: list[Hubs]
     galleries: list[Gallery]
@@ -102,15 +76,7 @@ def build_page(
 ) -> str:
     """The report as one HTML document; equal inputs give equal text.
 
-    Args:
-        results: one for each model, in the order of the page.
-        files: where the sections come from.
-        run: what was run.
-        localised: one for each model of phrases.
-
-    Raises:
-        WorkbenchError: files and models that do not match, ranks of other images or captions than
-            the corpus's or by an earlier version, an image of a gallery that cannot be read.
+    results: one for each model; localised: one for each model of phrases.
     """
     paths = _partners(results, files.curves, "curve")
     attended = _partners(results, files.attention, "attention")
@@ -140,7 +106,10 @@ def build_page(
             classes=CLASSES,
             published_hubs=PUBLISHED,
             matched_hubs=pair_shares(shelf.captions_of_images(texts), len(texts)),
-            corpus=corpus_digests(images, captions),
+            corpus={
+                "images_sha256": images_digest(images),
+                "captions_sha256": captions_digest(captions),
+            },
         )
     )
 
@@ -148,7 +117,8 @@ def build_page(
 def _model(
     number: int, result: Result, attended: Path | None, shelf: Shelf, criteria: Sequence[str]
 ) -> Model:
-    shelf.check(result.ranks, result.record)
+    record = result.record
+    shelf.check(result.ranks, record.image_ids, record.caption_ids, record.caption_groups)
     found = read_findings(result.ranks)
     weights = found.source.get("checkpoint_sha256")
     return Model(
@@ -157,7 +127,7 @@ def _model(
         overlap=found.separation.overlap,
         separation=separation_figure(found.separation, result.name, number),
         hubs=hubs_of(found.hubs, result.name, criteria),
-        galleries=build_galleries(found.hits, result.record, shelf),
+        galleries=build_galleries(found.hits, record, shelf),
         attention=attention_figures(attended, weights, shelf) if attended else [],
         provenance=dict(found.source),
     )
@@ -187,9 +157,10 @@ def _table(results: Sequence[Result]) -> dict[str, Any]:
     lines = [
         {
             "row": row,
-            "cells": list(
-                zip(values_of(row.figures), map(shown, values_of(row.figures)), best, strict=True)
-            ),
+            "cells": [
+                (value, shown(value), is_best)
+                for value, is_best in zip(values_of(row.figures), best, strict=True)
+            ],
             "interval": interval_text(row.interval),
         }
         for row, best in zip(rows, best_of(rows), strict=True)
@@ -207,11 +178,12 @@ def _table(results: Sequence[Result]) -> dict[str, Any]:
 def _extended(results: Sequence[Result]) -> dict[str, Any]:
     """The table by own pairs and by extended positives, without rows where there are none."""
     rows = extended.beside_rows(results)
-    lines = [(row, [shown(value) for value in row.figures]) for row in rows]
     return {
-        "beside": [(row, texts, interval_text(row.interval)) for row, texts in lines],
+        "beside": [
+            (row, list(map(shown, row.figures)), interval_text(row.interval)) for row in rows
+        ],
         "beside_titles": extended.headings(),
-        "beside_said": extended.said(results) if rows else "",
+        "beside_said": extended.explained(results) if rows else "",
     }
 
 
@@ -220,7 +192,7 @@ def _phrases(
 ) -> dict[str, Any]:
     """The table of models of phrases and captions with their boxes, without rows where none are."""
     return {
-        "phrase_said": phrases.said(rows) if rows else "",
+        "phrase_said": phrases.explained(rows) if rows else "",
         "phrase_head": phrases.head(),
         "phrase_cells": [phrases.cells(row) for row in rows],
         "phrase_types": phrases.by_type(rows) if rows else [],
@@ -239,20 +211,14 @@ def _curves(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, Any]
 
 
 def _partners(results: Sequence[Result], paths: Sequence[Path], what: str) -> dict[str, Path]:
-    """Model -> its file; WorkbenchError for files of other models and for two of one model."""
-    names = [result.name for result in results]
-    stems = [path.stem for path in paths]
-    problems = {
-        "without a metrics file": [stem for stem in stems if stem not in names],
-        "given twice": sorted({stem for stem in stems if stems.count(stem) > 1}),
-    }
-    for problem, found in problems.items():
-        if found:
-            raise WorkbenchError(
-                f"{what} files {problem}: {listing(found)}",
-                "give --metrics, --ranks, --curves and --attention of the same models",
-            )
-    return dict(zip(stems, paths, strict=True))
+    """Model -> its file; WorkbenchError for files of other models."""
+    partners = {path.stem: path for path in paths}
+    if strangers := [stem for stem in partners if stem not in {result.name for result in results}]:
+        raise WorkbenchError(
+            f"{what} files without a metrics file: {listing(strangers)}",
+            "give --metrics, --ranks, --curves and --attention of the same models",
+        )
+    return partners
 
 
 def _environment() -> jinja2.Environment:

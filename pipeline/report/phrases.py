@@ -1,8 +1,6 @@
 """The phrases of some captions with the boxes that models find for them (figure 3 of Wang et al.
 2016)."""
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from pipeline.corpus.images import open_rgb
 from pipeline.phrases.absent import is_absent
 from pipeline.phrases.found import CORRECT
 from pipeline.phrases.tables import load_phrases
+from pipeline.report.pictures import OKABE_ITO, data_uri
 from pipeline.report.shelf import REMEDY
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile
@@ -23,59 +22,36 @@ from pipeline.storage.features import FeatureFile
 SHOWN = 4  # captions of a kind
 SIDE = 200  # pixels of a picture's longer side
 MOST = 5  # phrases of a caption: one for each colour
-QUALITY = 85
-
-# Okabe and Ito's colours, told apart by colour-blind eyes, without their black and yellow.
-COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7")
+COLOURS = OKABE_ITO[:MOST]
 
 
 @dataclass(frozen=True)
 class ShownPhrase:
-    """A phrase of a caption.
-
-    Attributes:
-        text: its words.
-        colour: of its boxes.
-        found: whether the best box of each model is right.
-        best: overlap of each model's best box with the true one.
-    """
+    """A phrase of a caption."""
 
     text: str
     colour: str
-    found: list[bool]
-    best: list[float]
+    found: list[bool]  # by model: whether its best box is right
+    best: list[float]  # by model: IoU of its best box with the true one
 
 
 @dataclass(frozen=True)
 class ShownCaption:
-    """An image with the phrases of one of its captions.
-
-    Attributes:
-        caption_id: in the corpus.
-        text: of the caption.
-        phrases: of it.
-        pictures: data URIs: with the true boxes, then with those of each model.
-    """
+    """An image with the phrases of one of its captions."""
 
     caption_id: str
     text: str
     phrases: list[ShownPhrase]
-    pictures: list[str]
+    pictures: list[str]  # data URIs: with the true boxes, then with those of each model
 
 
 @dataclass(frozen=True)
 class PhraseSection:
-    """What the page shows of phrases.
-
-    Attributes:
-        names: of the models.
-        hits: captions all of whose phrases the best model finds.
-        misses: captions of which it misses a phrase that it could have found.
-    """
+    """What the page shows of phrases."""
 
     names: list[str]
-    hits: list[ShownCaption]
-    misses: list[ShownCaption]
+    hits: list[ShownCaption]  # the best model finds all their phrases
+    misses: list[ShownCaption]  # it misses a phrase that it could have found
 
 
 def phrase_section(
@@ -85,19 +61,8 @@ def phrase_section(
     images: pd.DataFrame,
     captions: pd.DataFrame,
 ) -> PhraseSection | None:
-    """Captions that the model with the largest R@1 finds all phrases of, and others; None where
-    there are no models of phrases.
-
-    Args:
-        rows: of the models.
-        found: file of each of them, by its stem.
-        folder: of the phrases' tables.
-        images: table of the corpus.
-        captions: table of the corpus.
-
-    Raises:
-        WorkbenchError: files that are missing or of other phrases.
-    """
+    """Captions that the model with the largest R@1 finds all phrases of, and others, where there
+    are any."""
     files = {path.stem: FeatureFile(path) for path in found if not is_absent(path)}
     lost = [row.name for row in rows if row.name not in files]
     if not rows or (not files and folder is None):
@@ -114,8 +79,8 @@ def phrase_section(
     chosen = _chosen(read[best])
     paths = dict(zip(images["image_id"], images["path"], strict=True))
     texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
-    hits, misses = ([_shown(one, [read[name] for name in names], paths, texts) for one in kind]
-                    for kind in chosen)  # fmt: skip
+    tables = [read[name] for name in names]
+    hits, misses = ([_shown(one, tables, paths, texts) for one in kind] for kind in chosen)
     return PhraseSection(names, hits, misses)
 
 
@@ -169,21 +134,14 @@ def _shown(
         for place, (text, colour) in enumerate(zip(rows[0]["text"], colours, strict=True))
     ]
     boxes = [rows[0]["truth"], *(own["boxes"] for own in rows)]
-    pictures = [_as_uri(with_boxes(picture, list(own), colours, SIDE)) for own in boxes]
+    pictures = [data_uri(with_boxes(picture, list(own), colours, SIDE), 85) for own in boxes]
     return ShownCaption(caption, texts[caption], phrases, pictures)
 
 
 def with_boxes(
     image: Image.Image, boxes: Sequence[np.ndarray], colours: Sequence[str], side: int
 ) -> Image.Image:
-    """An image with boxes drawn over it, later ones over earlier ones.
-
-    Args:
-        image: as it is.
-        boxes: (4,) each: x1, y1, x2, y2 in its pixels.
-        colours: of the boxes.
-        side: length of the longer side of the result, pixels.
-    """
+    """An image with boxes (x1, y1, x2, y2 in its pixels), `side` pixels on its longer side."""
     scale = side / max(image.size)
     size = [max(1, round(length * scale)) for length in image.size]
     drawn = image.resize((size[0], size[1]))
@@ -196,9 +154,3 @@ def with_boxes(
         if inner[0] < inner[2] and inner[1] < inner[3]:
             pen.rectangle(inner, outline=colour, width=width)
     return drawn
-
-
-def _as_uri(image: Image.Image) -> str:
-    buffer = io.BytesIO()
-    image.save(buffer, "JPEG", quality=QUALITY, optimize=True)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,12 +1,8 @@
-"""What a run depended on, as plain lines: parameters and digests, no dates, hosts or paths."""
+"""The parameters of a run as plain lines, without dates, hosts or paths."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
-
-import pandas as pd
-
-from pipeline.corpus.tables import captions_digest, images_digest
 
 LEFT_OUT = ("runtime",)  # where a run took place, not what it computed
 
@@ -17,14 +13,6 @@ def parameters(values: Mapping[str, Any]) -> dict[str, str]:
     An absolute path is reduced to its last part: the page goes to readers elsewhere.
     """
     return dict(_flat("", {key: part for key, part in values.items() if key not in LEFT_OUT}))
-
-
-def corpus_digests(images: pd.DataFrame, captions: pd.DataFrame) -> dict[str, str]:
-    """SHA-256 of the corpus tables' content."""
-    return {
-        "images_sha256": images_digest(images),
-        "captions_sha256": captions_digest(captions),
-    }
 
 
 def _flat(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,6 @@
 """An image with its regions drawn over it: whether boxes and labels are sensible is seen at once.
 
-Regions overlap, so that labels on the boxes would hide one another: boxes carry numbers, and a list
-beside the image says what each was taken for.
+Regions overlap: boxes carry numbers, and a list beside the image says what each was taken for.
 """
 
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.corpus.images import open_rgb
 from pipeline.inputs.regions import ROWS, has_boxes, names_of
+from pipeline.report.pictures import OKABE_ITO, Point, fitted, free_place
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
 from pipeline.runtime.text import printable
@@ -23,28 +23,19 @@ TEXT = 17  # pixels
 LIST = 430  # pixels, width of the list
 LONGEST_NAME = 24  # characters
 
-# Okabe and Ito's colours, told apart by colour-blind eyes, without their black and yellow.
-COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2")
-
 
 @dataclass(frozen=True)
 class Label:
-    """What one region was taken for.
+    """What one region was taken for."""
 
-    Attributes:
-        number: from 1, in the order of the file.
-        box: x1, y1, x2, y2 in pixels of the image as drawn.
-        text: its classes with their confidences.
-    """
-
-    number: int
-    box: list[float]
-    text: str
+    number: int  # from 1, in the order of the file
+    box: list[float]  # x1, y1, x2, y2 in pixels of the image as drawn
+    text: str  # its classes with their confidences
 
     @property
     def colour(self) -> str:
         """The region's own colour, as far as there are enough."""
-        return COLOURS[(self.number - 1) % len(COLOURS)]
+        return OKABE_ITO[(self.number - 1) % len(OKABE_ITO)]
 
 
 def check_drawable(file: FeatureFile, name: str) -> None:
@@ -61,22 +52,10 @@ def check_drawable(file: FeatureFile, name: str) -> None:
 
 
 def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
-    """The image of an id with its boxes, and beside it what is in each, most confident first.
-
-    Args:
-        file: regions with boxes.
-        name: the id.
-        path: the image's file.
-
-    Raises:
-        WorkbenchError: the file holds no regions with boxes.
-    """
+    """The image of an id with its boxes, and beside it what is in each, most confident first."""
     check_drawable(file, name)
-    image = open_rgb(path)
-    width, height = (max(1, round(side * SIDE / max(image.size))) for side in image.size)
-    image = image.resize((width, height))
-    labels = _labels(file, name, image.size)
-    return _drawn(image, labels, name)
+    image = fitted(open_rgb(path), SIDE)
+    return _drawn(image, _labels(file, name, image.size), name)
 
 
 def write_picture(image: Image.Image, target: Path) -> None:
@@ -129,10 +108,13 @@ def _drawn(image: Image.Image, labels: list[Label], name: str) -> Image.Image:
     sheet.paste(image, (0, 0))
     draw = ImageDraw.Draw(sheet)
     for label in reversed(labels):  # the most confident on top
-        _outline(draw, label)
-    taken: list[tuple[float, float]] = []
+        draw.rectangle(label.box, outline="white", width=5)  # seen on any background
+        draw.rectangle(label.box, outline=label.colour, width=3)
+    taken: list[Point] = []
     for label in labels:
-        taken.append(_free(_corner(label, width, height), taken))
+        left, top, _, _ = label.box
+        corner = min(max(left, 0), width - 30), min(max(top, 0), height - 22)
+        taken.append(free_place(corner, taken, 28, 21))
         _tag(draw, label, taken[-1], font)
     draw.text((width + 14, 8), f"{_short(name)}: {len(labels)} regions", "black", font)
     for line, label in enumerate(labels, start=1):
@@ -141,29 +123,10 @@ def _drawn(image: Image.Image, labels: list[Label], name: str) -> Image.Image:
     return sheet
 
 
-def _outline(draw: ImageDraw.ImageDraw, label: Label) -> None:
-    draw.rectangle(label.box, outline="white", width=5)  # seen on any background
-    draw.rectangle(label.box, outline=label.colour, width=3)
-
-
-def _corner(label: Label, width: int, height: int) -> tuple[float, float]:
-    """Where the number of a box goes: its upper left corner, inside the image."""
-    left, top, _, _ = label.box
-    return min(max(left, 0), width - 30), min(max(top, 0), height - 22)
-
-
-def _free(place: tuple[float, float], taken: list[tuple[float, float]]) -> tuple[float, float]:
-    """The place, or below it where other numbers are already."""
-    left, top = place
-    while any(abs(left - x) < 28 and abs(top - y) < 21 for x, y in taken):
-        top += 21
-    return left, top
-
-
 def _tag(
     draw: ImageDraw.ImageDraw,
     label: Label,
-    place: tuple[float, float],
+    place: Point,
     font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
 ) -> None:
     left, top = place

@@ -151,7 +151,6 @@ def test_no_implicit_conversion():
         (("sentences", "fisher", "ica"), 101, "must not exceed 100, that is vocabulary.dim"),
         (("inference", "criteria"), "csls", "must be a list, such as [csls]"),
         (("inference", "criteria"), [], "must not be empty"),
-        (("inference", "criteria"), ["csls", "naive", "csls"], "csls stands there twice"),
         (("sentences", "fisher", "centres"), 1, "must not exceed 64, that is 2 x centres x"),
     ],
 )

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pipeline.evaluation.columns import COLUMNS
-from pipeline.evaluation.measure import measure_direction
+from pipeline.evaluation.measure import measured_of
+from pipeline.scores.ranks import checked_tiles, of_groups, of_positives
+from pipeline.scores.tiles import as_tiles
 
 TIED = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.25, 3.0])
 
@@ -74,3 +76,14 @@ def measured_with(ranks):
 def both_with(i2t, t2i):
     """`measured_with` of image queries and of caption queries."""
     return {"i2t": measured_with(i2t), "t2i": measured_with(t2i)}
+
+
+def measure_direction(scores, images, captions, way):
+    """What the queries of one direction reach; images (N,) and captions (M,): group numbers."""
+    tiles = checked_tiles(scores, len(images), len(captions))
+    return measured_of([of_groups(tiles, images, captions, way)])[0]
+
+
+def measure_judged(scores, positives, way):
+    """What the queries of one direction that have positives reach, by all extended metrics."""
+    return measured_of([of_positives(as_tiles(scores), positives, way)])[0]

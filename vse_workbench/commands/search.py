@@ -8,7 +8,7 @@ import click
 
 from pipeline.corpus.images import open_rgb
 from pipeline.evaluation.criteria import single_query_criteria
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import print_json, say
@@ -83,7 +83,7 @@ def main(
     wordnet = params.sentences.tfidf.wordnet_folder
     searcher = Searcher(name, pick_device(params.runtime.device), wordnet, brought, params.search)
     own = params.inference
-    chosen = make_criterion(criterion, beta=own.beta, k=own.k, iterations=own.iterations)
+    chosen = Criterion(criterion, beta=own.beta, k=own.k, iterations=own.iterations)
     question = Question(split, top, shortlist, chosen)
     if picture is not None:
         answer = searcher.of_image(picture, question)

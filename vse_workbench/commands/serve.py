@@ -7,7 +7,7 @@ import click
 
 from models.base.registry import offered
 from pipeline.evaluation.criteria import single_query_criteria
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, set_threads
@@ -78,7 +78,7 @@ def main(
     }
     own = params.inference
     made = {
-        name: make_criterion(name, beta=own.beta, k=own.k, iterations=own.iterations)
+        name: Criterion(name, beta=own.beta, k=own.k, iterations=own.iterations)
         for name in single_query_criteria()
     }
     limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)

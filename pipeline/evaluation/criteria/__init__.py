@@ -1,7 +1,7 @@
 """The inference criteria, a file each: its name is what `inference.criteria` of params.yaml lists.
 
-A criterion is `views(scores, queries, settings) -> list[Tiles]`: the scores to rank, for each axis
-of queries (pipeline.evaluation.criterion calls it). Its file may set, as plain values:
+A criterion is `views(scores, queries, settings) -> list[Tiles]`: the scores to rank, (N, M), for
+each axis of queries, IMAGES or CAPTIONS. Its file may set, as plain values:
 
 - TRANSDUCTIVE = False: the score of a pair does not depend on the other queries of the set.
 - SINGLE_QUERY = True: it can rank the items of one query put beside the others, as search does.

@@ -11,18 +11,8 @@ SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """2 s less the mean of the item's k nearest queries and of the query's k nearest items.
-
-    The same for both directions.
-
-    Args:
-        scores: (N, M).
-        queries: IMAGES or CAPTIONS, each once.
-        settings: k.
-
-    Raises:
-        WorkbenchError: k larger than the set.
-    """
+    """2 s (N, M) less the mean of the item's k nearest queries and of the query's k nearest
+    items."""
     k, sizes = settings.k, scores.shape
     if not 1 <= k <= min(sizes):
         raise WorkbenchError(

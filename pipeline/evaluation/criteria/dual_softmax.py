@@ -16,16 +16,10 @@ SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """log of the product of the softmaxes of beta s over images and over captions.
+    """log of the product of the softmaxes of beta s over images and over captions; scores (N, M).
 
-    The form of soft mutual nearest neighbours. Cheng et al. 2021 multiply the score itself with the
-    softmax over queries; that depends on the zero of the scores and turns the order of negative
-    ones around, so it is not used. The same for both directions.
-
-    Args:
-        scores: (N, M).
-        queries: IMAGES or CAPTIONS, each once.
-        settings: beta.
+    Cheng et al. 2021 multiply the score itself with the softmax over queries; that depends on the
+    zero of the scores and reverses the order of negative ones, so it is not used.
     """
     beta = settings.beta
     over_captions, over_images = log_sum_exp(scores, [CAPTIONS, IMAGES], beta)

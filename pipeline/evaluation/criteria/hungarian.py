@@ -11,16 +11,7 @@ WHOLE_MATRIX = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """A new matrix for every axis of queries.
-
-    Args:
-        scores: (N, M), a Matrix.
-        queries: IMAGES or CAPTIONS, each once.
-        settings: none of them.
-
-    Raises:
-        WorkbenchError: embeddings instead of a matrix, more pairs than can be assigned.
-    """
+    """A new matrix (N, M) for every axis of queries; scores must be a Matrix."""
     if not isinstance(scores, Matrix):
         raise WorkbenchError(
             "inference.criteria: hungarian assigns all pairs at once and needs the whole matrix of "

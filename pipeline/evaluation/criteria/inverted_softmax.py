@@ -3,28 +3,24 @@
 from collections.abc import Sequence
 
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.reductions import WithTerms, item_terms, log_sum_exp, slow_log_softmax
+from pipeline.evaluation.reductions import IMAGES, WithTerms, log_sum_exp, slow_log_softmax
 from pipeline.scores.tiles import Rescored, Tiles
 
 SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """log of exp(beta s) / sum over queries of exp(beta s).
+    """log of exp(beta s) / sum over queries of exp(beta s); scores (N, M).
 
-    The sum holds the query itself (Smith et al. 2017); eq. 5 leaves it out. With p the softmax
-    over all queries that form is p / (1 - p), which grows with p: the ranks are the same.
-
-    Args:
-        scores: (N, M).
-        queries: IMAGES or CAPTIONS, each once.
-        settings: beta.
+    The sum holds the query itself (Smith et al. 2017); eq. 5 leaves it out. With p the softmax over
+    all queries that form is p / (1 - p), which grows with p: the ranks are the same.
     """
     sums = log_sum_exp(scores, queries, settings.beta)
-    return [
-        Rescored(scores, WithTerms(settings.beta, *item_terms(-own, axis)))
+    changes = (
+        WithTerms(settings.beta, *((None, -own) if axis == IMAGES else (-own, None)))
         for own, axis in zip(sums, queries, strict=True)
-    ]
+    )
+    return [Rescored(scores, change) for change in changes]
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:

@@ -9,12 +9,6 @@ from pipeline.scores.tiles import Rescored, Tiles
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """log of the entropic transport plan, the same for both directions.
-
-    Args:
-        scores: (N, M).
-        queries: IMAGES or CAPTIONS, each once.
-        settings: beta and iterations.
-    """
+    """log of the entropic transport plan of scores (N, M), the same for both directions."""
     u, v = potentials(scores, settings.beta, settings.iterations)
     return [Rescored(scores, WithTerms(settings.beta, u, v))] * len(queries)

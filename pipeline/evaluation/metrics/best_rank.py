@@ -1,11 +1,12 @@
 """Med r and Mean r: median and mean rank of the best true item of a query."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from pipeline.evaluation.chance import beyond
-from pipeline.evaluation.row import Metric, Summary
+from pipeline.evaluation.row import Metric
 from pipeline.scores.ranking import Ranking
 
 NOTE = "Med r, Mean r: median and mean rank of the first true item."
@@ -32,21 +33,16 @@ def mean(true: np.ndarray, items: int) -> float:
     return float(((items + 1) / (true + 1)).mean())
 
 
-def _row(
-    name: str, title: str, chance: Callable[[np.ndarray, int], float], summary: Summary
-) -> Metric:
-    return Metric(
-        name,
-        title,
-        NOTE,
-        best_rank,
-        reference,
-        chance,
-        better="smaller",
-        summary=summary,
-        span=(1, LARGEST),
-        place=20,
-    )
-
-
-ROWS = (_row("medr", "Med r", median, "median"), _row("meanr", "Mean r", mean, "mean"))
+_row = partial(
+    Metric,
+    note=NOTE,
+    per_query=best_rank,
+    reference=reference,
+    better="smaller",
+    span=(1, LARGEST),
+    place=20,
+)
+ROWS = (
+    _row("medr", "Med r", chance=median, summary="median"),
+    _row("meanr", "Mean r", chance=mean),
+)

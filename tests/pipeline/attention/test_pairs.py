@@ -192,26 +192,6 @@ def test_a_model_without_attention_has_a_file_without_pairs(tmp_path):
     assert [(p.place, p.is_true) for p in found] == [(c.place, c.is_true) for c in chosen]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"weights": np.zeros((3, 5), np.float32)}, r"weights of shape \(3, 5\)"),
-        ({"weights": np.full((3, 2), np.nan, np.float32)}, "weights are not finite"),
-        ({"boxes": np.zeros((2, 3), np.float32)}, "boxes of shape"),
-        ({"word_weights": np.zeros(2, np.float32)}, "word_weights of shape"),
-        ({"region_weights": np.zeros(5, np.float32)}, "region_weights of shape"),
-        ({"order": np.array([0, 0])}, "does not name every region once"),
-        ({"order": np.array([1, 2])}, "does not name every region once"),
-        ({"size": (0, 20)}, "an image of"),
-    ],
-)
-def test_files_whose_parts_do_not_fit_are_refused(tmp_path, changes, words):
-    pair = RankedPair(made_pair(**changes), 1, True)
-    write_attention(tmp_path / "a.h5", [pair], {"model": "scan"})
-    with pytest.raises(WorkbenchError, match=words):
-        read_attention(tmp_path / "a.h5")
-
-
 def test_files_of_another_kind_are_refused(tmp_path):
     with pytest.raises(WorkbenchError, match="no such file"):
         read_attention(tmp_path / "none.h5")

@@ -9,7 +9,7 @@ from relevance_cases import relevance_from
 from pipeline.comparison.extended import extended_report, headings
 from pipeline.comparison.results import read_results
 from pipeline.comparison.table import report
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.errors import WorkbenchError
@@ -24,7 +24,7 @@ def put_model(folder, name, grades=GRADES, resamples=20):
     scores = np.random.default_rng(len(name)).standard_normal((10, 20)).astype(np.float32)
     ids = [f"{n}.jpg" for n in range(10)]
     split = SplitScores(scores, ids, [f"c{n}" for n in range(20)], [ids[n] for n in OWNERS], ids)
-    criteria = [make_criterion("naive"), make_criterion("csls", beta=5.0, k=2, iterations=10)]
+    criteria = [Criterion("naive"), Criterion("csls", beta=5.0, k=2, iterations=10)]
     relevance = None if grades is None else relevance_from(grades)
     evaluation = evaluate(split, 1, resamples, 0.9, 0, criteria, None, relevance)
     metrics, ranks = folder / f"{name}.json", folder / f"{name}.h5"

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from pipeline.evaluation import assignment as module
 from pipeline.evaluation.assignment import assigned_scores, assignment
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import chance_level
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranks import retrieval_ranks
@@ -94,10 +94,10 @@ def test_a_branch_that_collapsed_is_given_no_true_pairs(axis):
 def test_more_pairs_than_can_be_assigned_are_refused(monkeypatch):
     scores = np.zeros((4, 10), np.float32)
     monkeypatch.setattr(module, "PAIR_LIMIT", 120)
-    make_criterion("hungarian").rescored(scores, "i2t")
+    Criterion("hungarian").rescored(scores, "i2t")
     monkeypatch.setattr(module, "PAIR_LIMIT", 119)
     with pytest.raises(WorkbenchError, match=r"4 images x 10 captions with 3 each are 120 pairs"):
-        make_criterion("hungarian").rescored(scores, "i2t")
+        Criterion("hungarian").rescored(scores, "i2t")
 
 
 def test_five_thousand_by_twenty_five_thousand_are_refused():
@@ -120,7 +120,7 @@ def literal_plan(scores, beta, iterations):
 
 
 def plan_of(scores, beta, iterations):
-    return make_criterion("sinkhorn", beta=beta, iterations=iterations).rescored(scores, "i2t")
+    return Criterion("sinkhorn", beta=beta, iterations=iterations).rescored(scores, "i2t")
 
 
 @settings(max_examples=30)

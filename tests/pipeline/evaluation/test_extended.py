@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ranking_cases import measure_judged
 from relevance_cases import relevance_from, sorted_grades
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.columns import EXTENDED
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import columns_of, joined, summarise
 from pipeline.evaluation.file import read_query_ranks, read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.measure import measure_judged
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 from pipeline.storage.groups import GroupFile
@@ -42,7 +42,7 @@ def some_grades(seed=1):
 
 
 def run(grades, folds=1, resamples=0, criteria=("naive",)):
-    made = [make_criterion(name, beta=5.0, k=2, iterations=10) for name in criteria]
+    made = [Criterion(name, beta=5.0, k=2, iterations=10) for name in criteria]
     relevance = None if grades is None else relevance_from(grades)
     return evaluate(a_split(), folds, resamples, 0.95, 0, made, None, relevance)
 
@@ -66,7 +66,7 @@ def test_every_fold_ranks_its_judged_queries_by_the_criterion(criterion, folds):
     found = run(
         grades, folds, criteria=("naive", criterion) if criterion != "naive" else ("naive",)
     )
-    made = make_criterion(criterion, beta=5.0, k=2, iterations=10)
+    made = Criterion(criterion, beta=5.0, k=2, iterations=10)
     size, summaries, queries = IMAGES // folds, [], {way: [] for way in WAYS}
     for start in range(0, IMAGES, size):
         rows = np.arange(start, start + size)

@@ -4,16 +4,16 @@ import json
 
 import numpy as np
 import pytest
-from ranking_cases import both_with
+from ranking_cases import both_with, measure_direction
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.columns import COLUMNS, METRICS
 from pipeline.evaluation.criteria import CRITERIA
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import joined, summarise
 from pipeline.evaluation.file import read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
-from pipeline.evaluation.measure import measure, measure_direction
+from pipeline.evaluation.measure import measure
 from pipeline.evaluation.protocol import cut_folds, protocol_name
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
@@ -69,8 +69,8 @@ def test_full_protocol_is_the_summary_of_all_ranks():
 @pytest.mark.parametrize("name", [name for name in CRITERIA if name != "naive"])
 def test_a_criterion_rescores_every_fold_by_itself_and_is_labelled(name):
     split = a_split(images=12)
-    criterion = make_criterion(name, beta=5.0, k=2, iterations=10)
-    evaluation = evaluate(split, 3, 0, 0.95, 0, (make_criterion("naive"), criterion))
+    criterion = Criterion(name, beta=5.0, k=2, iterations=10)
+    evaluation = evaluate(split, 3, 0, 0.95, 0, (Criterion("naive"), criterion))
     assert list(evaluation.summary()) == ["naive", name, "protocol"]
     assert evaluation.metrics["naive"] == run(split, folds=3).metrics["naive"]
     assert evaluation.metrics[name]["transductive"] is True

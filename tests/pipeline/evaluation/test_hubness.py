@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import skew
 
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.hubness import CLASSES, Hubness, pairs_table
 from pipeline.evaluation.nearest import occurrences
 from pipeline.runtime.errors import WorkbenchError
@@ -106,7 +106,7 @@ def test_criteria_lower_the_skewness(name, direction):
     images, captions = images + 0.6, captions + 0.6  # a common direction makes hubs
     images, captions = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (images, captions))
     scores = (images @ captions.T).astype(np.float32)
-    after = make_criterion(name).rescored(scores, direction)
+    after = Criterion(name).rescored(scores, direction)
     found, plain = (Hubness(occurrences(x, direction, 5)) for x in (after, scores))
     assert found.skewness < plain.skewness - 0.1
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ranking_cases import (
     both_with,
     five_each,
+    measure_direction,
     measured_with,
     no_better,
     relevance_by_sorting,
@@ -28,7 +29,7 @@ from pipeline.evaluation.figures import (
     summary_of,
     values_of,
 )
-from pipeline.evaluation.measure import measure, measure_direction
+from pipeline.evaluation.measure import measure
 from pipeline.evaluation.row import Metric
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.tiles import as_tiles

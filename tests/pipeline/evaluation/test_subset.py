@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.evaluation.criteria import CRITERIA
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.protocol import PROTOCOL
 from pipeline.evaluation.subset import first_images
@@ -58,7 +58,7 @@ def test_equals_leaving_out_images_one_by_one(split, data):
 def test_a_half_is_the_first_of_two_folds(name, split):
     """A criterion sees the subset alone: two halves averaged are two folds."""
     half = len(split.image_ids) // 2
-    criteria = (make_criterion(name, beta=2.0, k=1, iterations=3),)
+    criteria = (Criterion(name, beta=2.0, k=1, iterations=3),)
     first = evaluate(first_images(split, half), 1, 0, 0.95, 0, criteria, len(split.image_ids))
     folds = evaluate(split, 2, 0, 0.95, 0, criteria)
     ranks = folds.measured[name]["i2t"].ranks

@@ -214,8 +214,6 @@ def test_no_curves_no_section_on_training(world):
 def test_files_of_models_come_together(world):
     with pytest.raises(WorkbenchError, match="curve files without a metrics file: strong"):
         page_of(world, "weak", curves=["strong"])
-    with pytest.raises(WorkbenchError, match="curve files given twice: weak"):
-        page_of(world, "weak", curves=["weak", "weak"])
 
 
 def test_ranks_of_an_earlier_version_make_no_page(tmp_path):
@@ -281,8 +279,8 @@ def test_attention_is_shown_for_models_that_have_it(tmp_path):
     ("changes", "words"),
     [
         ({"weights": "cd34"}, "strong.h5: made with other weights than"),
-        ({"image": "im99.jpg"}, "strong.h5: the corpus does not have im99.jpg"),
-        ({"caption": "c99"}, "strong.h5: the corpus does not have c99"),
+        ({"image": "im99.jpg"}, "strong.h5: .*not in the corpus: im99.jpg"),
+        ({"caption": "c99"}, "strong.h5: .*not in the corpus: c99"),
     ],
 )
 def test_attention_that_does_not_fit_is_refused(tmp_path, changes, words):

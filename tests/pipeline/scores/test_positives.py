@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from ranking_cases import TIED
+from ranking_cases import TIED, measure_judged
 from relevance_cases import relevance_from, sorted_grades
 from sklearn.metrics import ndcg_score
 
 from pipeline.evaluation.columns import EXTENDED, METRICS
 from pipeline.evaluation.figures import extended_chance
-from pipeline.evaluation.measure import measure, measure_judged
+from pipeline.evaluation.measure import measure
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.positives import relevance_of
 from pipeline.scores.ranks import of_positives, ranked

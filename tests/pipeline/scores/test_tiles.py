@@ -9,7 +9,7 @@ import torch
 from relevance_cases import relevance_from
 
 from pipeline.evaluation.criteria import CRITERIA, needs_matrix
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.look import look
@@ -26,7 +26,7 @@ from pipeline.scores.tiles import Products
 from pipeline.scores.workers import spread_over
 
 SOFT = [name for name in CRITERIA if not needs_matrix(name)]
-MADE = [make_criterion(name, beta=5.0, k=3, iterations=4) for name in SOFT]
+MADE = [Criterion(name, beta=5.0, k=3, iterations=4) for name in SOFT]
 IMAGES, WIDTH = 52, 100
 DIRECTIONS = ("i2t", "t2i")
 
@@ -185,7 +185,7 @@ def test_a_file_of_embeddings_is_read_and_says_what_it_cannot_do(tmp_path):
     with pytest.raises(WorkbenchError, match=message):
         write_average(tmp_path / "mean.h5", members, None, False)
     with pytest.raises(WorkbenchError, match="hungarian assigns all pairs at once"):
-        evaluate(found, 1, 0, 0.9, 0, [make_criterion("hungarian")])
+        evaluate(found, 1, 0, 0.9, 0, [Criterion("hungarian")])
 
 
 def test_a_file_without_scores_or_embeddings_is_refused(tmp_path):
@@ -200,4 +200,4 @@ def test_products_beyond_the_range_are_named(small):
     split.image_embeddings[31] *= np.float32(1e38)
     for name in ("naive", "csls"):
         with pytest.raises(WorkbenchError, match="of image 31 and caption"):
-            evaluate(split, 1, 0, 0.9, 0, [make_criterion(name, k=3)])
+            evaluate(split, 1, 0, 0.9, 0, [Criterion(name, k=3)])

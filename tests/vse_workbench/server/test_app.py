@@ -18,7 +18,7 @@ from PIL import Image
 from tiny_inputs import WORDS
 
 from pipeline.evaluation.criteria import single_query_criteria
-from pipeline.evaluation.criterion import make_criterion
+from pipeline.evaluation.criterion import Criterion
 from pipeline.search.index import Catalogue
 from vse_workbench.commands import search
 from vse_workbench.search.searcher import Searcher
@@ -51,7 +51,7 @@ def client(searchers):
 
 def client_of(searchers, limits=LIMITS):
     pictures = {"scan": AttentionPictures(searchers["scan"], CPU)}
-    criteria = {name: make_criterion(name, k=2) for name in single_query_criteria()}
+    criteria = {name: Criterion(name, k=2) for name in single_query_criteria()}
     app = SearchServer(searchers, pictures, criteria, limits).app(["testserver"])
     return TestClient(app, raise_server_exceptions=False)
 

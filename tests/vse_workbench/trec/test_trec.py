@@ -9,11 +9,11 @@ import pytest
 import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ranking_cases import worlds
+from ranking_cases import measure_judged, worlds
 
 from pipeline.evaluation.columns import EXTENDED
 from pipeline.evaluation.figures import summarise
-from pipeline.evaluation.measure import measure, measure_judged
+from pipeline.evaluation.measure import measure
 from pipeline.scores.file import SplitScores
 from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS

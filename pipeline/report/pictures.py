@@ -1,0 +1,44 @@
+"""What the pictures of the report share: colours, sizes, and how they live inside the page."""
+
+import base64
+import io
+from pathlib import Path
+
+from PIL import Image
+
+from pipeline.corpus.images import open_rgb
+
+SIDE = 160  # largest width and height of a thumbnail, pixels
+
+# Okabe and Ito's colours, told apart by colour-blind eyes, without their black and yellow.
+OKABE_ITO = ("#E69F00", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#0072B2")
+
+Point = tuple[float, float]
+
+
+def thumbnail(path: Path | str) -> str:
+    """An image file as a data URI, at most SIDE pixels a side and never enlarged."""
+    image = open_rgb(path)
+    image.thumbnail((SIDE, SIDE))
+    return data_uri(image, 80)
+
+
+def data_uri(image: Image.Image, quality: int) -> str:
+    """The image as a JPEG inside an address; quality: from 1 to 95."""
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=quality, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def fitted(image: Image.Image, side: int) -> Image.Image:
+    """The image at `side` pixels on its longer side: small ones enlarged, to have room to draw."""
+    width, height = (max(1, round(length * side / max(image.size))) for length in image.size)
+    return image.resize((width, height), Image.Resampling.BICUBIC)
+
+
+def free_place(place: Point, taken: list[Point], width: float, height: float) -> Point:
+    """The place, or below it where a label of that size would cover one that is there already."""
+    left, top = place
+    while any(abs(left - x) < width and abs(top - y) < height for x, y in taken):
+        top += height
+    return left, top
