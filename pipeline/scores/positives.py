@@ -17,11 +17,8 @@ from pipeline.scores.ranking import DIRECTIONS, Direction
 class Positives:
     """True items of Q queries, as sparse rows: `items[starts[q]:starts[q + 1]]` are those of q.
 
-    Attributes:
-        starts: (Q + 1,) int64, rising from 0 to P.
-        items: (P,) int64 numbers.
-        grades: (P,) float64 above 0, how true they are.
-        num_items: how many there are to rank.
+    starts: (Q + 1,) int64, ascending from 0 to P; items: (P,) int64 numbers; grades: (P,) float64
+    above 0, how true they are; num_items: how many there are to rank.
     """
 
     starts: np.ndarray
@@ -31,7 +28,7 @@ class Positives:
 
     @property
     def queries(self) -> np.ndarray:
-        """The numbers of the queries that have true items, rising."""
+        """The numbers of the queries that have true items, ascending."""
         return np.flatnonzero(np.diff(self.starts))
 
     def of(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -42,7 +39,8 @@ class Positives:
         return query, self.items[own], self.grades[own]
 
     def sorted_grades(self) -> np.ndarray:
-        """(queries with true items, R): their grades, falling, 0 where there are fewer than R."""
+        """(queries with true items, R): their grades, descending, 0 where there are fewer than
+        R."""
         counts = np.diff(self.starts)
         query = np.repeat(np.arange(len(counts)), counts)
         grades = np.zeros((len(counts), int(counts.max(initial=0))))
@@ -56,13 +54,8 @@ class Positives:
 class Relevance:
     """P pairs of N images and M captions that belong together.
 
-    Attributes:
-        images: (P,) int64 numbers.
-        captions: (P,) int64 numbers.
-        grades: (P,) float64 above 0.
-        counts: for each direction (P,) booleans, whether the pair counts for its query there.
-        size: N and M.
-        name: of the list they are from.
+    images, captions: (P,) int64 numbers; grades: (P,) float64 above 0; counts: for each direction
+    (P,) booleans, whether the pair counts for its query there; size: N and M; name: of the list.
     """
 
     images: np.ndarray
@@ -84,12 +77,7 @@ class Relevance:
         return Positives(starts, item[order], self.grades[own][order], items)
 
     def inside(self, images: np.ndarray, captions: np.ndarray) -> "Relevance":
-        """The pairs among some images and captions, numbered anew in their order.
-
-        Args:
-            images: numbers of those that are kept.
-            captions: likewise.
-        """
+        """The pairs among some images (n,) and captions (m,), numbered anew in their order."""
         image, caption = (
             _places(kept, size)[numbers]
             for kept, size, numbers in zip(
@@ -107,11 +95,8 @@ def relevance_of(
 ) -> Relevance:
     """The pairs of a table among some images and captions; all others are left out.
 
-    Args:
-        name: of the list, corpus.positives.
-        table: image_id, caption_id, grade, and by direction whether a pair counts, i2t and t2i.
-        image_ids: (N,).
-        caption_ids: (M,).
+    name: of the list, corpus.positives; table: image_id, caption_id, grade, and by direction
+    whether a pair counts, i2t and t2i; image_ids: (N,); caption_ids: (M,).
     """
     image = pd.Index(image_ids).get_indexer(pd.Index(table["image_id"]))
     caption = pd.Index(caption_ids).get_indexer(pd.Index(table["caption_id"]))

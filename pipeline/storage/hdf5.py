@@ -47,7 +47,7 @@ class Layout:
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file for reading; any failure of HDF5 inside is a WorkbenchError with the path."""
+    """Open an HDF5 file for reading; failures of HDF5 inside are WorkbenchErrors."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "write it with: dvc repro")
     try:

@@ -34,7 +34,7 @@ class WrittenRows:
         return np.flatnonzero(self._marks == 0)
 
     def mark(self, rows: npt.NDArray[np.int64], values: Sequence[npt.NDArray[np.generic]]) -> None:
-        """Note that rows (B,) are written. values: (B, ...) contiguous, of every dataset in order."""
+        """Note that rows (B,) are written; values: (B, ...) contiguous, by dataset in order."""
         self._marks[rows] = WRITTEN | checksums(values)
 
     def save(self) -> None:
