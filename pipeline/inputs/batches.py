@@ -65,15 +65,12 @@ class Split:
     """The images and captions of one split, in the corpus's order.
 
     Attributes:
-        image_ids: N.
-        image_groups: N, equal where images show the same person or are the same.
-        caption_ids: M.
+        image_groups: (N,) equal where images show the same person or are the same.
         described: (M,) row of the image that a caption describes.
         images: rows (B,) to their input tensor.
         captions: rows (B,) to what the model's `embed_captions` takes, (word ids, lengths) or
             (vectors,); the first goes to the device.
-        fits: (N, M) sparse, 1 where a caption fits another image than its own, None where none
-            does.
+        fits: (N, M) sparse, 1 where a caption fits another image than its own; None for none.
     """
 
     image_ids: list[str]
@@ -94,15 +91,8 @@ class Split:
 class PairBatches:
     """Training batches: every epoch holds every (image, caption) pair of a split once.
 
-    A last batch of a single pair, which has no negatives, is left out.
-
-    Args:
-        split: where the pairs come from.
-        size: pairs per batch.
-        seed: with the epoch's number it alone decides the order.
-
-    Raises:
-        WorkbenchError: the split has fewer than two pairs.
+    A last batch of a single pair, which has no negatives, is left out. The seed and the epoch's
+    number alone decide the order.
     """
 
     def __init__(self, split: Split, size: int, seed: int) -> None:
@@ -129,14 +119,10 @@ class PairBatches:
 
 
 def drawn(source: Any, rows: np.ndarray, generator: np.random.Generator) -> Any:
-    """What a source gives for training.
+    """What a source gives for rows (B,) in training; the generator decides the augmentation.
 
-    Args:
-        source: of a split; one that offers `augmented(rows, generator)`
-            (models.backbone.pixels.PixelRows, models.dual_path.slots.SlotRows) is asked for it,
-            others are called with the rows.
-        rows: (B,).
-        generator: decides the augmentation.
+    A source that offers `augmented(rows, generator)` (models.backbone.pixels.PixelRows,
+    models.dual_path.slots.SlotRows) is asked for it, others are called with the rows.
     """
     if hasattr(source, "augmented"):
         return source.augmented(rows, generator)
@@ -165,17 +151,10 @@ def read_split(
     image_source: Callable[[list[str]], ImageSource],
     caption_source: Callable[[pd.DataFrame], CaptionSource],
 ) -> Split:
-    """Put the images and captions of one split together.
+    """Put the images and captions of one split together, from the two tables of the corpus.
 
-    Args:
-        name: of the split.
-        images: table of the corpus.
-        captions: table of the corpus.
-        image_source: from N image ids to their source.
-        caption_source: from M rows of the captions table to their source.
-
-    Raises:
-        WorkbenchError: captions of images that are not in the split.
+    image_source: from N image ids to their source; caption_source: from M rows of the captions
+    table to their source.
     """
     pictures, texts = in_split(load_images(images), name), in_split(load_captions(captions), name)
     described = pd.Index(pictures["image_id"]).get_indexer(pd.Index(texts["image_id"]))
@@ -201,9 +180,7 @@ def read_split(
 def fitting(image_ids: list[str], fits: pd.Series) -> csr_array | None:
     """The images that captions fit beside their own, (N, M) sparse; None where there are none.
 
-    Args:
-        image_ids: N; others are passed over.
-        fits: M lists of image ids.
+    image_ids: N; others are passed over; fits: M lists of image ids.
     """
     images = pd.Index(image_ids).get_indexer(pd.Index([name for names in fits for name in names]))
     captions = np.repeat(np.arange(len(fits)), fits.map(len).to_numpy(np.int64))

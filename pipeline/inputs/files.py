@@ -11,14 +11,9 @@ from pipeline.runtime.files import sha256_file
 class Inputs:
     """The artefacts a model may read.
 
-    Attributes:
-        images: table of the corpus.
-        captions: table of the corpus.
-        features: of the images or their regions.
-        text: what captions are read through, the folder of the vocabulary or a file of sentence
-            features.
-        network: the one behind the image features.
-        classes: of the instance loss.
+    features: of the images or their regions; text: what captions are read through, the folder of
+    the vocabulary or a file of sentence features; network: the one behind the image features;
+    classes: of the instance loss.
     """
 
     images: Path

@@ -21,13 +21,9 @@ from pipeline.storage.features import FeatureFile
 class Origin:
     """What params.yaml says of a file of features.
 
-    Attributes:
-        section: of params.yaml.
-        stage: that writes the file.
-        model: whose features they are, None where the file tells.
-        params: settings by key, without those that the file tells alone.
-        own: the setting that brings in a file of the user's.
-        unsaid: what goes without saying in a file.
+    model: whose features they are, None where the file tells; params: settings by key, without
+    those that the file tells alone; own: the setting that brings in a file of the user's; unsaid:
+    what goes without saying in a file.
     """
 
     section: str
@@ -49,12 +45,7 @@ class Origin:
 def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
     """Refuse files of features that were not made with the settings of params.yaml.
 
-    Args:
-        inputs: of a model.
-        origins: what params.yaml says, by `image_features`, `regions` and `sentences`.
-
-    Raises:
-        WorkbenchError: a file that says nothing of its origin, or says another; damaged files.
+    origins: what params.yaml says, by `image_features`, `regions` and `sentences`.
     """
     features = FeatureFile(inputs.features)
     # other kinds of files in either place are refused by whoever reads them
@@ -64,16 +55,9 @@ def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
 
 
 def check_origin(file: FeatureFile, origin: Origin) -> None:
-    """Refuse a file that names another origin than params.yaml, or none.
+    """Refuse a file that names another origin than params.yaml, or none, with both values.
 
     Only what both name is compared: a file of an earlier version lacks the keys that came later.
-
-    Args:
-        file: of features.
-        origin: what params.yaml says.
-
-    Raises:
-        WorkbenchError: naming every key with both values.
     """
     if "params" not in file.attributes:
         raise WorkbenchError(

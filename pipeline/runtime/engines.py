@@ -31,13 +31,10 @@ Commands = Mapping[str, Sequence[str]]  # by a name for messages
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs commands, so many at a time.
+    """What runs commands, `runtime.extraction.workers` at a time.
 
-    Attributes:
-        runtime: the section `runtime`, of which `extraction` says how many; a task of Ray asks for
-            as many CPUs as a process has threads.
-        on_device: whether the commands compute on `runtime.device`: where that is a GPU, a task of
-            Ray asks for one of its own.
+    on_device: whether the commands compute on `runtime.device`: where that is a GPU, a task of Ray
+    asks for one of its own. It asks for as many CPUs as a process has threads.
     """
 
     runtime: RuntimeConfig
@@ -62,13 +59,7 @@ class Engine:
 
 
 class Running:
-    """A process that was started, and what it says on standard error.
-
-    Args:
-        command: program and arguments.
-        folder: to run it in.
-        environment: variables beside those of this process.
-    """
+    """A process that was started, and what it says on standard error."""
 
     def __init__(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `ended`

@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pipeline.runtime.errors import WorkbenchError
@@ -87,10 +86,7 @@ def owns_work() -> bool:
 
 
 def set_device(device: "torch.device") -> None:
-    """Take the GPU of this process; nothing on a CPU.
-
-    Raises WorkbenchError when this machine has fewer GPUs than processes.
-    """
+    """Take the GPU of this process; nothing on a CPU."""
     import torch
 
     if device.type == "cuda":
@@ -106,16 +102,8 @@ def set_device(device: "torch.device") -> None:
 class Progress:
     """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere.
 
-    Where the environment variable CI is set there is no bar, and a line every QUIET seconds.
-
-    Use as a context manager and call `update`.
-
-    Args:
-        title: what the line begins with.
-        total: number of units expected.
-        unit: what is counted ("images", "steps").
-        done: units already there when work is resumed.
-        interval: seconds between plain lines.
+    Where the environment variable CI is set there is no bar, and a line every QUIET seconds. Use as
+    a context manager and call `update`. done: units already there when work is resumed.
     """
 
     def __init__(
@@ -140,12 +128,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
         elif kind is None and self.count > self.start_count and not process_number():

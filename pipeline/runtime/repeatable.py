@@ -41,10 +41,7 @@ def set_threads(threads: int) -> None:
 
 
 def pick_device(name: str) -> "torch.device":
-    """The torch device for `auto` (CUDA if there is one, else CPU), `cpu` or `cuda`.
-
-    Raises WorkbenchError when `cuda` is asked for and there is none.
-    """
+    """The torch device for `auto` (CUDA if there is one, else CPU), `cpu` or `cuda`."""
     import torch
 
     available = torch.cuda.is_available()

@@ -131,7 +131,8 @@ def read_scores(
 def _products(vectors: Mapping[str, np.ndarray]) -> "Products":
     from pipeline.scores.tiles import Products
 
-    return Products(*(vectors[name] for name in EMBEDDINGS))
+    images, captions = EMBEDDINGS
+    return Products(vectors[images], vectors[captions])
 
 
 def check_name(path: Path) -> None:

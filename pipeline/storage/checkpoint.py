@@ -38,7 +38,7 @@ class Description(BaseModel):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint file's content; weights are on the CPU, sha256 is over weights and description."""
+    """A checkpoint file's content: weights on the CPU, sha256 over weights and description."""
 
     path: Path
     weights: dict[str, torch.Tensor]
