@@ -21,11 +21,9 @@ TEXTS = 1 << 14  # of any length, in memory
 
 @dataclass(frozen=True)
 class Array:
-    """An array (N, ...) in a file, whose values are not read yet.
-
-    place: file and name, which messages begin with; dtype: object for texts of any length; read:
-    gives the rows in order, about so many at a time.
-    """
+    """An array (N, ...) in a file, whose values are not read yet. place: file and name, which
+    messages begin with; dtype: object for texts of any length; read: gives the rows in order,
+    about so many at a time."""
 
     place: str
     shape: tuple[int, ...]
@@ -53,11 +51,8 @@ class Array:
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A file of arrays.
-
-    names: an .npy has one, whose name is ""; find: gives the array of a name (HDF5: also one in
-    groups, `a/b`), None when there is none.
-    """
+    """A file of arrays. names: an .npy has one, whose name is ""; find: gives the array of a
+    name (HDF5: also one in groups, `a/b`), None when there is none."""
 
     path: Path
     names: Sequence[str]
@@ -81,10 +76,8 @@ class ArrayFile:
 @contextmanager
 def damage_named(place: str) -> Iterator[None]:
     """Whatever a library raises for a damaged file as a WorkbenchError that begins with `place`.
-
     Libraries raise nearly any type for files that they did not write. What the system refuses is
-    raised as it is.
-    """
+    raised as it is."""
     try:
         yield
     except WorkbenchError:

@@ -23,9 +23,8 @@ class Ids(NamedTuple):
 
 def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
     """The ids of a file's rows: in its array `inside`, else in a list beside it, else None.
-
-    beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file `X.*`.
-    """
+    beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file
+    `X.*`."""
     if array := file.get(inside):
         return Ids(_texts(array), None)
     place = file_beside(file.path, beside)

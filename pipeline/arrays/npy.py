@@ -65,11 +65,9 @@ def mapped_npy(path: Path, dims: int) -> np.ndarray:
 
 
 def read_header(handle: IO[bytes], place: str, size: int) -> Header:
-    """The header of an array, the handle left before its values.
-
-    size: bytes that are there, the header's included. Raises WorkbenchError for an array of objects
-    (they are pickled, and a pickle can run code), and for one of another size than its header says.
-    """
+    """The header of an array, the handle left before its values. size: bytes that are there, the
+    header's included. Raises WorkbenchError for an array of objects (they are pickled, and a
+    pickle can run code), and for one of another size than its header says."""
     with damage_named(place):
         version = npy_format.read_magic(handle)
         read = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}

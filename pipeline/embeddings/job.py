@@ -89,11 +89,9 @@ def import_job(
     corpus_sha256: str,
     described: dict[str, Any],
 ) -> FeatureJob:
-    """Vectors of a file that was made elsewhere, in the order of the corpus.
-
-    The file is told by its digest, whatever its name; while that is computed the ids are read. ids:
-    N, of the corpus; described: what the file of features says of the settings that chose this.
-    """
+    """Vectors of a file that was made elsewhere, in the order of the corpus. The file is told by
+    its digest, whatever its name; while that is computed the ids are read. ids: N, of the
+    corpus; described: what the file of features says of the settings that chose this."""
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(sha256_file, settings.path or "")
         source = open_embeddings(settings)
@@ -149,10 +147,8 @@ def _rows(names: Sequence[str], rows: npt.NDArray[np.int64]) -> list[str]:
 
 
 def copy(source: Embeddings, places: npt.NDArray[np.int64], writer: FeatureWriter) -> None:
-    """Write the missing rows, in the order of the file.
-
-    places: (N,) the row of the corpus for each of its rows, -1 for none.
-    """
+    """Write the missing rows, in the order of the file. places: (N,) the row of the corpus for
+    each of its rows, -1 for none."""
     wanted = np.zeros(len(writer.ids) + 1, bool)  # the last for rows of no place
     wanted[writer.missing] = True
     start, title = 0, f"reading {source.path.name}"

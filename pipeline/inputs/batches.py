@@ -89,11 +89,9 @@ class Split:
 
 
 class PairBatches:
-    """Training batches: every epoch holds every (image, caption) pair of a split once.
-
-    A last batch of a single pair, which has no negatives, is left out. The seed and the epoch's
-    number alone decide the order.
-    """
+    """Training batches: every epoch holds every (image, caption) pair of a split once. A last
+    batch of a single pair, which has no negatives, is left out. The seed and the epoch's number
+    alone decide the order."""
 
     def __init__(self, split: Split, size: int, seed: int) -> None:
         self.split, self.size, self.seed = split, size, seed
@@ -119,11 +117,9 @@ class PairBatches:
 
 
 def drawn(source: Any, rows: np.ndarray, generator: np.random.Generator) -> Any:
-    """What a source gives for rows (B,) in training; the generator decides the augmentation.
-
-    A source that offers `augmented(rows, generator)` (models.backbone.pixels.PixelRows,
-    models.dual_path.slots.SlotRows) is asked for it, others are called with the rows.
-    """
+    """What a source gives for rows (B,) in training; the generator decides the augmentation. A
+    source that offers `augmented(rows, generator)` (models.backbone.pixels.PixelRows,
+    models.dual_path.slots.SlotRows) is asked for it, others are called with the rows."""
     if hasattr(source, "augmented"):
         return source.augmented(rows, generator)
     return source(rows)
@@ -152,10 +148,8 @@ def read_split(
     caption_source: Callable[[pd.DataFrame], CaptionSource],
 ) -> Split:
     """Put the images and captions of one split together, from the two tables of the corpus.
-
     image_source: from N image ids to their source; caption_source: from M rows of the captions
-    table to their source.
-    """
+    table to their source."""
     pictures, texts = in_split(load_images(images), name), in_split(load_captions(captions), name)
     described = pd.Index(pictures["image_id"]).get_indexer(pd.Index(texts["image_id"]))
     lost = texts["caption_id"][described < 0]
@@ -179,9 +173,7 @@ def read_split(
 
 def fitting(image_ids: list[str], fits: pd.Series) -> csr_array | None:
     """The images that captions fit beside their own, (N, M) sparse; None where there are none.
-
-    image_ids: N; others are passed over; fits: M lists of image ids.
-    """
+    image_ids: N; others are passed over; fits: M lists of image ids."""
     images = pd.Index(image_ids).get_indexer(pd.Index([name for names in fits for name in names]))
     captions = np.repeat(np.arange(len(fits)), fits.map(len).to_numpy(np.int64))
     known = images >= 0

@@ -9,12 +9,9 @@ from pipeline.runtime.files import sha256_file
 
 @dataclass(frozen=True)
 class Inputs:
-    """The artefacts a model may read.
-
-    features: of the images or their regions; text: what captions are read through, the folder of
-    the vocabulary or a file of sentence features; network: the one behind the image features;
-    classes: of the instance loss.
-    """
+    """The artefacts a model may read. features: of the images or their regions; text: what
+    captions are read through, the folder of the vocabulary or a file of sentence features;
+    network: the one behind the image features; classes: of the instance loss."""
 
     images: Path
     captions: Path

@@ -19,12 +19,9 @@ from pipeline.storage.features import FeatureFile
 
 @dataclass(frozen=True)
 class Origin:
-    """What params.yaml says of a file of features.
-
-    model: whose features they are, None where the file tells; params: settings by key, without
-    those that the file tells alone; own: the setting that brings in a file of the user's; unsaid:
-    what goes without saying in a file.
-    """
+    """What params.yaml says of a file of features. model: whose features they are, None where
+    the file tells; params: settings by key, without those that the file tells alone; own: the
+    setting that brings in a file of the user's; unsaid: what goes without saying in a file."""
 
     section: str
     stage: str
@@ -43,10 +40,8 @@ class Origin:
 
 
 def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
-    """Refuse files of features that were not made with the settings of params.yaml.
-
-    origins: what params.yaml says, by `image_features`, `regions` and `sentences`.
-    """
+    """Refuse files of features that were not made with the settings of params.yaml. origins:
+    what params.yaml says, by `image_features`, `regions` and `sentences`."""
     features = FeatureFile(inputs.features)
     # other kinds of files in either place are refused by whoever reads them
     check_origin(features, origins["regions" if "boxes" in features.layouts else "image_features"])
@@ -55,10 +50,8 @@ def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
 
 
 def check_origin(file: FeatureFile, origin: Origin) -> None:
-    """Refuse a file that names another origin than params.yaml, or none, with both values.
-
-    Only what both name is compared: a file of an earlier version lacks the keys that came later.
-    """
+    """Refuse a file that names another origin than params.yaml, or none, with both values. Only
+    what both name is compared: a file of an earlier version lacks the keys that came later."""
     if "params" not in file.attributes:
         raise WorkbenchError(
             f"{file.path}: does not say what it was made with (no attribute 'params')",

@@ -67,9 +67,7 @@ class RegionRows:
 
 def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
     """(B, R, 4) width, height, centre x, centre y as shares of the image; zero for a zero box.
-
-    boxes: (B, R, 4) x1, y1, x2, y2 in pixels; sizes: (B, 2) width, height in pixels.
-    """
+    boxes: (B, R, 4) x1, y1, x2, y2 in pixels; sizes: (B, 2) width, height in pixels."""
     first, second = boxes[..., :2], boxes[..., 2:]
     return torch.cat([second - first, (first + second) / 2], -1) / sizes.repeat(1, 2)[:, None]
 

@@ -51,10 +51,8 @@ class FeatureRows:
 def moments(
     vectors: Callable[[np.ndarray], torch.Tensor], count: int, block: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and standard deviation (D,) float32 of vectors, two passes over blocks of rows.
-
-    One pass would cancel digits. vectors: rows (B,) of `count` to float64 (n, D).
-    """
+    """Mean and standard deviation (D,) float32 of vectors, two passes over blocks of rows. One
+    pass would cancel digits. vectors: rows (B,) of `count` to float64 (n, D)."""
     blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
     sums = [(part.sum(0), len(part)) for part in map(vectors, blocks)]
     total = sum(size for _, size in sums)
@@ -64,11 +62,9 @@ def moments(
 
 
 class TokenRows:
-    """Word ids of M captions: rows (B,) to tokens (B, T), padded with 0, and lengths (B,).
-
-    Kept end to end in one array, so that a single very long caption costs only its own length.
-    captions: M non-empty lists of word ids.
-    """
+    """Word ids of M captions: rows (B,) to tokens (B, T), padded with 0, and lengths (B,). Kept
+    end to end in one array, so that a single very long caption costs only its own length.
+    captions: M non-empty lists of word ids."""
 
     def __init__(self, captions: Sequence[Sequence[int]]) -> None:
         self.lengths = np.fromiter(map(len, captions), np.int64, len(captions))
@@ -121,10 +117,8 @@ def encode_captions(vocabulary: Vocabulary, captions: pd.DataFrame) -> TokenRows
 
 
 class OpenedInputs(ABC):
-    """What a model reads, opened: where its images and its captions come from.
-
-    features: of the images, or of their regions.
-    """
+    """What a model reads, opened: where its images and its captions come from. features: of the
+    images, or of their regions."""
 
     files: Inputs
     features: FeatureFile
@@ -148,10 +142,8 @@ class OpenedInputs(ABC):
         """The source of M rows of the captions table."""
 
     def split(self, name: str, images: ImagesById | None = None) -> Split:
-        """The images and captions of a split.
-
-        images: from N image ids to their source, None: that of the features.
-        """
+        """The images and captions of a split. images: from N image ids to their source, None:
+        that of the features."""
         sources = images or self.images, self.captions
         return read_split(name, self.files.images, self.files.captions, *sources)
 

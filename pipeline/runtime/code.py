@@ -35,10 +35,8 @@ WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores
 
 class Sources:
     """The first-party sources below a folder, each parsed once, or never when it is unchanged.
-
-    memory: file that keeps digests and imports between processes, by the digest of the bytes; None:
-    nothing is kept.
-    """
+    memory: file that keeps digests and imports between processes, by the digest of the bytes;
+    None: nothing is kept."""
 
     def __init__(self, root: Path = ROOT, memory: Path | None = None) -> None:
         self.root, self.memory = root, memory
@@ -130,11 +128,9 @@ def is_program(module: str) -> bool:
 
 
 def check_loaded(listing: Path, memory: Path | None = None) -> None:
-    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks.
-
-    A hole in a list is thus an error, and never a stale result. Without a list, as in a folder
-    without DVC, nothing is checked.
-    """
+    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks. A
+    hole in a list is thus an error, and never a stale result. Without a list, as in a folder
+    without DVC, nothing is checked."""
     if not listing.is_file():
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
@@ -157,11 +153,9 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
 
 
 def code_digest(root: Path = ROOT) -> str:
-    """SHA-256 hex over the digests of all code that this process has loaded and may load.
-
-    Part of every resume fingerprint: work begun by other code must not be continued by this code.
-    A name put together at run time counts once its module is loaded, as a model's is by `prepare`.
-    """
+    """SHA-256 hex over the digests of all code that this process has loaded and may load. Part
+    of every resume fingerprint: work begun by other code must not be continued by this code. A
+    name put together at run time counts once its module is loaded, as a model's is by `prepare`."""
     sources = Sources(root)
     loaded = loaded_sources(root)
     modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -178,11 +172,9 @@ def _parsed(source: bytes) -> list[Any]:
 
 
 def _form(node: Any, modules: set[str], words: bool) -> Any:
-    """What of a syntax tree decides results, the same in every version of Python.
-
-    modules: takes the first-party modules that are imported; words: whether strings count; those of
-    an exception that is raised do not.
-    """
+    """What of a syntax tree decides results, the same in every version of Python. modules: takes
+    the first-party modules that are imported; words: whether strings count; those of an
+    exception that is raised do not."""
     if isinstance(node, list):
         forms = (_form(item, modules, words) for item in node)
         return [form for form in forms if form is not None]

@@ -34,10 +34,8 @@ HINTS = {
 
 def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -> WorkbenchError:
     """The message for what the operating system refused; raises an error that it did not number.
-
     path: the file, where the error itself names none; needed: bytes it was to have, 0 for not
-    known.
-    """
+    known."""
     if error.errno is None:  # a library's own, no refusal of the system
         raise error
     named, number = path or error.filename, error.errno
@@ -54,11 +52,9 @@ def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -
 
 @contextmanager
 def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Iterator[None]:
-    """Turn an OSError of writing a file into a WorkbenchError that names it.
-
-    Errors that name another file are left as they are. temporary: the name it has while it is
-    written; needed: bytes it will have, 0 for not known.
-    """
+    """Turn an OSError of writing a file into a WorkbenchError that names it. Errors that name
+    another file are left as they are. temporary: the name it has while it is written; needed:
+    bytes it will have, 0 for not known."""
     try:
         yield
     except OSError as error:

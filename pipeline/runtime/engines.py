@@ -31,11 +31,9 @@ Commands = Mapping[str, Sequence[str]]  # by a name for messages
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs commands, `runtime.extraction.workers` at a time.
-
-    on_device: whether the commands compute on `runtime.device`: where that is a GPU, a task of Ray
-    asks for one of its own. It asks for as many CPUs as a process has threads.
-    """
+    """What runs commands, `runtime.extraction.workers` at a time. on_device: whether the
+    commands compute on `runtime.device`: where that is a GPU, a task of Ray asks for one of its
+    own. It asks for as many CPUs as a process has threads."""
 
     runtime: RuntimeConfig
     on_device: bool = True
@@ -46,10 +44,8 @@ class Engine:
         return self.runtime.extraction.workers
 
     def run(self, commands: Commands) -> Iterator[str]:
-        """Run commands and name each as it comes to its end.
-
-        Raises WorkbenchError for the first that fails, with what it said; the others are ended.
-        """
+        """Run commands and name each as it comes to its end. Raises WorkbenchError for the first
+        that fails, with what it said; the others are ended."""
         if not commands:
             return iter(())
         if self.runtime.extraction.engine == "local":

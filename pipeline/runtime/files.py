@@ -19,11 +19,9 @@ from pipeline.runtime.disk import require_room, written
 
 @contextmanager
 def atomic_path(target: Path | str, size: int = 0) -> Iterator[Path]:
-    """Yield a temporary path beside `target`; on success fsync it and rename it to `target`.
-
-    On an exception the temporary file is removed and `target` is untouched. Temporary files of the
-    same target that a killed process left are removed, too. size: bytes it will have at least.
-    """
+    """Yield a temporary path beside `target`; on success fsync it and rename it to `target`. On
+    an exception the temporary file is removed and `target` is untouched. Temporary files of the
+    same target that a killed process left are removed, too. size: bytes it will have at least."""
     target = Path(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     with written(target, temporary, size):

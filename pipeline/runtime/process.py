@@ -41,9 +41,7 @@ def keep_freed_memory() -> None:
 
 def end_with_input() -> None:
     """End this process at once when its standard input ends, as it does with whoever started it.
-
-    For processes of `pipeline.runtime.engines`, which would go on after a killed one.
-    """
+    For processes of `pipeline.runtime.engines`, which would go on after a killed one."""
 
     def watch() -> None:
         while os.read(0, 1):
@@ -101,10 +99,8 @@ def set_device(device: "torch.device") -> None:
 
 class Progress:
     """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere.
-
-    Where the environment variable CI is set there is no bar, and a line every QUIET seconds. Use as
-    a context manager and call `update`. done: units already there when work is resumed.
-    """
+    Where the environment variable CI is set there is no bar, and a line every QUIET seconds. Use
+    as a context manager and call `update`. done: units already there when work is resumed."""
 
     def __init__(
         self, title: str, total: int, unit: str, done: int = 0, interval: float = 10.0
@@ -165,9 +161,7 @@ def print_json(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Print one line for the person watching (standard error, so that output stays clean).
-
-    Of several processes the first one speaks for all.
-    """
+    """Print one line for the person watching (standard error, so that output stays clean). Of
+    several processes the first one speaks for all."""
     if process_number() == 0:
         print(safe_lines(text), file=sys.stderr, flush=True)

@@ -133,9 +133,7 @@ def laid_over(
     values: Mapping[str, Any], changes: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
     """Nested values with some of them replaced; WorkbenchError for keys that there are not.
-
-    prefix: dotted name of the section, with a dot behind it, for messages.
-    """
+    prefix: dotted name of the section, with a dot behind it, for messages."""
     new = dict(values)
     for key, value in changes.items():
         name = f"{prefix}{key}"

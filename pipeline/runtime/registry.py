@@ -66,10 +66,8 @@ class Registry:
         return files[name]
 
     def entries(self) -> dict[str, str]:
-        """The module of every entry by name, all of them read and none imported.
-
-        Raises WorkbenchError for a file that offers nothing, and for two classes of one name.
-        """
+        """The module of every entry by name, all of them read and none imported. Raises
+        WorkbenchError for a file that offers nothing, and for two classes of one name."""
         owners: dict[str, str] = {}
         for name in self:
             offer = self.offered(name)

@@ -143,10 +143,8 @@ def wrong_whole(key: str, text: str) -> InitErrorDetails:
 
 
 def contradictions(check: Callable[[Any], Iterator[InitErrorDetails]]) -> Any:
-    """Decorator: a generator of problems as pydantic's validator of a whole section.
-
-    It runs once every key of the section is right in itself, and reports all that it finds.
-    """
+    """Decorator: a generator of problems as pydantic's validator of a whole section. It runs
+    once every key of the section is right in itself, and reports all that it finds."""
 
     @wraps(check)
     def validate(self: Any) -> Any:
@@ -198,10 +196,8 @@ class EmbeddingFileConfig(Section):
     other_ids: Literal["error", "skip"] = "error"
 
     def unfit(self, switch: str, value: str) -> Iterator[InitErrorDetails]:
-        """Problems of the path, reported by the section that has this one as `file`.
-
-        switch: the key there that says whether the file is read; `file` reads it.
-        """
+        """Problems of the path, reported by the section that has this one as `file`. switch: the
+        key there that says whether the file is read; `file` reads it."""
         if value != "file":
             if self.path is not None:
                 text = f"must be null when {switch} is {value!r}"

@@ -28,11 +28,9 @@ COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 def plain_yaml(
     text: str, where: str, hint: str = "", max_bytes: int = MAX_BYTES, max_values: int = MAX_VALUES
 ) -> Any:
-    """The value of a YAML 1.2 text; WorkbenchError for one that is too large or cannot be parsed.
-
-    where: what messages begin with; max_bytes: characters that it may have; max_values: keys and
-    values that it may unfold to.
-    """
+    """The value of a YAML 1.2 text; WorkbenchError for one that is too large or cannot be
+    parsed. where: what messages begin with; max_bytes: characters that it may have; max_values:
+    keys and values that it may unfold to."""
     if len(text) > max_bytes:
         message = f"{where}: {len(text):,} characters; allowed are {max_bytes:,}"
         raise WorkbenchError(message, hint)

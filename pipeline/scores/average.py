@@ -80,9 +80,7 @@ def _splits(files: Sequence[GroupFile]) -> list[str]:
 
 def _corpus(files: Sequence[GroupFile]) -> dict[str, str | int | float]:
     """Digests of the tables that were scored; WorkbenchError when two files say different ones.
-
-    Ids alone do not tell the built-in world of one seed from that of another.
-    """
+    Ids alone do not tell the built-in world of one seed from that of another."""
     said: dict[str, str | int | float] = {}
     for key in CORPUS:
         having = [file for file in files if key in file.attributes]

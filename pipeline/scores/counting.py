@@ -97,9 +97,7 @@ class TrueScores:
 @dataclass(frozen=True, eq=False)
 class Reached:
     """Counts how many items of each query score at least as high as each of its true items.
-
-    levels: for each of `asked` (Q, R), the scores of their true items.
-    """
+    levels: for each of `asked` (Q, R), the scores of their true items."""
 
     asked: Sequence[Asked]
     levels: Sequence[np.ndarray]
@@ -123,11 +121,9 @@ class Reached:
 
 
 def descending(query: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(Q, R) the scores of every query's true items, -infinity where it has fewer than R.
-
-    query: (P,) places of the queries, ascending; scores: (P,) of their true items; counts: (Q,)
-    true items of each query.
-    """
+    """(Q, R) the scores of every query's true items, -infinity where it has fewer than R. query:
+    (P,) places of the queries, ascending; scores: (P,) of their true items; counts: (Q,) true
+    items of each query."""
     column = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
     levels = np.full((len(counts), int(counts.max(initial=0))), -np.inf, scores.dtype)
     levels[query, column] = scores

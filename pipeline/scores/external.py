@@ -45,10 +45,8 @@ def write_external(
     output: Path, files: Mapping[str, Path], similarity: Similarity, corpus: Pairs
 ) -> dict[str, tuple[int, ...]]:
     """Write the score file of another program's scores or embeddings: sizes of each split.
-
     files: to read, by their keys in `external` of params.yaml; ids may lie beside them; corpus:
-    what they must fit: the test split whole, the validation split whole or not at all.
-    """
+    what they must fit: the test split whole, the validation split whole or not at all."""
     opened = {key: open_matrix(path, IDS[key]) for key, path in files.items()}
     if "scores" in opened:
         found = _of_scores(opened, corpus, output.parent)

@@ -33,10 +33,8 @@ class MatrixFile:
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """Number of the first row, and (n, columns) float32, from the first row to the last.
-
         Raises WorkbenchError for values that are not finite, before or after their conversion to
-        float32.
-        """
+        float32."""
         start = 0
         for block in self.values.blocks():
             with np.errstate(over="ignore", invalid="ignore"):
@@ -52,10 +50,8 @@ class MatrixFile:
 
 
 def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
-    """Open the one matrix of a file, and its lists of ids.
-
-    names: of the lists of ids that may be there, in the file or beside it.
-    """
+    """Open the one matrix of a file, and its lists of ids. names: of the lists of ids that may
+    be there, in the file or beside it."""
     file = open_arrays(path)
     values = _matrix(file, names)
     if values.dtype.kind not in "fiu":

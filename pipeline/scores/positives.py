@@ -16,10 +16,8 @@ from pipeline.scores.ranking import DIRECTIONS, Direction
 @dataclass(frozen=True, eq=False)
 class Positives:
     """True items of Q queries, as sparse rows: `items[starts[q]:starts[q + 1]]` are those of q.
-
-    starts: (Q + 1,) int64, ascending from 0 to P; items: (P,) int64 numbers; grades: (P,) float64
-    above 0, how true they are; num_items: how many there are to rank.
-    """
+    starts: (Q + 1,) int64, ascending from 0 to P; items: (P,) int64 numbers; grades: (P,)
+    float64 above 0, how true they are; num_items: how many there are to rank."""
 
     starts: np.ndarray
     items: np.ndarray
@@ -52,11 +50,9 @@ class Positives:
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
-    """P pairs of N images and M captions that belong together.
-
-    images, captions: (P,) int64 numbers; grades: (P,) float64 above 0; counts: for each direction
-    (P,) booleans, whether the pair counts for its query there; size: N and M; name: of the list.
-    """
+    """P pairs of N images and M captions that belong together. images, captions: (P,) int64
+    numbers; grades: (P,) float64 above 0; counts: for each direction (P,) booleans, whether the
+    pair counts for its query there; size: N and M; name: of the list."""
 
     images: np.ndarray
     captions: np.ndarray
@@ -93,11 +89,9 @@ class Relevance:
 def relevance_of(
     name: str, table: pd.DataFrame, image_ids: Sequence[str], caption_ids: Sequence[str]
 ) -> Relevance:
-    """The pairs of a table among some images and captions; all others are left out.
-
-    name: of the list, corpus.positives; table: image_id, caption_id, grade, and by direction
-    whether a pair counts, i2t and t2i; image_ids: (N,); caption_ids: (M,).
-    """
+    """The pairs of a table among some images and captions; all others are left out. name: of the
+    list, corpus.positives; table: image_id, caption_id, grade, and by direction whether a pair
+    counts, i2t and t2i; image_ids: (N,); caption_ids: (M,)."""
     image = pd.Index(image_ids).get_indexer(pd.Index(table["image_id"]))
     caption = pd.Index(caption_ids).get_indexer(pd.Index(table["caption_id"]))
     own = (image >= 0) & (caption >= 0)

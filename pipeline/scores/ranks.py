@@ -21,10 +21,8 @@ from pipeline.scores.tiles import Rescored, Tiles, as_tiles
 
 @dataclass(frozen=True)
 class Ranks:
-    """1-based rank of the best-ranked true item of every query.
-
-    i2t: (N,) int64, image queries over M captions; t2i: (M,) int64, caption queries over N images.
-    """
+    """1-based rank of the best-ranked true item of every query. i2t: (N,) int64, image queries
+    over M captions; t2i: (M,) int64, caption queries over N images."""
 
     i2t: np.ndarray
     t2i: np.ndarray
@@ -52,12 +50,9 @@ class Wanted:
 def retrieval_ranks(
     scores: np.ndarray | Tiles, image_groups: Groups, caption_groups: Groups
 ) -> Ranks:
-    """Rank both directions of scores (N images, M captions), larger is better.
-
-    rank = 1 + number of items that are not true and score at least as high as the best true item.
-    An image and a caption belong together when their groups, (N,) and (M,) integers or strings, are
-    equal.
-    """
+    """Rank both directions of scores (N images, M captions), larger is better. rank = 1 + number
+    of items that are not true and score at least as high as the best true item. An image and a
+    caption belong together when their groups, (N,) and (M,) integers or strings, are equal."""
     codes = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
     i2t, t2i = ranked([of_groups(tiles, *codes, way, 1) for way in DIRECTIONS])
@@ -82,11 +77,8 @@ def of_groups(
     way: Direction,
     depth: int | None = None,
 ) -> Wanted:
-    """All queries of one direction, true items being those of their group.
-
-    images: (N,) group numbers; captions: (M,) group numbers; every query needs an item of its
-    group.
-    """
+    """All queries of one direction, true items being those of their group. images: (N,) group
+    numbers; captions: (M,) group numbers; every query needs an item of its group."""
     codes = (images, captions) if way == "i2t" else (captions, images)
     query, item = TruePairs(*codes).of(slice(0, len(codes[0])))
     return Wanted(scores, way, query, item, None, depth)

@@ -36,9 +36,7 @@ Spread = Callable[[Work[Any], Numbers, list[slice]], Iterator[Any]]
 
 def even_block(shape: tuple[int, int], limits: tuple[int, int] | None = None) -> tuple[int, int]:
     """Images and captions of a tile, so that as many tiles as are needed are of nearly one size.
-
-    shape: N, M; limits: the most that a tile may have, None for BLOCK.
-    """
+    shape: N, M; limits: the most that a tile may have, None for BLOCK."""
     images, captions = limits or BLOCK
     height, width = (
         -(-size // max(1, -(-size // most)))
@@ -48,21 +46,17 @@ def even_block(shape: tuple[int, int], limits: tuple[int, int] | None = None) ->
 
 
 class Tiles(ABC):
-    """Scores of N images and M captions (its shape), larger is better.
-
-    block: images and captions of a tile. Sums are taken tile by tile, so that their last bits
-    depend on it, and not on where the scores come from.
-    """
+    """Scores of N images and M captions (its shape), larger is better. block: images and
+    captions of a tile. Sums are taken tile by tile, so that their last bits depend on it, and
+    not on where the scores come from."""
 
     shape: tuple[int, int]
     block: tuple[int, int]
 
     @abstractmethod
     def tile(self, rows: slice, columns: slice) -> torch.Tensor:
-        """Scores (n, m) of consecutive images and captions, at most `block` of them.
-
-        Not to be changed, and valid until the next call.
-        """
+        """Scores (n, m) of consecutive images and captions, at most `block` of them. Not to be
+        changed, and valid until the next call."""
 
     @abstractmethod
     def selected(self, images: np.ndarray, captions: np.ndarray) -> "Tiles":
@@ -316,10 +310,8 @@ class _Changed:
 
 
 def as_tiles(scores: np.ndarray | Tiles, block: tuple[int, int] | None = None) -> Tiles:
-    """A matrix (N, M) of floats as tiles; tiles as they are.
-
-    block: images and captions of a tile of a matrix, None for BLOCK.
-    """
+    """A matrix (N, M) of floats as tiles; tiles as they are. block: images and captions of a
+    tile of a matrix, None for BLOCK."""
     if isinstance(scores, Tiles):
         return scores
     if scores.ndim != 2 or not scores.size or scores.dtype not in FLOATS:
@@ -331,10 +323,8 @@ def as_tiles(scores: np.ndarray | Tiles, block: tuple[int, int] | None = None) -
 
 
 def check_finite(scores: torch.Tensor, top: int, left: int) -> None:
-    """Refuse scores (n, m) that are NaN or infinite, as `check_numbers` does.
-
-    top, left: numbers of the first image and the first caption.
-    """
+    """Refuse scores (n, m) that are NaN or infinite, as `check_numbers` does. top, left: numbers
+    of the first image and the first caption."""
     # A sum is ten times faster than isfinite; it overflows only for scores near the type's limit.
     if not math.isfinite(scores.sum()):
         check_numbers(scores.numpy(), top, left)

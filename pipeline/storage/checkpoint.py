@@ -18,12 +18,9 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class Description(BaseModel):
-    """What a checkpoint says about itself.
-
-    params: values of params.yaml that the training read; inputs: what identifies its inputs
-    (network behind the features, digest of the vocabulary); epoch: which epoch's weights these
-    are; val_rsum: their rsum on the validation split.
-    """
+    """What a checkpoint says about itself. params: values of params.yaml that the training read;
+    inputs: what identifies its inputs (network behind the features, digest of the vocabulary);
+    epoch: which epoch's weights these are; val_rsum: their rsum on the validation split."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -61,9 +58,7 @@ class Checkpoint:
 
     def build(self, kind: Callable[..., Module]) -> Module:
         """The network `kind(**architecture)` with these weights, on the CPU, in evaluation mode.
-
-        It is first built without memory, since a damaged architecture may ask for any size.
-        """
+        It is first built without memory, since a damaged architecture may ask for any size."""
         sizes = self.description.architecture
         try:
             with torch.device("meta"):
@@ -103,9 +98,7 @@ def read_checkpoint(path: Path | str, model: str | None = None) -> Checkpoint:
 
 def feature_identity(attributes: Mapping[str, Any], kind: str = "features") -> dict[str, str]:
     """What tells the features of one network from another's: entries for Description.inputs.
-
-    kind: begins the entries' names. The corpus is left out: weights may be used on other images.
-    """
+    kind: begins the entries' names. The corpus is left out: weights may be used on other images."""
     keys = ("model", "layer", "weights_sha256", "params")
     return {f"{kind}_{key}": str(attributes[key]) for key in keys if key in attributes}
 

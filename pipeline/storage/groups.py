@@ -83,10 +83,8 @@ def encoded_texts(texts: Sequence[str]) -> np.ndarray:
 
 class GroupFile:
     """A file of groups, its header checked when opened, each dataset's digest when read.
-
     attributes: what it was made from; sha256: digest over the whole content; layouts: of the
-    datasets, by group and name.
-    """
+    datasets, by group and name."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)

@@ -28,10 +28,8 @@ DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticE
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one dataset lies in its file: `offset` in bytes from the start, rows first in `shape`.
-
-    sha256: the recorded digest over the raw bytes, None when there is none.
-    """
+    """Where one dataset lies in its file: `offset` in bytes from the start, rows first in
+    `shape`. sha256: the recorded digest over the raw bytes, None when there is none."""
 
     name: str
     shape: tuple[int, ...]
@@ -67,10 +65,8 @@ def damaged(path: Path, what: str) -> WorkbenchError:
 
 
 def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | float]:
-    """Scalar text and numbers attached to a group or dataset, in name order.
-
-    Raises ValueError for attributes of other kinds or of more than a megabyte.
-    """
+    """Scalar text and numbers attached to a group or dataset, in name order. Raises ValueError
+    for attributes of other kinds or of more than a megabyte."""
     values: dict[str, str | int | float] = {}
     for name in text_names(node.attrs):
         kind = node.attrs.get_id(name)
@@ -88,11 +84,9 @@ def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | fl
 
 
 def read_layouts(group: h5py.Group, path: Path) -> dict[str, Layout]:
-    """The datasets directly in a group, by name; subgroups are passed over.
-
-    Raises WorkbenchError when one is a link, chunked, of a type that the workbench does not write,
-    or claims to lie outside the file.
-    """
+    """The datasets directly in a group, by name; subgroups are passed over. Raises
+    WorkbenchError when one is a link, chunked, of a type that the workbench does not write, or
+    claims to lie outside the file."""
     layouts = {}
     for name in text_names(group):
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):

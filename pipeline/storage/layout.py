@@ -32,11 +32,9 @@ Datasets = Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]]  # name -> (shape
 
 
 def encode_ids(ids: Sequence[str]) -> Array:
-    """(N,) fixed-length UTF-8 bytes of N ids.
-
-    Raises WorkbenchError when there are none, or when some are empty, repeated, not encodable or
-    hold a NUL character, which fixed-length text cannot keep.
-    """
+    """(N,) fixed-length UTF-8 bytes of N ids. Raises WorkbenchError when there are none, or when
+    some are empty, repeated, not encodable or hold a NUL character, which fixed-length text
+    cannot keep."""
     if len(ids) == 0:
         raise WorkbenchError("no ids: a feature file needs at least one row")
     different, text = set(ids), "".join(ids)  # judged as a whole: there may be millions
@@ -96,11 +94,9 @@ def stored_attributes(attributes: Attributes) -> dict[str, str | int | float]:
 
 
 def checked(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) -> Array:
-    """Values (n, ...) as contiguous little-endian `dtype`, finite before and after the conversion.
-
-    Raises WorkbenchError for values that are not finite or that `dtype` cannot hold, with `name`
-    and the first of the rows' ids (n,).
-    """
+    """Values (n, ...) as contiguous little-endian `dtype`, finite before and after the
+    conversion. Raises WorkbenchError for values that are not finite or that `dtype` cannot hold,
+    with `name` and the first of the rows' ids (n,)."""
     target = np.dtype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         stored = np.ascontiguousarray(values, dtype=target.newbyteorder("<"))

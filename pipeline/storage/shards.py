@@ -37,10 +37,8 @@ MAKE_AGAIN = "delete it and run the same command: this shard alone is made again
 @dataclass(frozen=True)
 class FeatureJob:
     """A feature file that is to be made, whoever fills it: a network, an encoder or an import.
-
     datasets: name -> (shape of one row, dtype); machine: what else its values depend on; fill:
-    writes the missing rows.
-    """
+    writes the missing rows."""
 
     ids: Sequence[str]
     datasets: Datasets
@@ -54,10 +52,8 @@ class FeatureJob:
         return self.datasets["features"][0][-1]
 
     def make(self, work: Path, output: Path, plan: "Plan", is_shard: bool = False) -> None:
-        """Make the file, of shards where the plan has any; what was killed is continued.
-
-        work: folder for unfinished work; is_shard: whether this process makes one of the shards.
-        """
+        """Make the file, of shards where the plan has any; what was killed is continued. work:
+        folder for unfinished work; is_shard: whether this process makes one of the shards."""
         if is_shard:
             self._write_shard(output)
         elif plan.size is None:
@@ -170,11 +166,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class FeatureShard:
-    """A part of a feature file: rows of the whole, in a file of its own.
-
-    path: of the finished file, named after all that its values depend on; attributes: that it must
-    have.
-    """
+    """A part of a feature file: rows of the whole, in a file of its own. path: of the finished
+    file, named after all that its values depend on; attributes: that it must have."""
 
     rows: range
     path: Path
@@ -186,10 +179,8 @@ class FeatureShard:
         return f"shard of rows {self.rows.start} to {self.rows.stop - 1}"
 
     def move_into(self, writer: FeatureWriter) -> int:
-        """Copy its rows into the whole, then remove its file; returns their number.
-
-        Raises WorkbenchError when the file is missing, damaged, or not of these rows.
-        """
+        """Copy its rows into the whole, then remove its file; returns their number. Raises
+        WorkbenchError when the file is missing, damaged, or not of these rows."""
         file = self._opened(writer)
         row_bytes = sum(file.layouts[name].nbytes for name in writer.datasets) // len(file)
         block = max(1, BLOCK_BYTES // max(row_bytes, 1))

@@ -27,11 +27,8 @@ ROOM = 1 << 18  # a structure without its values has some kilobytes
 
 @dataclass(frozen=True)
 class Structure:
-    """All of a file but the values of its datasets.
-
-    layouts: by name, "group/name" in groups; parts: (offset, bytes) of all that lies outside the
-    datasets.
-    """
+    """All of a file but the values of its datasets. layouts: by name, "group/name" in groups;
+    parts: (offset, bytes) of all that lies outside the datasets."""
 
     size: int
     layouts: dict[str, Layout]
@@ -58,11 +55,9 @@ class Structure:
 
 
 def structured(build: Callable[[h5py.File], None], values: int, **options: int) -> Structure:
-    """The structure that `build` gives an empty file; values need not be written.
-
-    values: bytes of all values; options: of h5py.File. Raises OSError where a limit on the size of
-    files may be exceeded.
-    """
+    """The structure that `build` gives an empty file; values need not be written. values: bytes
+    of all values; options: of h5py.File. Raises OSError where a limit on the size of files may
+    be exceeded."""
     require_length(values + ROOM)  # before HDF5, which may not survive it
     require_room(SCRATCH, ROOM)
     with tempfile.NamedTemporaryFile(dir=SCRATCH, delete=False) as scratch:

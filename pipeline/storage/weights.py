@@ -24,9 +24,7 @@ def write_weights(
     path: Path | str, weights: Mapping[str, torch.Tensor], entry: Mapping[str, Any]
 ) -> None:
     """Write weights and what is said of them atomically; the same content gives the same bytes.
-
-    entry: JSON-able values by name, without `sha256`, which is added.
-    """
+    entry: JSON-able values by name, without `sha256`, which is added."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     text = as_text({**entry, "sha256": content_digest(entry, tensors)})
     # safetensors' own writer names neither what failed nor the file
@@ -37,10 +35,8 @@ def read_weights(
     path: Path | str, kind: str, schema_version: int
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
     """Entry, weights on the CPU, and the digest over both, of a file that write_weights wrote.
-
     kind: what the file should be, for messages. Raises WorkbenchError for a missing, damaged or
-    foreign file, and for weights that are not finite.
-    """
+    foreign file, and for weights that are not finite."""
     path = Path(path)
     entry, weights = _read(path, kind)
     digest = entry.pop("sha256", None)

@@ -50,11 +50,9 @@ from pipeline.storage.written_rows import WrittenRows
 def write_features(
     path: Path | str, ids: Sequence[str], arrays: Mapping[str, Array], attributes: Attributes
 ) -> None:
-    """Write a feature file at once, atomically.
-
-    arrays: dataset name -> (N, ...) finite numbers, written in their own dtype. Raises
-    WorkbenchError for unusable ids, lengths that differ from N, values that are not finite.
-    """
+    """Write a feature file at once, atomically. arrays: dataset name -> (N, ...) finite numbers,
+    written in their own dtype. Raises WorkbenchError for unusable ids, lengths that differ from
+    N, values that are not finite."""
     values = {"ids": encode_ids(ids)}
     for name, array in arrays.items():
         if array.ndim == 0 or len(array) != len(ids):
@@ -114,10 +112,8 @@ class FeatureWriter:
         return self._mask.missing
 
     def write(self, rows: npt.ArrayLike, **arrays: Array) -> None:
-        """Write some rows (B,) of every dataset: name -> (B, ...) values, converted to its dtype.
-
-        Raises WorkbenchError for values that are not finite or do not fit.
-        """
+        """Write some rows (B,) of every dataset: name -> (B, ...) values, converted to its
+        dtype. Raises WorkbenchError for values that are not finite or do not fit."""
         chosen = np.asarray(rows, dtype=np.int64)
         if set(arrays) != set(self.datasets):
             raise ValueError(f"got {sorted(arrays)}; the datasets are {sorted(self.datasets)}")

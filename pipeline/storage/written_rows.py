@@ -54,10 +54,8 @@ class WrittenRows:
         self._marks = np.frombuffer(marks, "<i8").astype(np.int64)
 
     def drop_damaged(self, path: Path, layouts: Sequence[Layout]) -> int:
-        """Mark rows that do not have their checksum as missing; returns how many.
-
-        layouts: of the file's datasets, in the order of `mark`.
-        """
+        """Mark rows that do not have their checksum as missing; returns how many. layouts: of
+        the file's datasets, in the order of `mark`."""
         values = [mapped(path, layout) for layout in layouts]
         rows, dropped = np.flatnonzero(self._marks), 0
         for start in range(0, len(rows), BLOCK):
