@@ -21,14 +21,12 @@ TEXTS = 1 << 14  # of any length, in memory
 
 @dataclass(frozen=True)
 class Array:
-    """An array (N, ...) in a file, whose values are not read yet. place: file and name, which
-    messages begin with; dtype: object for texts of any length; read: gives the rows in order,
-    about so many at a time."""
+    """An array (N, ...) in a file, whose values are not read yet."""
 
-    place: str
+    place: str  # file and name, which messages begin with
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    read: Callable[[int], Iterator[Block]]
+    dtype: np.dtype[Any]  # object where they are texts of any length
+    read: Callable[[int], Iterator[Block]]  # gives the rows in order, about so many at a time
 
     def blocks(self) -> Iterator[Block]:
         """All rows in order, (B, ...) at a time; WorkbenchError unless there are as many as
@@ -51,12 +49,11 @@ class Array:
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A file of arrays. names: an .npy has one, whose name is ""; find: gives the array of a
-    name (HDF5: also one in groups, `a/b`), None when there is none."""
+    """A file of arrays."""
 
     path: Path
-    names: Sequence[str]
-    find: Callable[[str], Array | None]
+    names: Sequence[str]  # an .npy has one, ""
+    find: Callable[[str], Array | None]  # by name (HDF5: also `a/b`), None when there is none
 
     def array(self, name: str, hint: str = "") -> Array:
         """The array of a name, of an .npy the only one; WorkbenchError where there is none."""

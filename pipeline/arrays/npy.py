@@ -33,7 +33,7 @@ def read_npy(path: Path) -> ArrayFile:
 
     def find(name: str) -> Array | None:
         size = path.stat().st_size
-        return None if name else _array(partial(open, path, "rb"), str(path), size, path)
+        return None if name else _array(lambda: open(path, "rb"), str(path), size, path)
 
     return ArrayFile(path, [""], find)
 

@@ -24,27 +24,21 @@ from pipeline.runtime.errors import WorkbenchError, listing
 AHEAD = 3  # batches in preparation while one is trained on
 
 Made = TypeVar("Made")
-ImageSource = Callable[[np.ndarray], Any]  # a tensor, or regions with a device of their own
+# Rows (B,) to a tensor or Regions, and to what `embed_captions` takes: (word ids, lengths) or
+# (vectors,), of which the first goes to the device.
+ImageSource = Callable[[np.ndarray], Any]
 CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B pairs of an image and a caption that describes it.
+    """B pairs of an image and a caption that describes it."""
 
-    Attributes:
-        images: (B, D) features, or pipeline.inputs.regions.Regions.
-        captions: (B, T) word ids, padded at the end.
-        lengths: (B,) words per caption, always on the CPU.
-        groups: (B,) integers, equal where pairs are not each other's negatives.
-        related: (B, B) bool, images in rows, True for more that are no negatives; None for none.
-    """
-
-    images: Any
-    captions: torch.Tensor
-    lengths: torch.Tensor
-    groups: torch.Tensor
-    related: torch.Tensor | None = None
+    images: Any  # (B, D) features, or pipeline.inputs.regions.Regions
+    captions: torch.Tensor  # (B, T) word ids, padded at the end
+    lengths: torch.Tensor  # (B,) words per caption, always on the CPU
+    groups: torch.Tensor  # (B,) integers, equal where pairs are not each other's negatives
+    related: torch.Tensor | None = None  # (B, B) bool, images in rows, True: no negatives either
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -62,24 +56,15 @@ class Batch:
 
 @dataclass(frozen=True)
 class Split:
-    """The images and captions of one split, in the corpus's order.
-
-    Attributes:
-        image_groups: (N,) equal where images show the same person or are the same.
-        described: (M,) row of the image that a caption describes.
-        images: rows (B,) to their input tensor.
-        captions: rows (B,) to what the model's `embed_captions` takes, (word ids, lengths) or
-            (vectors,); the first goes to the device.
-        fits: (N, M) sparse, 1 where a caption fits another image than its own; None for none.
-    """
+    """The images and captions of one split, in the corpus's order."""
 
     image_ids: list[str]
-    image_groups: list[str]
+    image_groups: list[str]  # (N,) equal where images show the same person or are the same
     caption_ids: list[str]
-    described: np.ndarray
+    described: np.ndarray  # (M,) row of the image that a caption describes
     images: ImageSource
     captions: CaptionSource
-    fits: csr_array | None = None
+    fits: csr_array | None = None  # (N, M) 1 where a caption fits another image than its own
 
     def related(self, images: np.ndarray, captions: np.ndarray) -> torch.Tensor | None:
         """What is no negative though no pair, (I, C) bool for rows (I,) and (C,); None for none."""

@@ -19,16 +19,14 @@ from pipeline.storage.features import FeatureFile
 
 @dataclass(frozen=True)
 class Origin:
-    """What params.yaml says of a file of features. model: whose features they are, None where
-    the file tells; params: settings by key, without those that the file tells alone; own: the
-    setting that brings in a file of the user's; unsaid: what goes without saying in a file."""
+    """What params.yaml says of a file of features."""
 
     section: str
     stage: str
-    model: str | None
-    params: Mapping[str, Any]
-    own: str
-    unsaid: Mapping[str, Any] = field(default_factory=dict)
+    model: str | None  # whose features they are, None where the file tells
+    params: Mapping[str, Any]  # settings by key, without those that the file tells alone
+    own: str  # the setting that brings in a file of the user's
+    unsaid: Mapping[str, Any] = field(default_factory=dict)  # what goes without saying in a file
 
     @property
     def way_out(self) -> str:

@@ -23,16 +23,11 @@ ROWS = {"features": 3, "boxes": 3, "sizes": 2, "counts": 1}  # dataset -> dimens
 
 @dataclass(frozen=True)
 class Regions:
-    """Regions of B images, padded at the end.
+    """Regions of B images, padded at the end; positions are shares of the image."""
 
-    features: (B, R, D) float32, zero beyond the counts; positions: (B, R, 4) float32 width, height,
-    centre x, centre y as shares of the image, zero beyond the counts and where there are no boxes;
-    counts: (B,) int64 regions per image, always on the CPU.
-    """
-
-    features: Tensor
-    positions: Tensor
-    counts: Tensor
+    features: Tensor  # (B, R, D) float32, zero beyond the counts
+    positions: Tensor  # (B, R, 4) width, height, centre x, centre y; zero without boxes
+    counts: Tensor  # (B,) int64 regions per image, always on the CPU
 
     def __len__(self) -> int:
         return len(self.counts)

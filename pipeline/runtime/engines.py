@@ -31,12 +31,10 @@ Commands = Mapping[str, Sequence[str]]  # by a name for messages
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs commands, `runtime.extraction.workers` at a time. on_device: whether the
-    commands compute on `runtime.device`: where that is a GPU, a task of Ray asks for one of its
-    own. It asks for as many CPUs as a process has threads."""
+    """What runs commands, `runtime.extraction.workers` at a time."""
 
     runtime: RuntimeConfig
-    on_device: bool = True
+    on_device: bool = True  # commands compute on `runtime.device`; for Ray: a GPU each
 
     @property
     def workers(self) -> int:

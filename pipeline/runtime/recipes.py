@@ -23,10 +23,10 @@ KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place,
 
 @dataclass(frozen=True)
 class Recipe:
-    """settings: nested values for params.yaml; targets: of `dvc repro`, none: all."""
+    """One paper's settings for one dataset."""
 
-    settings: dict[str, Any]
-    targets: tuple[str, ...]
+    settings: dict[str, Any]  # nested values for params.yaml
+    targets: tuple[str, ...]  # of `dvc repro`, the stages they are made for; none: all
 
 
 def read_recipe(folder: Path, name: str) -> Recipe:

@@ -24,18 +24,13 @@ ONE_CLASS = ""  # what an entry offers where it is its one public class
 
 @dataclass(frozen=True)
 class Registry:
-    """The entries of a package, in the order of their names.
-
-    kind: what an entry is, for messages: "ranking loss"; offer: the name that every entry's file
-    defines, ONE_CLASS for its one public class; form: how that is written, for messages; first: an
-    entry that is listed before the others.
-    """
+    """The entries of a package, in the order of their names."""
 
     package: str
-    kind: str
-    offer: str
-    form: str
-    first: str | None = None
+    kind: str  # what an entry is, for messages: "ranking loss"
+    offer: str  # the name that every entry's file defines, ONE_CLASS for its one public class
+    form: str  # how that is written, for messages: "read(raw, out, options) -> Source"
+    first: str | None = None  # an entry that is listed before the others
     root: Path = ROOT
 
     def __iter__(self) -> Iterator[str]:

@@ -20,22 +20,14 @@ RUN = 1000  # flags of a row that are summed as the bytes of numbers: 125 each, 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Queries of one direction and their true pairs.
-
-    Attributes:
-        change: what turns a tile of the model's scores into those of a criterion, None for nothing.
-        queries: (Q,) their numbers, ascending.
-        counts: (Q,) how many true items each has.
-        pairs: (P,) each, image and caption of the pairs, by image and then caption.
-        depth: of how many true items the ranks are wanted, None for all.
-    """
+    """Queries of one direction and their true pairs."""
 
     way: Direction
-    change: Change | None
-    queries: np.ndarray
-    counts: np.ndarray
-    pairs: tuple[np.ndarray, np.ndarray]
-    depth: int | None
+    change: Change | None  # makes a criterion's scores of a tile of the model's
+    queries: np.ndarray  # (Q,) their numbers, ascending
+    counts: np.ndarray  # (Q,) how many true items each has
+    pairs: tuple[np.ndarray, np.ndarray]  # (P,) each, image and caption, by image and then caption
+    depth: int | None  # of how many true items the ranks are wanted, None for all
 
     def run(self, rows: slice, columns: slice) -> slice:
         """The queries among some images or captions."""

@@ -31,25 +31,15 @@ ROWS = 4096  # embeddings looked at at once
 
 @dataclass(frozen=True, eq=False)
 class SplitScores:
-    """Scores of one split, N images and M captions in corpus order.
+    """Scores of one split, N images and M captions in corpus order."""
 
-    Attributes:
-        scores: (N, M) float32, larger is better; or the products of the embeddings.
-        image_ids: (N,).
-        caption_ids: (M,).
-        caption_image_ids: (M,) the image each caption describes.
-        image_groups: (N,) the image's own id or the person it shows.
-        image_embeddings: (N, K) float32, of models that have them.
-        caption_embeddings: (M, K) float32, of models that have them.
-    """
-
-    scores: "np.ndarray | Products"
+    scores: "np.ndarray | Products"  # (N, M) float32, larger is better
     image_ids: Sequence[str]
     caption_ids: Sequence[str]
-    caption_image_ids: Sequence[str]
-    image_groups: Sequence[str] | np.ndarray
-    image_embeddings: np.ndarray | None = None
-    caption_embeddings: np.ndarray | None = None
+    caption_image_ids: Sequence[str]  # (M,) the image each caption describes
+    image_groups: Sequence[str] | np.ndarray  # (N,) the image's own id or the person it shows
+    image_embeddings: np.ndarray | None = None  # (N, K) float32, of models that have them
+    caption_embeddings: np.ndarray | None = None  # (M, K) float32
 
     @property
     def matrix(self) -> np.ndarray:

@@ -15,14 +15,12 @@ from pipeline.scores.ranking import DIRECTIONS, Direction
 
 @dataclass(frozen=True, eq=False)
 class Positives:
-    """True items of Q queries, as sparse rows: `items[starts[q]:starts[q + 1]]` are those of q.
-    starts: (Q + 1,) int64, ascending from 0 to P; items: (P,) int64 numbers; grades: (P,)
-    float64 above 0, how true they are; num_items: how many there are to rank."""
+    """True items of Q queries, as sparse rows: `items[starts[q]:starts[q + 1]]` are those of q."""
 
-    starts: np.ndarray
-    items: np.ndarray
-    grades: np.ndarray
-    num_items: int
+    starts: np.ndarray  # (Q + 1,) int64, ascending from 0 to P
+    items: np.ndarray  # (P,) int64 numbers
+    grades: np.ndarray  # (P,) float64 above 0, how true they are
+    num_items: int  # how many there are to rank
 
     @property
     def queries(self) -> np.ndarray:
@@ -50,16 +48,14 @@ class Positives:
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
-    """P pairs of N images and M captions that belong together. images, captions: (P,) int64
-    numbers; grades: (P,) float64 above 0; counts: for each direction (P,) booleans, whether the
-    pair counts for its query there; size: N and M; name: of the list."""
+    """P pairs of N images and M captions that belong together."""
 
-    images: np.ndarray
-    captions: np.ndarray
-    grades: np.ndarray
-    counts: dict[Direction, np.ndarray]
-    size: tuple[int, int]
-    name: str
+    images: np.ndarray  # (P,) int64 numbers
+    captions: np.ndarray  # (P,) int64 numbers
+    grades: np.ndarray  # (P,) float64 above 0
+    counts: dict[Direction, np.ndarray]  # (P,) booleans, whether a pair counts for its query there
+    size: tuple[int, int]  # N, M
+    name: str  # of the list they are from
 
     def positives(self, way: Direction) -> Positives:
         """The true items of all queries of one direction."""

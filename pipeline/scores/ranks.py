@@ -21,30 +21,22 @@ from pipeline.scores.tiles import Rescored, Tiles, as_tiles
 
 @dataclass(frozen=True)
 class Ranks:
-    """1-based rank of the best-ranked true item of every query. i2t: (N,) int64, image queries
-    over M captions; t2i: (M,) int64, caption queries over N images."""
+    """1-based rank of the best-ranked true item of every query."""
 
-    i2t: np.ndarray
-    t2i: np.ndarray
+    i2t: np.ndarray  # (N,) int64, image queries over M captions
+    t2i: np.ndarray  # (M,) int64, caption queries over N images
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Queries of one direction whose true items are to be ranked.
-
-    Attributes:
-        query: (P,) number of the query of every true pair, ascending.
-        item: (P,) number of its item.
-        grade: (P,) how true it is, None for all alike.
-        depth: of how many true items the ranks are wanted, None for all.
-    """
+    """Queries of one direction whose true items are to be ranked."""
 
     scores: Tiles
     way: Direction
-    query: np.ndarray
-    item: np.ndarray
-    grade: np.ndarray | None = None
-    depth: int | None = None
+    query: np.ndarray  # (P,) number of the query of every true pair, ascending
+    item: np.ndarray  # (P,) number of its item
+    grade: np.ndarray | None = None  # (P,) how true it is, None for all alike
+    depth: int | None = None  # of how many true items the ranks are wanted, None for all
 
 
 def retrieval_ranks(

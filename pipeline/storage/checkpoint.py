@@ -18,18 +18,16 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class Description(BaseModel):
-    """What a checkpoint says about itself. params: values of params.yaml that the training read;
-    inputs: what identifies its inputs (network behind the features, digest of the vocabulary);
-    epoch: which epoch's weights these are; val_rsum: their rsum on the validation split."""
+    """What a checkpoint says about itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_version: int = SCHEMA_VERSION
     model: str
     architecture: Mapping[str, bool | int | float | str]
-    params: dict[str, Any]
-    inputs: dict[str, str]
-    epoch: int
+    params: dict[str, Any]  # values of params.yaml that the training read
+    inputs: dict[str, str]  # what identifies them: network behind features, digest of vocabulary
+    epoch: int  # whose weights these are
     val_rsum: float
 
 

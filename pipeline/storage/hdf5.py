@@ -28,14 +28,13 @@ DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticE
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one dataset lies in its file: `offset` in bytes from the start, rows first in
-    `shape`. sha256: the recorded digest over the raw bytes, None when there is none."""
+    """Where one dataset lies in its file."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # rows first
     dtype: np.dtype[Any]
-    offset: int
-    sha256: str | None
+    offset: int  # bytes from the start of the file
+    sha256: str | None  # the recorded digest over the raw bytes
 
     @property
     def nbytes(self) -> int:

@@ -36,15 +36,13 @@ MAKE_AGAIN = "delete it and run the same command: this shard alone is made again
 
 @dataclass(frozen=True)
 class FeatureJob:
-    """A feature file that is to be made, whoever fills it: a network, an encoder or an import.
-    datasets: name -> (shape of one row, dtype); machine: what else its values depend on; fill:
-    writes the missing rows."""
+    """A feature file that is to be made, whoever fills it: a network, an encoder or an import."""
 
     ids: Sequence[str]
     datasets: Datasets
     attributes: Attributes
-    machine: Sequence[Any]
-    fill: Callable[[FeatureWriter], None]
+    machine: Sequence[Any]  # what else its values depend on
+    fill: Callable[[FeatureWriter], None]  # writes the missing rows
 
     @property
     def width(self) -> int:
@@ -130,24 +128,14 @@ class FeatureJob:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a feature file is divided, and who makes the parts.
+    """How a feature file is divided, and who makes the parts."""
 
-    Attributes:
-        size: rows of a shard, None for no shards.
-        batch: rows that are computed together; shards hold whole batches, so that every row has
-            the company that it has without shards.
-        digest: from rows of the table to the `corpus_sha256` of a file of them alone.
-        module: that is run to make a shard, a stage with the option --rows.
-        paths: its other options, None for those that were not given.
-        unit: what rows are, in the plural.
-    """
-
-    size: int | None
-    batch: int
+    size: int | None  # rows of a shard, None for no shards
+    batch: int  # rows that are computed together: shards hold whole batches, for the same bits
     table: "pd.DataFrame"
-    digest: Callable[["pd.DataFrame"], str]
-    module: str
-    paths: Mapping[str, Path | None]
+    digest: Callable[["pd.DataFrame"], str]  # of rows to the `corpus_sha256` of a file of them
+    module: str  # that is run to make a shard, a stage with the option --rows
+    paths: Mapping[str, Path | None]  # its other options, None for those that were not given
     engine: Engine
     unit: str = "images"
 
@@ -166,11 +154,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class FeatureShard:
-    """A part of a feature file: rows of the whole, in a file of its own. path: of the finished
-    file, named after all that its values depend on; attributes: that it must have."""
+    """A part of a feature file, in a file of its own."""
 
-    rows: range
-    path: Path
+    rows: range  # of the whole
+    path: Path  # of its file once it is finished, named after all that its values depend on
     attributes: Attributes
 
     @property

@@ -27,12 +27,11 @@ ROOM = 1 << 18  # a structure without its values has some kilobytes
 
 @dataclass(frozen=True)
 class Structure:
-    """All of a file but the values of its datasets. layouts: by name, "group/name" in groups;
-    parts: (offset, bytes) of all that lies outside the datasets."""
+    """All of a file but the values of its datasets."""
 
     size: int
-    layouts: dict[str, Layout]
-    parts: list[tuple[int, bytes]]
+    layouts: dict[str, Layout]  # by name, "group/name" in groups
+    parts: list[tuple[int, bytes]]  # offset and bytes of all that lies outside the datasets
 
     def begin(self, path: Path) -> None:
         """Create the file with zeros for values, and take all of its room; OSError if it cannot."""
