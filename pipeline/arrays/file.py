@@ -21,26 +21,16 @@ TEXTS = 1 << 14  # of any length, in memory
 
 @dataclass(frozen=True)
 class Array:
-    """An array in a file, whose values are not read yet.
+    """An array (N, ...) in a file, whose values are not read yet."""
 
-    Attributes:
-        place: file and name, which messages begin with.
-        shape: (N, ...), rows first.
-        dtype: of the values; object where they are texts of any length.
-        read: gives the rows in order, about so many at a time.
-    """
-
-    place: str
+    place: str  # file and name, which messages begin with
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    read: Callable[[int], Iterator[Block]]
+    dtype: np.dtype[Any]  # object where they are texts of any length
+    read: Callable[[int], Iterator[Block]]  # gives the rows in order, about so many at a time
 
     def blocks(self) -> Iterator[Block]:
-        """All rows in order, (B, ...) at a time.
-
-        Raises:
-            WorkbenchError: values that are damaged, fewer or more than the file promises.
-        """
+        """All rows in order, (B, ...) at a time; WorkbenchError unless there are as many as
+        promised."""
         row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
         rows = TEXTS if self.dtype.hasobject else max(1, BLOCK_BYTES // max(1, row_bytes))
         found = 0
@@ -59,28 +49,14 @@ class Array:
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A file of arrays.
-
-    Attributes:
-        path: of the file.
-        names: of its arrays; an .npy has one, whose name is "".
-        find: gives the array of a name (HDF5: also one in groups, `a/b`), None when there is none.
-    """
+    """A file of arrays."""
 
     path: Path
-    names: Sequence[str]
-    find: Callable[[str], Array | None]
+    names: Sequence[str]  # an .npy has one, ""
+    find: Callable[[str], Array | None]  # by name (HDF5: also `a/b`), None when there is none
 
     def array(self, name: str, hint: str = "") -> Array:
-        """The array of a name; of an .npy the only one.
-
-        Args:
-            name: of the array.
-            hint: the way out where there is no such array.
-
-        Raises:
-            WorkbenchError: no such array, a damaged file, or sizes that cannot be in this file.
-        """
+        """The array of a name, of an .npy the only one; WorkbenchError where there is none."""
         found = self.get("" if list(self.names) == [""] else name)
         if found is None:
             raise WorkbenchError(
@@ -97,10 +73,8 @@ class ArrayFile:
 @contextmanager
 def damage_named(place: str) -> Iterator[None]:
     """Whatever a library raises for a damaged file as a WorkbenchError that begins with `place`.
-
     Libraries raise nearly any type for files that they did not write. What the system refuses is
-    raised as it is.
-    """
+    raised as it is."""
     try:
         yield
     except WorkbenchError:

@@ -1,6 +1,5 @@
 """The formats of array files, each read by a module that is imported when such a file is opened."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.arrays.file import ArrayFile, damage_named
@@ -10,38 +9,22 @@ ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors")
 
 
 def open_arrays(path: Path) -> ArrayFile:
-    """Open a file by its ending.
-
-    Raises:
-        WorkbenchError: another ending, no such file, or a damaged one.
-    """
+    """Open a file by its ending; WorkbenchError for another ending, no such file, or a damaged
+    one."""
     if path.suffix not in ENDINGS:
         raise WorkbenchError(f"{path}: allowed endings are {listing(ENDINGS)}")
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file")
-    read = _reader(path.suffix)
+    # Imports that can be seen in the source: the digest of a stage's code must list these files.
+    if path.suffix == ".npy":
+        from pipeline.arrays.npy import read_npy as read
+    elif path.suffix == ".npz":
+        from pipeline.arrays.npy import read_npz as read
+    elif path.suffix == ".parquet":
+        from pipeline.arrays.parquet import read_parquet as read
+    elif path.suffix == ".safetensors":
+        from pipeline.arrays.tensors import read_safetensors as read
+    else:
+        from pipeline.arrays.hdf5 import read_hdf5 as read
     with damage_named(str(path)):
         return read(path)
-
-
-def _reader(ending: str) -> Callable[[Path], ArrayFile]:
-    # Imports that can be seen in the source: the digest of a stage's code must list these files.
-    if ending == ".npy":
-        from pipeline.arrays.npy import read_npy
-
-        return read_npy
-    if ending == ".npz":
-        from pipeline.arrays.npy import read_npz
-
-        return read_npz
-    if ending == ".parquet":
-        from pipeline.arrays.parquet import read_parquet
-
-        return read_parquet
-    if ending == ".safetensors":
-        from pipeline.arrays.tensors import read_safetensors
-
-        return read_safetensors
-    from pipeline.arrays.hdf5 import read_hdf5
-
-    return read_hdf5

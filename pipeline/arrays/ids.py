@@ -22,16 +22,9 @@ class Ids(NamedTuple):
 
 
 def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
-    """The ids of a file's rows: inside it, else in a list beside it, else None.
-
-    Args:
-        file: `X` with any ending.
-        inside: name of the array of ids, texts or whole numbers.
-        beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy`.
-
-    Raises:
-        WorkbenchError: several lists beside it, or what are no ids.
-    """
+    """The ids of a file's rows: in its array `inside`, else in a list beside it, else None.
+    beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file
+    `X.*`."""
     if array := file.get(inside):
         return Ids(_texts(array), None)
     place = file_beside(file.path, beside)

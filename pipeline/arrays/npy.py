@@ -31,15 +31,9 @@ class Header(NamedTuple):
 def read_npy(path: Path) -> ArrayFile:
     """The one array of an .npy file."""
 
-    def handle_of() -> Handle:
-        return open(path, "rb")
-
-    def turned(rows: int) -> Iterator[Block]:
-        values = np.load(path, "r", allow_pickle=False)
-        return (values[start : start + rows] for start in range(0, len(values), rows))
-
     def find(name: str) -> Array | None:
-        return None if name else _array(handle_of, str(path), path.stat().st_size, turned)
+        size = path.stat().st_size
+        return None if name else _array(lambda: open(path, "rb"), str(path), size, path)
 
     return ArrayFile(path, [""], find)
 
@@ -53,17 +47,13 @@ def read_npz(path: Path) -> ArrayFile:
         if name not in members:
             return None
         handle_of = partial(_member, path, members[name].filename)
-        return _array(handle_of, f"{path}, array {name}", members[name].file_size, None)
+        return _array(handle_of, f"{path}, array {name}", members[name].file_size)
 
     return ArrayFile(path, list(members), find)
 
 
 def mapped_npy(path: Path, dims: int) -> np.ndarray:
-    """Map an array of floats with `dims` dimensions, in C order.
-
-    Raises WorkbenchError naming a file that is no .npy, holds pickled objects or other types, has
-    another number of dimensions, or is shorter or longer than its header says.
-    """
+    """Map an array of floats with `dims` dimensions, in C order."""
     with open(path, "rb") as handle:
         header = read_header(handle, str(path), path.stat().st_size)
     if header.dtype.kind != "f" or header.dtype.itemsize > 8:
@@ -75,17 +65,9 @@ def mapped_npy(path: Path, dims: int) -> np.ndarray:
 
 
 def read_header(handle: IO[bytes], place: str, size: int) -> Header:
-    """The header of an array, the handle left before its values.
-
-    Args:
-        handle: at the beginning.
-        place: what messages begin with.
-        size: bytes that are there, the header's included.
-
-    Raises:
-        WorkbenchError: no .npy, an array of objects (they are pickled, and a pickle can run code),
-            or one that is shorter or longer than its header says.
-    """
+    """The header of an array, the handle left before its values. size: bytes that are there, the
+    header's included. Raises WorkbenchError for an array of objects (they are pickled, and a
+    pickle can run code), and for one of another size than its header says."""
     with damage_named(place):
         version = npy_format.read_magic(handle)
         read = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
@@ -105,22 +87,25 @@ def read_header(handle: IO[bytes], place: str, size: int) -> Header:
 
 
 def _array(
-    handle_of: Callable[[], Handle],
-    place: str,
-    size: int,
-    turned: Callable[[int], Iterator[Block]] | None,
+    handle_of: Callable[[], Handle], place: str, size: int, path: Path | None = None
 ) -> Array:
-    """An array behind a handle; turned: its rows where it lies in Fortran order."""
+    """An array behind a handle; path: of its own .npy, which may be in Fortran order."""
     with handle_of() as handle:
         header = read_header(handle, place, size)
-    rows = partial(_rows, handle_of, header, place)
-    if header.is_fortran and turned is None:
+    if not header.is_fortran:
+        rows = partial(_rows, handle_of, header, place)
+        return Array(place, header.shape, header.dtype, rows)
+    if path is None:
         raise WorkbenchError(
             f"{place}: in Fortran order, which cannot be read row by row",
             "save numpy.ascontiguousarray of it",
         )
-    read = turned if header.is_fortran and turned else rows
-    return Array(place, header.shape, header.dtype, read)
+    return Array(place, header.shape, header.dtype, partial(_fortran_rows, path))
+
+
+def _fortran_rows(path: Path, rows: int) -> Iterator[Block]:
+    values = np.load(path, "r", allow_pickle=False)
+    return (values[start : start + rows] for start in range(0, len(values), rows))
 
 
 def _rows(

@@ -1,7 +1,6 @@
 """Parquet files: columns of numbers, of texts, and of lists of numbers that are equally long."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,9 @@ from pipeline.arrays.file import Array, ArrayFile, Block
 from pipeline.runtime.errors import WorkbenchError
 
 MAX_TEXT = 1 << 12  # bytes
+_opened = partial(
+    pq.ParquetFile, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
+)
 
 
 def read_parquet(path: Path) -> ArrayFile:
@@ -77,7 +79,7 @@ def _columns(
 ) -> Iterator[tuple[int, Any]]:
     """Number of the first row and values of a column, some rows at a time, none of them null."""
     start = 0
-    with _opened(path, dictionaries) as file:
+    with _opened(path, read_dictionary=dictionaries) as file:
         for batch in file.iter_batches(rows, columns=[name], use_threads=False):
             batch.validate(full=True)
             column = batch.column(0)
@@ -101,15 +103,3 @@ def _is_number(kind: pa.DataType) -> bool:
 def _is_text(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-@contextmanager
-def _opened(path: Path, dictionaries: list[str] | None = None) -> Iterator[pq.ParquetFile]:
-    with pq.ParquetFile(
-        path,
-        buffer_size=1 << 20,
-        pre_buffer=False,
-        page_checksum_verification=True,
-        read_dictionary=dictionaries,
-    ) as file:
-        yield file

@@ -89,19 +89,9 @@ def import_job(
     corpus_sha256: str,
     described: dict[str, Any],
 ) -> FeatureJob:
-    """Vectors of a file that was made elsewhere, in the order of the corpus.
-
-    The file is told by its digest, whatever its name; while that is computed the ids are read.
-
-    Args:
-        settings: the section `file` of image_features or sentences.
-        ids: N, of the corpus.
-        corpus_sha256: digest of what the ids name.
-        described: what the file of features says of the settings that chose this.
-
-    Raises:
-        WorkbenchError: a file that does not fit the corpus.
-    """
+    """Vectors of a file that was made elsewhere, in the order of the corpus. The file is told by
+    its digest, whatever its name; while that is computed the ids are read. ids: N, of the
+    corpus; described: what the file of features says of the settings that chose this."""
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(sha256_file, settings.path or "")
         source = open_embeddings(settings)
@@ -125,20 +115,11 @@ def import_job(
 def matched(
     place: str, found: Sequence[str], wanted: Sequence[str], skip: bool
 ) -> npt.NDArray[np.int64]:
-    """Where each row of a file belongs.
+    """(N,) rows of the corpus for N ids in a file, -1 for those that are left out.
 
-    Args:
-        place: the file, for messages.
-        found: N ids in the order of its rows.
-        wanted: M different ids of the corpus.
-        skip: leave out rows of other ids, saying how many, instead of raising.
-
-    Returns:
-        (N,) rows of the corpus, -1 for those that are left out.
-
-    Raises:
-        WorkbenchError: ids that occur twice, with their rows, ids of the corpus without a row, and
-            ids that the corpus does not have, all at once.
+    wanted: M different ids of the corpus; skip: leave out rows of other ids, saying how many,
+    instead of raising. Raises WorkbenchError for ids that occur twice, ids of the corpus without a
+    row, and ids that the corpus does not have, all at once.
     """
     if list(found) == list(wanted):
         return np.arange(len(found))
@@ -166,16 +147,8 @@ def _rows(names: Sequence[str], rows: npt.NDArray[np.int64]) -> list[str]:
 
 
 def copy(source: Embeddings, places: npt.NDArray[np.int64], writer: FeatureWriter) -> None:
-    """Write the missing rows, in the order of the file.
-
-    Args:
-        source: the file.
-        places: (N,) the row of the corpus for each of its rows, -1 for none.
-        writer: of the features.
-
-    Raises:
-        WorkbenchError: values that are not finite, or beyond what is stored, naming file and row.
-    """
+    """Write the missing rows, in the order of the file. places: (N,) the row of the corpus for
+    each of its rows, -1 for none."""
     wanted = np.zeros(len(writer.ids) + 1, bool)  # the last for rows of no place
     wanted[writer.missing] = True
     start, title = 0, f"reading {source.path.name}"
@@ -185,14 +158,11 @@ def copy(source: Embeddings, places: npt.NDArray[np.int64], writer: FeatureWrite
             kept = np.flatnonzero(wanted[rows])
             if len(kept):
                 kept = kept[np.argsort(rows[kept])]  # rows that stand together are written at once
-                chosen = block if len(kept) == len(block) and _ordered(kept) else block[kept]
+                is_whole = np.array_equal(kept, np.arange(len(block)))
+                chosen = block if is_whole else block[kept]
                 _write(source, writer, rows[kept], chosen, kept + start)
             start += len(block)
             progress.update(len(block))
-
-
-def _ordered(rows: npt.NDArray[np.int64]) -> bool:
-    return bool((np.diff(rows) == 1).all())
 
 
 def _write(

@@ -24,27 +24,21 @@ from pipeline.runtime.errors import WorkbenchError, listing
 AHEAD = 3  # batches in preparation while one is trained on
 
 Made = TypeVar("Made")
-ImageSource = Callable[[np.ndarray], Any]  # a tensor, or regions with a device of their own
+# Rows (B,) to a tensor or Regions, and to what `embed_captions` takes: (word ids, lengths) or
+# (vectors,), of which the first goes to the device.
+ImageSource = Callable[[np.ndarray], Any]
 CaptionSource = Callable[[np.ndarray], tuple[torch.Tensor, ...]]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """B pairs of an image and a caption that describes it.
+    """B pairs of an image and a caption that describes it."""
 
-    Attributes:
-        images: (B, D) features, or pipeline.inputs.regions.Regions.
-        captions: (B, T) word ids, padded at the end.
-        lengths: (B,) words per caption, always on the CPU.
-        groups: (B,) integers, equal where pairs are not each other's negatives.
-        related: (B, B) bool, images in rows, True for more that are no negatives; None for none.
-    """
-
-    images: Any
-    captions: torch.Tensor
-    lengths: torch.Tensor
-    groups: torch.Tensor
-    related: torch.Tensor | None = None
+    images: Any  # (B, D) features, or pipeline.inputs.regions.Regions
+    captions: torch.Tensor  # (B, T) word ids, padded at the end
+    lengths: torch.Tensor  # (B,) words per caption, always on the CPU
+    groups: torch.Tensor  # (B,) integers, equal where pairs are not each other's negatives
+    related: torch.Tensor | None = None  # (B, B) bool, images in rows, True: no negatives either
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -62,27 +56,15 @@ class Batch:
 
 @dataclass(frozen=True)
 class Split:
-    """The images and captions of one split, in the corpus's order.
-
-    Attributes:
-        image_ids: N.
-        image_groups: N, equal where images show the same person or are the same.
-        caption_ids: M.
-        described: (M,) row of the image that a caption describes.
-        images: rows (B,) to their input tensor.
-        captions: rows (B,) to what the model's `embed_captions` takes, (word ids, lengths) or
-            (vectors,); the first goes to the device.
-        fits: (N, M) sparse, 1 where a caption fits another image than its own, None where none
-            does.
-    """
+    """The images and captions of one split, in the corpus's order."""
 
     image_ids: list[str]
-    image_groups: list[str]
+    image_groups: list[str]  # (N,) equal where images show the same person or are the same
     caption_ids: list[str]
-    described: np.ndarray
+    described: np.ndarray  # (M,) row of the image that a caption describes
     images: ImageSource
     captions: CaptionSource
-    fits: csr_array | None = None
+    fits: csr_array | None = None  # (N, M) 1 where a caption fits another image than its own
 
     def related(self, images: np.ndarray, captions: np.ndarray) -> torch.Tensor | None:
         """What is no negative though no pair, (I, C) bool for rows (I,) and (C,); None for none."""
@@ -92,18 +74,9 @@ class Split:
 
 
 class PairBatches:
-    """Training batches: every epoch holds every (image, caption) pair of a split once.
-
-    A last batch of a single pair, which has no negatives, is left out.
-
-    Args:
-        split: where the pairs come from.
-        size: pairs per batch.
-        seed: with the epoch's number it alone decides the order.
-
-    Raises:
-        WorkbenchError: the split has fewer than two pairs.
-    """
+    """Training batches: every epoch holds every (image, caption) pair of a split once. A last
+    batch of a single pair, which has no negatives, is left out. The seed and the epoch's number
+    alone decide the order."""
 
     def __init__(self, split: Split, size: int, seed: int) -> None:
         self.split, self.size, self.seed = split, size, seed
@@ -129,15 +102,9 @@ class PairBatches:
 
 
 def drawn(source: Any, rows: np.ndarray, generator: np.random.Generator) -> Any:
-    """What a source gives for training.
-
-    Args:
-        source: of a split; one that offers `augmented(rows, generator)`
-            (models.backbone.pixels.PixelRows, models.dual_path.slots.SlotRows) is asked for it,
-            others are called with the rows.
-        rows: (B,).
-        generator: decides the augmentation.
-    """
+    """What a source gives for rows (B,) in training; the generator decides the augmentation. A
+    source that offers `augmented(rows, generator)` (models.backbone.pixels.PixelRows,
+    models.dual_path.slots.SlotRows) is asked for it, others are called with the rows."""
     if hasattr(source, "augmented"):
         return source.augmented(rows, generator)
     return source(rows)
@@ -165,18 +132,9 @@ def read_split(
     image_source: Callable[[list[str]], ImageSource],
     caption_source: Callable[[pd.DataFrame], CaptionSource],
 ) -> Split:
-    """Put the images and captions of one split together.
-
-    Args:
-        name: of the split.
-        images: table of the corpus.
-        captions: table of the corpus.
-        image_source: from N image ids to their source.
-        caption_source: from M rows of the captions table to their source.
-
-    Raises:
-        WorkbenchError: captions of images that are not in the split.
-    """
+    """Put the images and captions of one split together, from the two tables of the corpus.
+    image_source: from N image ids to their source; caption_source: from M rows of the captions
+    table to their source."""
     pictures, texts = in_split(load_images(images), name), in_split(load_captions(captions), name)
     described = pd.Index(pictures["image_id"]).get_indexer(pd.Index(texts["image_id"]))
     lost = texts["caption_id"][described < 0]
@@ -200,11 +158,7 @@ def read_split(
 
 def fitting(image_ids: list[str], fits: pd.Series) -> csr_array | None:
     """The images that captions fit beside their own, (N, M) sparse; None where there are none.
-
-    Args:
-        image_ids: N; others are passed over.
-        fits: M lists of image ids.
-    """
+    image_ids: N; others are passed over; fits: M lists of image ids."""
     images = pd.Index(image_ids).get_indexer(pd.Index([name for names in fits for name in names]))
     captions = np.repeat(np.arange(len(fits)), fits.map(len).to_numpy(np.int64))
     known = images >= 0

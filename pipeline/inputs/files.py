@@ -9,24 +9,14 @@ from pipeline.runtime.files import sha256_file
 
 @dataclass(frozen=True)
 class Inputs:
-    """The artefacts a model may read.
-
-    Attributes:
-        images: table of the corpus.
-        captions: table of the corpus.
-        features: of the images or their regions.
-        text: what captions are read through, the folder of the vocabulary or a file of sentence
-            features.
-        network: the one behind the image features.
-        classes: of the instance loss.
-    """
+    """The artefacts a model may read."""
 
     images: Path
     captions: Path
-    features: Path
-    text: Path
-    network: Path | None = None
-    classes: Path | None = None
+    features: Path  # of the images or their regions
+    text: Path  # the folder of the vocabulary, or a file of sentence features
+    network: Path | None = None  # the one behind the image features
+    classes: Path | None = None  # of the instance loss
 
     def required(self, field: str) -> Path:
         """An artefact that not every model reads; WorkbenchError when it was not given."""

@@ -19,23 +19,14 @@ from pipeline.storage.features import FeatureFile
 
 @dataclass(frozen=True)
 class Origin:
-    """What params.yaml says of a file of features.
-
-    Attributes:
-        section: of params.yaml.
-        stage: that writes the file.
-        model: whose features they are, None where the file tells.
-        params: settings by key, without those that the file tells alone.
-        own: the setting that brings in a file of the user's.
-        unsaid: what goes without saying in a file.
-    """
+    """What params.yaml says of a file of features."""
 
     section: str
     stage: str
-    model: str | None
-    params: Mapping[str, Any]
-    own: str
-    unsaid: Mapping[str, Any] = field(default_factory=dict)
+    model: str | None  # whose features they are, None where the file tells
+    params: Mapping[str, Any]  # settings by key, without those that the file tells alone
+    own: str  # the setting that brings in a file of the user's
+    unsaid: Mapping[str, Any] = field(default_factory=dict)  # what goes without saying in a file
 
     @property
     def way_out(self) -> str:
@@ -47,15 +38,8 @@ class Origin:
 
 
 def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
-    """Refuse files of features that were not made with the settings of params.yaml.
-
-    Args:
-        inputs: of a model.
-        origins: what params.yaml says, by `image_features`, `regions` and `sentences`.
-
-    Raises:
-        WorkbenchError: a file that says nothing of its origin, or says another; damaged files.
-    """
+    """Refuse files of features that were not made with the settings of params.yaml. origins:
+    what params.yaml says, by `image_features`, `regions` and `sentences`."""
     features = FeatureFile(inputs.features)
     # other kinds of files in either place are refused by whoever reads them
     check_origin(features, origins["regions" if "boxes" in features.layouts else "image_features"])
@@ -64,17 +48,8 @@ def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
 
 
 def check_origin(file: FeatureFile, origin: Origin) -> None:
-    """Refuse a file that names another origin than params.yaml, or none.
-
-    Only what both name is compared: a file of an earlier version lacks the keys that came later.
-
-    Args:
-        file: of features.
-        origin: what params.yaml says.
-
-    Raises:
-        WorkbenchError: naming every key with both values.
-    """
+    """Refuse a file that names another origin than params.yaml, or none, with both values. Only
+    what both name is compared: a file of an earlier version lacks the keys that came later."""
     if "params" not in file.attributes:
         raise WorkbenchError(
             f"{file.path}: does not say what it was made with (no attribute 'params')",

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.inputs.sources import MEMORY_BUDGET
+from pipeline.inputs.sources import MEMORY_BUDGET, moments
 from pipeline.inputs.words import WordInputs
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.storage.features import FeatureFile
@@ -23,18 +23,11 @@ ROWS = {"features": 3, "boxes": 3, "sizes": 2, "counts": 1}  # dataset -> dimens
 
 @dataclass(frozen=True)
 class Regions:
-    """Regions of B images, padded at the end.
+    """Regions of B images, padded at the end; positions are shares of the image."""
 
-    Attributes:
-        features: (B, R, D) float32, zero beyond the counts.
-        positions: (B, R, 4) float32 width, height, centre x, centre y as shares of the image, zero
-            beyond the counts and where there are no boxes.
-        counts: (B,) int64 regions per image, always on the CPU.
-    """
-
-    features: Tensor
-    positions: Tensor
-    counts: Tensor
+    features: Tensor  # (B, R, D) float32, zero beyond the counts
+    positions: Tensor  # (B, R, 4) width, height, centre x, centre y; zero without boxes
+    counts: Tensor  # (B,) int64 regions per image, always on the CPU
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -45,10 +38,7 @@ class Regions:
 
 
 class RegionRows:
-    """Regions of N images: rows (B,) to Regions.
-
-    features: a file as open_regions returns it. Raises WorkbenchError when it lacks some images.
-    """
+    """Regions of N images: rows (B,) to Regions. features: a file as open_regions returns it."""
 
     def __init__(self, features: FeatureFile, image_ids: Sequence[str]) -> None:
         self.features = features
@@ -63,35 +53,22 @@ class RegionRows:
         return Regions(features, relative_positions(boxes, sizes), counts)
 
     def moments(self, block: int = 256) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation (D,) float32 of the features of all regions, no padding.
-
-        Two passes in float64, a block of images at a time: one pass would cancel digits.
-        """
+        """Mean and standard deviation (D,) float32 of the features of all regions, no padding."""
         count = len(self.rows)
-        blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
-        total = sum(int(self.features.read(self.rows[rows], "counts").sum()) for rows in blocks)
-        if total == 0:
+        if not self.features.read(self.rows, "counts").any():
             raise WorkbenchError(f"{self.features.path}: none of the {count:,} images has a region")
-        mean = torch.stack([_real(self(rows)).sum(0) for rows in blocks]).sum(0) / total
-        squares = [((_real(self(rows)) - mean) ** 2).sum(0) for rows in blocks]
-        return mean.float(), (torch.stack(squares).sum(0) / total).sqrt().float()
+        return moments(lambda rows: _real(self(rows)), count, block)
 
 
 def relative_positions(boxes: Tensor, sizes: Tensor) -> Tensor:
     """(B, R, 4) width, height, centre x, centre y as shares of the image; zero for a zero box.
-
-    boxes: (B, R, 4) x1, y1, x2, y2 in pixels; sizes: (B, 2) width, height in pixels.
-    """
+    boxes: (B, R, 4) x1, y1, x2, y2 in pixels; sizes: (B, 2) width, height in pixels."""
     first, second = boxes[..., :2], boxes[..., 2:]
     return torch.cat([second - first, (first + second) / 2], -1) / sizes.repeat(1, 2)[:, None]
 
 
 def open_regions(path: Path, in_memory: bool = True) -> FeatureFile:
-    """A file of regions.
-
-    in_memory: whether they are read into memory, where they fit the budget. Raises WorkbenchError
-    when it is no file of regions, or its counts or sizes cannot be.
-    """
+    """A file of regions, read into memory where they fit the budget unless told not to."""
     file = FeatureFile(path)
     lacking = [name for name in ROWS if name not in file.layouts]
     if lacking:
@@ -117,15 +94,7 @@ def open_regions(path: Path, in_memory: bool = True) -> FeatureFile:
 
 
 class RegionInputs(WordInputs):
-    """The regions of every image, and captions as word ids of a vocabulary.
-
-    Args:
-        files: the artefacts; `features` is a file of regions, `text` the folder of the vocabulary.
-        in_memory: whether regions are read into memory, where they fit the budget.
-
-    Raises:
-        WorkbenchError: files that are missing, damaged or of another kind.
-    """
+    """The regions of every image, and captions as word ids of a vocabulary."""
 
     open_features = staticmethod(open_regions)
 

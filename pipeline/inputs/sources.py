@@ -34,10 +34,7 @@ class FeatureSource(Protocol):
 
 
 class FeatureRows:
-    """Features of N images: rows (B,) to float32 (B, ...).
-
-    Raises WorkbenchError when the file lacks some of the images.
-    """
+    """Features of N images: rows (B,) to float32 (B, ...)."""
 
     def __init__(self, features: FeatureFile, image_ids: Sequence[str]) -> None:
         self.features = features
@@ -47,23 +44,27 @@ class FeatureRows:
         return torch.from_numpy(self.features.read(self.rows[rows])).float()
 
     def moments(self, block: int = 4096) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and standard deviation (D,) float32 of the features of all N images.
+        """Mean and standard deviation (D,) float32 of the features of all N images."""
+        return moments(lambda rows: self(rows).double(), len(self.rows), block)
 
-        Two passes in float64, a block of rows at a time: one pass would cancel digits.
-        """
-        count = len(self.rows)
-        blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
-        mean = torch.stack([self(rows).double().sum(0) for rows in blocks]).sum(0) / count
-        squares = [((self(rows).double() - mean) ** 2).sum(0) for rows in blocks]
-        return mean.float(), (torch.stack(squares).sum(0) / count).sqrt().float()
+
+def moments(
+    vectors: Callable[[np.ndarray], torch.Tensor], count: int, block: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation (D,) float32 of vectors, two passes over blocks of rows. One
+    pass would cancel digits. vectors: rows (B,) of `count` to float64 (n, D)."""
+    blocks = [np.arange(start, min(start + block, count)) for start in range(0, count, block)]
+    sums = [(part.sum(0), len(part)) for part in map(vectors, blocks)]
+    total = sum(size for _, size in sums)
+    mean = torch.stack([part for part, _ in sums]).sum(0) / total
+    squares = [((vectors(rows) - mean) ** 2).sum(0) for rows in blocks]
+    return mean.float(), (torch.stack(squares).sum(0) / total).sqrt().float()
 
 
 class TokenRows:
-    """Word ids of M captions: rows (B,) to tokens (B, T), padded with 0, and lengths (B,).
-
-    Kept end to end in one array, so that a single very long caption costs only its own length.
-    captions: M non-empty lists of word ids.
-    """
+    """Word ids of M captions: rows (B,) to tokens (B, T), padded with 0, and lengths (B,). Kept
+    end to end in one array, so that a single very long caption costs only its own length.
+    captions: M non-empty lists of word ids."""
 
     def __init__(self, captions: Sequence[Sequence[int]]) -> None:
         self.lengths = np.fromiter(map(len, captions), np.int64, len(captions))
@@ -81,10 +82,7 @@ class TokenRows:
 
 
 class SentenceRows:
-    """Vectors of M captions: rows (B,) to one tensor, float32 (B, D), alone in a tuple.
-
-    Raises WorkbenchError when the file lacks some of the captions.
-    """
+    """Vectors of M captions: rows (B,) to one tensor, float32 (B, D), alone in a tuple."""
 
     def __init__(self, features: FeatureFile, captions: pd.DataFrame) -> None:
         self.vectors = FeatureRows(features, captions["caption_id"].tolist())
@@ -94,11 +92,7 @@ class SentenceRows:
 
 
 def open_vectors(path: Path, in_memory: bool = True) -> FeatureFile:
-    """A file of one feature vector per image or caption (N, D).
-
-    in_memory: whether they are read into memory, where they fit the budget. Raises WorkbenchError
-    when the features have another shape.
-    """
+    """A file of one feature vector per image or caption (N, D), read into memory if it fits."""
     features = FeatureFile(path)
     shape = features.shape()
     if len(shape) != 2:
@@ -123,12 +117,8 @@ def encode_captions(vocabulary: Vocabulary, captions: pd.DataFrame) -> TokenRows
 
 
 class OpenedInputs(ABC):
-    """What a model reads, opened: where its images and its captions come from.
-
-    Attributes:
-        files: the artefacts.
-        features: of the images, or of their regions.
-    """
+    """What a model reads, opened: where its images and its captions come from. features: of the
+    images, or of their regions."""
 
     files: Inputs
     features: FeatureFile
@@ -152,24 +142,14 @@ class OpenedInputs(ABC):
         """The source of M rows of the captions table."""
 
     def split(self, name: str, images: ImagesById | None = None) -> Split:
-        """The images and captions of a split.
-
-        images: from N image ids to their source, None: that of the features.
-        """
+        """The images and captions of a split. images: from N image ids to their source, None:
+        that of the features."""
         sources = images or self.images, self.captions
         return read_split(name, self.files.images, self.files.captions, *sources)
 
 
 class VectorInputs(OpenedInputs):
-    """One vector per image and one per caption.
-
-    Args:
-        files: the artefacts; `text` is a file of sentence vectors.
-        in_memory: whether features are read into memory, where they fit the budget.
-
-    Raises:
-        WorkbenchError: files that are missing, damaged or of another shape.
-    """
+    """One vector per image and one per caption; `text` of the files is one of sentence vectors."""
 
     def __init__(self, files: Inputs, in_memory: bool = True) -> None:
         self.files = files

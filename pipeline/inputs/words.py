@@ -16,15 +16,7 @@ from pipeline.storage.checkpoint import feature_identity
 
 
 class WordInputs(OpenedInputs):
-    """One vector per image, and captions as word ids of a vocabulary.
-
-    Args:
-        files: the artefacts; `text` is the folder of the vocabulary.
-        in_memory: whether features are read into memory, where they fit the budget.
-
-    Raises:
-        WorkbenchError: files that are missing, damaged or of another shape.
-    """
+    """One vector per image, and captions as word ids of the vocabulary in the folder `text`."""
 
     open_features = staticmethod(open_vectors)
 

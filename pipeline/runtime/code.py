@@ -36,12 +36,8 @@ WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores
 
 class Sources:
     """The first-party sources below a folder, each parsed once, or never when it is unchanged.
-
-    Args:
-        root: holds the packages.
-        memory: file that keeps digests and imports between processes, by the digest of the bytes;
-            None: nothing is kept.
-    """
+    memory: file that keeps digests and imports between processes, by the digest of the bytes;
+    None: nothing is kept."""
 
     def __init__(self, root: Path = ROOT, memory: Path | None = None) -> None:
         self.root, self.memory = root, memory
@@ -53,33 +49,24 @@ class Sources:
         """Files that importing some modules may load, sorted; paths from the root.
 
         Imports inside functions count, those for annotations alone do not. The files that a package
-        renders or serves belong to its modules.
-
-        Args:
-            modules: dotted names.
-            left_out: files that do not count, nor what they import.
-
-        Raises:
-            WorkbenchError: a source that cannot be read or parsed.
+        renders or serves belong to its modules. left_out: files that do not count, nor what they
+        import.
         """
-        found: set[str] = set()
+        files: set[str] = set()
         queue = [file for module in modules for file in self._files_of(module)]
         while queue:
             file = queue.pop()
-            if file in found or file in left_out:
-                continue
-            found.add(file)
-            for module in self._read(file)[1]:
-                queue += self._files_of(module)
-        return sorted(found | {extra for file in found for extra in self._beside(file)})
+            if file not in files | left_out:
+                files.add(file)
+                queue += [new for module in self._read(file)[1] for new in self._files_of(module)]
+        return sorted(files | {extra for file in files for extra in self._beside(file)})
 
     def digest(self, file: str) -> str:
         """16 hex digits: of a source without comments, docstrings and annotations, or of a file's
         bytes."""
         if not file.endswith(".py"):
             return hashlib.sha256((self.root / file).read_bytes()).hexdigest()[:16]
-        found: str = self._read(file)[0]
-        return found
+        return str(self._read(file)[0])
 
     def remember(self) -> None:
         """Keep what was read for the next process."""
@@ -110,24 +97,20 @@ class Sources:
 
     def _files_of(self, module: str) -> list[str]:
         """The files executed by an import, packages first; a name inside a module adds none."""
-        parts, found = module.split("."), []
-        for depth in range(1, len(parts) + 1):
-            place = "/".join(parts[:depth])
-            for file in (f"{place}/__init__.py", f"{place}.py"):
-                if file in self._there:
-                    found.append(file)
-                    break
-        return found
+        parts = module.split(".")
+        paths = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+        files = (file for path in paths for file in (f"{path}/__init__.py", f"{path}.py"))
+        return [file for file in files if file in self._existing]
 
     @cached_property
-    def _there(self) -> frozenset[str]:
+    def _existing(self) -> frozenset[str]:
         sources = (file for name in PACKAGES for file in (self.root / name).rglob("*.py"))
         return frozenset(file.relative_to(self.root).as_posix() for file in sources)
 
     def _beside(self, file: str) -> list[str]:
         folder = (self.root / file).parent
-        found = (extra for name in BESIDE for extra in (folder / name).rglob("*"))
-        return [extra.relative_to(self.root).as_posix() for extra in found if extra.is_file()]
+        extras = (extra for name in BESIDE for extra in (folder / name).rglob("*"))
+        return [extra.relative_to(self.root).as_posix() for extra in extras if extra.is_file()]
 
 
 def loaded_sources(root: Path = ROOT) -> set[str]:
@@ -146,14 +129,9 @@ def is_program(module: str) -> bool:
 
 
 def check_loaded(listing: Path, memory: Path | None = None) -> None:
-    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks.
-
-    A hole in a list is thus an error, and never a stale result.
-
-    Args:
-        listing: the list; nothing is checked where there is none, as in a folder without DVC.
-        memory: as `Sources` has it.
-    """
+    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks. A
+    hole in a list is thus an error, and never a stale result. Without a list, as in a folder
+    without DVC, nothing is checked."""
     if not listing.is_file():
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
@@ -198,13 +176,9 @@ def _parsed(source: bytes) -> list[Any]:
 
 
 def _form(node: Any, modules: set[str], words: bool) -> Any:
-    """What of a syntax tree decides results, the same in every version of Python.
-
-    Args:
-        node: of the tree, a list of nodes or a value.
-        modules: takes the first-party modules that are imported.
-        words: whether strings count; those of an exception that is raised do not.
-    """
+    """What of a syntax tree decides results, the same in every version of Python. modules: takes
+    the first-party modules that are imported; words: whether strings count; those of an
+    exception that is raised do not."""
     if isinstance(node, list):
         forms = (_form(item, modules, words) for item in node)
         return [form for form in forms if form is not None]

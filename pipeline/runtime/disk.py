@@ -34,12 +34,8 @@ HINTS = {
 
 def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -> WorkbenchError:
     """The message for what the operating system refused; raises an error that it did not number.
-
-    Args:
-        error: as raised.
-        path: the file, where the error itself names none.
-        needed: bytes it was to have, 0 for not known; said where the disk is full.
-    """
+    path: the file, where the error itself names none; needed: bytes it was to have, 0 for not
+    known."""
     if error.errno is None:  # a library's own, no refusal of the system
         raise error
     named, number = path or error.filename, error.errno
@@ -56,15 +52,9 @@ def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -
 
 @contextmanager
 def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Iterator[None]:
-    """Turn an OSError of writing a file into a WorkbenchError that names it.
-
-    Errors that name another file are left as they are.
-
-    Args:
-        target: the file, as the user knows it.
-        temporary: the name it has while it is written, the same if None.
-        needed: bytes it will have, 0 for not known.
-    """
+    """Turn an OSError of writing a file into a WorkbenchError that names it. Errors that name
+    another file are left as they are. temporary: the name it has while it is written; needed:
+    bytes it will have, 0 for not known."""
     try:
         yield
     except OSError as error:
@@ -74,10 +64,7 @@ def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Ite
 
 
 def reserve(handle: int, size: int) -> None:
-    """Take the room of a file's first `size` bytes now; OSError when there is not enough.
-
-    handle: of a file opened for writing.
-    """
+    """Take the room of an open file's first `size` bytes now; OSError when there is not enough."""
     if size and hasattr(os, "posix_fallocate"):  # not on macOS
         os.posix_fallocate(handle, 0, size)
 

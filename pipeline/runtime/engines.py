@@ -31,17 +31,10 @@ Commands = Mapping[str, Sequence[str]]  # by a name for messages
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs commands, so many at a time.
-
-    Attributes:
-        runtime: the section `runtime`, of which `extraction` says how many; a task of Ray asks for
-            as many CPUs as a process has threads.
-        on_device: whether the commands compute on `runtime.device`: where that is a GPU, a task of
-            Ray asks for one of its own.
-    """
+    """What runs commands, `runtime.extraction.workers` at a time."""
 
     runtime: RuntimeConfig
-    on_device: bool = True
+    on_device: bool = True  # commands compute on `runtime.device`; for Ray: a GPU each
 
     @property
     def workers(self) -> int:
@@ -49,10 +42,8 @@ class Engine:
         return self.runtime.extraction.workers
 
     def run(self, commands: Commands) -> Iterator[str]:
-        """Run commands and name each as it comes to its end.
-
-        Raises WorkbenchError for the first that fails, with what it said; the others are ended.
-        """
+        """Run commands and name each as it comes to its end. Raises WorkbenchError for the first
+        that fails, with what it said; the others are ended."""
         if not commands:
             return iter(())
         if self.runtime.extraction.engine == "local":
@@ -62,13 +53,7 @@ class Engine:
 
 
 class Running:
-    """A process that was started, and what it says on standard error.
-
-    Args:
-        command: program and arguments.
-        folder: to run it in.
-        environment: variables beside those of this process.
-    """
+    """A process that was started, and what it says on standard error."""
 
     def __init__(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `ended`

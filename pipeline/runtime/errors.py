@@ -10,11 +10,9 @@ OUT_OF_STEP = "bring both up to date with: dvc repro"  # the hint for two files 
 
 
 class WorkbenchError(Exception):
-    """A problem the user can mend.
-
-    message: what is wrong, with the offending value and what is allowed, without a full stop.
-    hint: the way out, as one sentence or command; empty when the message says it all.
-    """
+    """A problem the user can mend. message: what is wrong, with the offending value and what is
+    allowed, without a full stop. hint: the way out, as one sentence or command; empty when the
+    message says it all."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

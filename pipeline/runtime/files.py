@@ -19,18 +19,9 @@ from pipeline.runtime.disk import require_room, written
 
 @contextmanager
 def atomic_path(target: Path | str, size: int = 0) -> Iterator[Path]:
-    """Yield a temporary path beside `target`; on success fsync it and rename it to `target`.
-
-    On an exception the temporary file is removed and `target` is untouched. Temporary files of the
-    same target that a killed process left are removed, too.
-
-    Args:
-        target: the file; its folder is made.
-        size: bytes it will have at least, 0 for not known.
-
-    Raises:
-        WorkbenchError: what the operating system refused, and a disk without room for `size`.
-    """
+    """Yield a temporary path beside `target`; on success fsync it and rename it to `target`. On
+    an exception the temporary file is removed and `target` is untouched. Temporary files of the
+    same target that a killed process left are removed, too. size: bytes it will have at least."""
     target = Path(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     with written(target, temporary, size):
@@ -75,7 +66,6 @@ def make_folder(folder: Path) -> None:
 
 
 def _bring_to_disk(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

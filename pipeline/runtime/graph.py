@@ -29,40 +29,19 @@ def stage_items(stage: str, graph: Path = GRAPH) -> list[str]:
 
 
 def stage_of(item: str, stages: tuple[str, ...], graph: Path = GRAPH) -> str:
-    """The one of some stages with `foreach` that has an item.
-
-    Args:
-        item: name of a model or an average.
-        stages: their names, such as EVALUATING.
-        graph: path of the dvc.yaml.
-
-    Raises:
-        WorkbenchError: none has it, naming the items there are.
-    """
+    """The one of some stages with `foreach`, such as EVALUATING, that has an item."""
     items = {stage: stage_items(stage, graph) for stage in stages}
-    found = next((stage for stage, there in items.items() if item in there), None)
-    if found is None:
-        there = [f"stage {stage} of {graph} has {listing(items[stage])}"
-                 for stage in stages if items[stage]]  # fmt: skip
-        raise WorkbenchError(f"model {item!r}: {'; '.join(there) or f'{graph} has none'}")
-    return found
+    for stage in stages:
+        if item in items[stage]:
+            return stage
+    there = [f"stage {stage} of {graph} has {listing(names)}"
+             for stage, names in items.items() if names]  # fmt: skip
+    raise WorkbenchError(f"model {item!r}: {'; '.join(there) or f'{graph} has none'}")
 
 
 def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, Any]:
-    """A stage as DVC reads it, with all templates filled in.
-
-    Args:
-        stage: its name.
-        item: which one of a stage with `foreach`, None for one without.
-        graph: path of the dvc.yaml.
-
-    Returns:
-        cmd, deps, params, outs and so on by name.
-
-    Raises:
-        WorkbenchError: no such stage or item, naming the items there are, or a template that cannot
-            be filled in.
-    """
+    """A stage as DVC reads it (cmd, deps, params, outs), with all templates filled in. item:
+    which one of a stage with `foreach`, None for one without."""
     from dvc.exceptions import DvcException
 
     resolver, name = _resolver(graph), stage if item is None else f"{stage}@{item}"
@@ -72,26 +51,13 @@ def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> 
         there = listing(stage_items(stage, graph)) or "none"
         raise WorkbenchError(f"model {item!r}: stage {stage} of {graph} has {there}")
     try:
-        found: dict[str, Any] = resolver.resolve_one(name)[name]
+        return dict(resolver.resolve_one(name)[name])
     except DvcException as error:
         raise WorkbenchError(f"{graph}, stage {name}: {first_line(error)}") from None
-    return found
 
 
 def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, str]:
-    """The options of a stage's command.
-
-    Args:
-        stage: its name.
-        item: which one of a stage with `foreach`, None for one without.
-        graph: path of the dvc.yaml.
-
-    Returns:
-        Value by name without dashes.
-
-    Raises:
-        WorkbenchError: as resolved_stage does, and when the command cannot be read.
-    """
+    """The options of a stage's command: value by name without dashes."""
     command = resolved_stage(stage, item, graph).get("cmd")
     if not isinstance(command, str):
         raise WorkbenchError(f"{graph}: no stage {stage!r} with a command")
@@ -106,20 +72,7 @@ def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> d
 def stage_paths(
     stage: str, names: tuple[str, ...], item: str | None = None, graph: Path = GRAPH
 ) -> dict[str, Path]:
-    """Some options of a stage's command, as paths.
-
-    Args:
-        stage: its name.
-        names: of the options, without dashes.
-        item: which one of a stage with `foreach`, None for one without.
-        graph: path of the dvc.yaml.
-
-    Returns:
-        Path by name, in the order of the names.
-
-    Raises:
-        WorkbenchError: as stage_options does, and when one is missing.
-    """
+    """Some options of a stage's command as paths, by name; WorkbenchError when one is missing."""
     options = stage_options(stage, item, graph)
     lost = [f"--{name}" for name in names if name not in options]
     if lost:
@@ -130,10 +83,8 @@ def stage_paths(
 
 
 def _resolver(graph: Path) -> "DataResolver":
-    """DVC's resolver of a dvc.yaml and the params.yaml beside it.
-
-    It is given the file system alone: a whole dvc.repo.Repo takes seconds to load.
-    """
+    """DVC's resolver of a dvc.yaml and the params.yaml beside it. It is given the file system
+    alone: a whole dvc.repo.Repo takes seconds to load."""
     from dvc.exceptions import DvcException
     from dvc.parsing import DataResolver
     from dvc_objects.fs.local import LocalFileSystem

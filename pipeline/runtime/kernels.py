@@ -54,38 +54,26 @@ def fix_kernels(
 ) -> list[str]:
     """Let params.yaml choose the kernels and not the shell. To be called before numpy is loaded.
 
-    A processor without AVX2 keeps its own kernels: its results are close, not equal.
-
-    Args:
-        environment: of the process, changed.
-        choice: portable or native.
-        cpu: file that says what the processor can do; none on other systems.
-
-    Returns:
-        Settings of the shell that are not used, as `NAME=value`.
+    A processor without AVX2 keeps its own kernels: its results are close, not equal. cpu: file that
+    says what the processor can do; none on other systems. Returns settings of the shell that are
+    not used, as `NAME=value`.
     """
     fixed = (PORTABLE if choice == "portable" else NATIVE) if has_avx2(cpu) else {}
-    found = {name: environment.pop(name) for name in CHOSEN_BY if name in environment}
+    given = {name: environment.pop(name) for name in CHOSEN_BY if name in environment}
     environment.update(fixed)
-    return [f"{name}={value}" for name, value in found.items() if fixed.get(name) != value]
+    return [f"{name}={value}" for name, value in given.items() if fixed.get(name) != value]
 
 
 def notes(not_used: list[str], choice: Choice, cpu: Path = CPU) -> list[str]:
-    """What a user must know of the kernels, a line each.
-
-    Args:
-        not_used: what `fix_kernels` returned.
-        choice: of params.yaml.
-        cpu: as there.
-    """
-    found = []
+    """What a user must know of the kernels, a line each. not_used: what `fix_kernels` returned."""
+    lines = []
     if not_used:
-        found.append(f"{', '.join(not_used)} of the environment is not used: runtime.kernels of "
+        lines.append(f"{', '.join(not_used)} of the environment is not used: runtime.kernels of "
                      "params.yaml chooses")  # fmt: skip
     if choice == "portable" and not has_avx2(cpu):
-        found.append("this processor is no x86-64 with AVX2: results are close to those of other "
+        lines.append("this processor is no x86-64 with AVX2: results are close to those of other "
                      "machines, not equal")  # fmt: skip
-    return found
+    return lines
 
 
 def has_avx2(cpu: Path = CPU) -> bool:

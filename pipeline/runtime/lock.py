@@ -15,19 +15,9 @@ from pipeline.runtime.process import check_processes, owns_work
 
 
 def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """A lock on what a command writes, none for a command that writes no results.
-
-    Of several processes of a training one holds it.
-
-    Args:
-        work: folder that gets the lock.
-        stage: name of the command.
-        options: its options; one that is run for each of several models has `name` or `ranks`, one
-            that makes a part of a file has `rows`.
-
-    Raises:
-        WorkbenchError: torchrun has started what is the work of one process.
-    """
+    """A lock in `work` on what a command writes; none for a command that writes no results. Of
+    several processes of a training one holds it. One that is run for each of several models has
+    the option `name` or `ranks`, one that makes a part of a file has `rows`."""
     check_processes(stage)
     if not (options.get("output") or options.get("ranks")) or not owns_work():
         return nullcontext()
@@ -39,17 +29,9 @@ def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContext
 
 @contextmanager
 def held(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock while the context is open; the system frees it when the process dies.
-
-    A record lock, not flock: workers must not keep it when their parent is killed.
-
-    Args:
-        path: of the lock's file.
-        what: is run, for the message.
-
-    Raises:
-        WorkbenchError: another process holds it, naming that process.
-    """
+    """Hold a lock while the context is open; the system frees it when the process dies. A record
+    lock, not flock: workers must not keep it when their parent is killed. Raises WorkbenchError
+    naming the process that holds it; `what` is run, for the message."""
     with written(path):
         handle = _locked(path, what)
         handle.truncate(0)

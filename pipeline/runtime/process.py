@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pipeline.runtime.errors import WorkbenchError
@@ -42,9 +41,7 @@ def keep_freed_memory() -> None:
 
 def end_with_input() -> None:
     """End this process at once when its standard input ends, as it does with whoever started it.
-
-    For processes of `pipeline.runtime.engines`, which would go on after a killed one.
-    """
+    For processes of `pipeline.runtime.engines`, which would go on after a killed one."""
 
     def watch() -> None:
         while os.read(0, 1):
@@ -87,10 +84,7 @@ def owns_work() -> bool:
 
 
 def set_device(device: "torch.device") -> None:
-    """Take the GPU of this process; nothing on a CPU.
-
-    Raises WorkbenchError when this machine has fewer GPUs than processes.
-    """
+    """Take the GPU of this process; nothing on a CPU."""
     import torch
 
     if device.type == "cuda":
@@ -105,18 +99,8 @@ def set_device(device: "torch.device") -> None:
 
 class Progress:
     """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere.
-
-    Where the environment variable CI is set there is no bar, and a line every QUIET seconds.
-
-    Use as a context manager and call `update`.
-
-    Args:
-        title: what the line begins with.
-        total: number of units expected.
-        unit: what is counted ("images", "steps").
-        done: units already there when work is resumed.
-        interval: seconds between plain lines.
-    """
+    Where the environment variable CI is set there is no bar, and a line every QUIET seconds. Use
+    as a context manager and call `update`. done: units already there when work is resumed."""
 
     def __init__(
         self, title: str, total: int, unit: str, done: int = 0, interval: float = 10.0
@@ -140,12 +124,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
         elif kind is None and self.count > self.start_count and not process_number():
@@ -182,9 +161,7 @@ def print_json(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Print one line for the person watching (standard error, so that output stays clean).
-
-    Of several processes the first one speaks for all.
-    """
+    """Print one line for the person watching (standard error, so that output stays clean). Of
+    several processes the first one speaks for all."""
     if process_number() == 0:
         print(safe_lines(text), file=sys.stderr, flush=True)

@@ -23,11 +23,10 @@ KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place,
 
 @dataclass(frozen=True)
 class Recipe:
-    """settings: nested values for params.yaml; targets: of `dvc repro`, the stages they are made
-    for; none: all."""
+    """One paper's settings for one dataset."""
 
-    settings: dict[str, Any]
-    targets: tuple[str, ...]
+    settings: dict[str, Any]  # nested values for params.yaml
+    targets: tuple[str, ...]  # of `dvc repro`, the stages they are made for; none: all
 
 
 def read_recipe(folder: Path, name: str) -> Recipe:
@@ -65,14 +64,8 @@ def applied(
     """The text of a params.yaml with the defaults and `changes` laid over them, and one line for
     every value that changes.
 
-    Args:
-        params: its path; of its values only the sections KEPT stay, unless `changes` has them too.
-        defaults: every key and its default.
-        changes: nested mapping of new values.
-        find_problems: one line for everything that is wrong with the values of a whole file.
-
-    Raises:
-        WorkbenchError: keys that there are not, values that they must not have.
+    Of its values only the sections KEPT stay, unless `changes` has them too. find_problems: one
+    line for everything that is wrong with the values of a whole file.
     """
     kept = {name: value for name, value in read_yaml(params).items() if name in KEPT}
     return _written(params, laid_over(merge(defaults, kept), changes), find_problems)
@@ -90,16 +83,7 @@ def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = ""
 def overlay(
     params: Path, changes: Mapping[str, Any], find_problems: FindProblems
 ) -> tuple[str, list[str]]:
-    """The text of a params.yaml with new values laid over its own, and a line for each change.
-
-    Args:
-        params: its path.
-        changes: nested mapping of new values.
-        find_problems: one line for everything that is wrong with the values of a whole file.
-
-    Raises:
-        WorkbenchError: as `applied`.
-    """
+    """The text of a params.yaml with new values laid over its own, and a line for each change."""
     return _written(params, laid_over(read_yaml(params), changes), find_problems)
 
 
@@ -148,16 +132,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def laid_over(
     values: Mapping[str, Any], changes: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
-    """Nested values with some of them replaced.
-
-    Args:
-        values: every key that there is.
-        changes: nested mapping of new values.
-        prefix: dotted name of the section, with a dot behind it, for messages.
-
-    Raises:
-        WorkbenchError: a key that `values` does not have, a section for a value or the reverse.
-    """
+    """Nested values with some of them replaced; WorkbenchError for keys that there are not.
+    prefix: dotted name of the section, with a dot behind it, for messages."""
     new = dict(values)
     for key, value in changes.items():
         name = f"{prefix}{key}"

@@ -24,22 +24,13 @@ ONE_CLASS = ""  # what an entry offers where it is its one public class
 
 @dataclass(frozen=True)
 class Registry:
-    """The entries of a package, in the order of their names.
-
-    Attributes:
-        package: dotted name of the package.
-        kind: what an entry is, for messages: "ranking loss".
-        offer: the name that every entry's file defines, ONE_CLASS for its one public class.
-        form: how that is written, for messages: "read(raw, out, options) -> Source".
-        first: an entry that is listed before the others; None for none.
-        root: folder that the package is imported from.
-    """
+    """The entries of a package, in the order of their names."""
 
     package: str
-    kind: str
-    offer: str
-    form: str
-    first: str | None = None
+    kind: str  # what an entry is, for messages: "ranking loss"
+    offer: str  # the name that every entry's file defines, ONE_CLASS for its one public class
+    form: str  # how that is written, for messages: "read(raw, out, options) -> Source"
+    first: str | None = None  # an entry that is listed before the others
     root: Path = ROOT
 
     def __iter__(self) -> Iterator[str]:
@@ -70,11 +61,8 @@ class Registry:
         return files[name]
 
     def entries(self) -> dict[str, str]:
-        """The module of every entry by name, all of them read and none imported.
-
-        Raises WorkbenchError for a file that cannot be read or parsed or offers nothing, for two
-        files of one name and two classes of one name.
-        """
+        """The module of every entry by name, all of them read and none imported. Raises
+        WorkbenchError for a file that offers nothing, and for two classes of one name."""
         owners: dict[str, str] = {}
         for name in self:
             offer = self.offered(name)
@@ -96,25 +84,17 @@ class Registry:
         return importlib.import_module(self.module(name))
 
     def constant(self, name: str, key: str, default: Any = None) -> Any:
-        """A constant of an entry's file, read and not imported.
-
-        Args:
-            name: of the entry.
-            key: the constant's name.
-            default: where the file does not set it.
-
-        Raises:
-            WorkbenchError: as for `file`, and a value that has to be computed.
-        """
+        """A constant of an entry's file, read and not imported; `default` where it does not set
+        it."""
         for node in self.source(name).body:
             target, value = _assigned(node)
             if target == key and value is not None:
                 try:
                     return ast.literal_eval(value)
                 except ValueError:
-                    place = f"{self._shown(name)}, line {node.lineno}"
                     raise WorkbenchError(
-                        f"{place}: {key} must be a plain value, such as True or ('a', 'b')"
+                        f"{self._shown(name)}, line {node.lineno}: {key} must be a plain value, "
+                        "such as True or ('a', 'b')"
                     ) from None
         return default
 
@@ -124,20 +104,17 @@ class Registry:
 
     def class_of(self, name: str) -> ast.ClassDef:
         """The one public class in an entry's file; WorkbenchError unless there is one."""
-        found = [
-            node
-            for node in self.source(name).body
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-        ]
-        if len(found) > 1:
-            names = " and ".join(node.name for node in found)
+        classes = [node for node in self.source(name).body if isinstance(node, ast.ClassDef)]
+        public = [node for node in classes if not node.name.startswith("_")]
+        if len(public) > 1:
+            names = " and ".join(node.name for node in public)
             raise WorkbenchError(
                 f"{self._shown(name)}: holds the classes {names}; one of them is the {self.kind}",
                 "begin the names of the others with _, or give them files of their own",
             )
-        if not found:
+        if not public:
             raise self._offers_nothing(name)
-        return found[0]
+        return public[0]
 
     def offered(self, name: str) -> str:
         """The name of what an entry's file offers; WorkbenchError where it offers nothing."""
@@ -149,31 +126,24 @@ class Registry:
 
     def _files(self) -> dict[str, Path]:
         """The file of every entry, by name; WorkbenchError for two files of one name."""
-        found: dict[str, Path] = {}
-        for path in self._paths():
-            name = path.parent.name if path.name == "__init__.py" else path.stem
+        files: dict[str, Path] = {}
+        for path in sorted(self.folder.iterdir()):
+            name, package = path.stem, path / "__init__.py"
+            if path.name.startswith((".", "__")) or not (path.suffix == ".py" or package.is_file()):
+                continue
+            path = path if path.suffix == ".py" else package
             if not name.isidentifier():
                 raise WorkbenchError(
                     f"{relative(path, self.root)}: a {self.kind} is called as its file, "
                     f"and {name!r} is no name; use letters, digits and _"
                 )
-            if name in found:
+            if name in files:
                 raise WorkbenchError(
-                    f"{relative(found[name], self.root)} and {relative(path, self.root)} both "
+                    f"{relative(files[name], self.root)} and {relative(path, self.root)} both "
                     f"claim the name {name!r}: rename one"
                 )
-            found[name] = path
-        return dict(sorted(found.items(), key=lambda item: (item[0] != self.first, item[0])))
-
-    def _paths(self) -> Iterator[Path]:
-        """The files that claim a name: modules, and packages by their __init__.py."""
-        for path in sorted(self.folder.iterdir()):
-            if path.name.startswith((".", "__")):
-                continue
-            if path.suffix == ".py":
-                yield path
-            elif (path / "__init__.py").is_file():
-                yield path / "__init__.py"
+            files[name] = path
+        return dict(sorted(files.items(), key=lambda item: (item[0] != self.first, item[0])))
 
     def _offers_nothing(self, name: str) -> WorkbenchError:
         return WorkbenchError(
@@ -192,10 +162,7 @@ def relative(path: Path, root: Path = ROOT) -> str:
 
 
 def parsed(path: Path) -> ast.Module:
-    """The syntax tree of a source file, parsed once while it stays as it is.
-
-    Raises WorkbenchError for one that cannot be read, and for a syntax error, with its line.
-    """
+    """The syntax tree of a source file, parsed once while it stays as it is."""
     try:
         status = os.stat(path)
         return _parsed(path, status.st_mtime_ns, status.st_size)
@@ -229,11 +196,7 @@ def defined(tree: ast.Module) -> set[str]:
 
 def _assigned(node: ast.stmt) -> tuple[str | None, ast.expr | None]:
     """The name and value of a statement `NAME = value`, annotated or not; None for others."""
-    target: ast.expr | None = None
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target = node.targets[0]
-    elif isinstance(node, ast.AnnAssign):
-        target = node.target
-    if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name):
-        return target.id, node.value
+    match node:
+        case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, value):
+            return name, value
     return None, None

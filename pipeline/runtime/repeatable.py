@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 
 
 def seed_everything(seed: int, compiled: bool = False) -> None:
-    """Seed python, numpy and torch, and ask torch for deterministic kernels.
-
-    compiled: whether torch.compile will be used: then its compiler must be told as well.
-    """
+    """Seed python, numpy and torch, and ask torch for deterministic kernels. compiled: whether
+    torch.compile will be used: then its compiler must be told as well."""
     import torch
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it
@@ -41,10 +39,7 @@ def set_threads(threads: int) -> None:
 
 
 def pick_device(name: str) -> "torch.device":
-    """The torch device for `auto` (CUDA if there is one, else CPU), `cpu` or `cuda`.
-
-    Raises WorkbenchError when `cuda` is asked for and there is none.
-    """
+    """The torch device for `auto` (CUDA if there is one, else CPU), `cpu` or `cuda`."""
     import torch
 
     available = torch.cuda.is_available()

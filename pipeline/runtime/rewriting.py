@@ -30,13 +30,9 @@ class Edit(NamedTuple):
 def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
     """A YAML text that says `values`; comments and lines of keys that stay as they are stay, too.
 
-    Args:
-        text: a mapping in YAML, one key a line; what stands in braces is written as a whole.
-        values: every key that the text has afterwards, in the order of new ones.
-        where: the file, for the message.
-
-    Raises:
-        WorkbenchError: aliases and other forms whose lines cannot be changed one by one.
+    text: a mapping, one key a line; what stands in braces is written as a whole; values: every key
+    that the text has afterwards, in the order of new ones. Raises WorkbenchError for aliases and
+    other forms whose lines cannot be changed one by one.
     """
     before, document = plain_yaml(text, where), _round_trip().load(text)
     if before == values:
@@ -46,8 +42,8 @@ def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
     if document.fa.flow_style():
         lines = _dumped(_styled(values))
     else:
-        found = _Document(lines, sorted(_places(document)))
-        edits = sorted(found.edits(document, before, values), key=lambda edit: edit[:3])
+        keys = _Document(lines, sorted(_places(document)))
+        edits = sorted(keys.edits(document, before, values), key=lambda edit: edit[:3])
         for edit in reversed(edits):  # from the last line, so that no line moves before its turn
             lines[edit.start : edit.end] = edit.lines
     made = "".join(line + newline for line in lines)
@@ -68,13 +64,8 @@ class _Document:
     places: list[tuple[int, int]]
 
     def edits(self, node: Any, before: Any, after: Mapping[str, Any]) -> Iterator[Edit]:
-        """What changes in one mapping.
-
-        Args:
-            node: as ruamel parsed it, with the places of its keys.
-            before: its values, plain.
-            after: its values then.
-        """
+        """What changes in one mapping: `node` as ruamel parsed it, its plain values before and
+        after."""
         own, last = node.lc.data, None
         first, column = min((line, column) for line, column, *_ in own.values())
         for name in [*after, *(name for name in own if name not in after)]:

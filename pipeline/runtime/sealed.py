@@ -7,10 +7,8 @@ SEAL = "sha256"
 
 
 def sealed(rows: Sequence[Sequence[str]]) -> str:
-    """Tab-separated lines, the first the header, with a last column `sha256`.
-
-    The column is empty but in the last line, which has the digest of all other columns.
-    """
+    """Tab-separated lines, the first the header, with a last column `sha256`. The column is
+    empty but in the last line, which has the digest of all other columns."""
     lines = ["\t".join(row) for row in rows]
     ends = [SEAL, *[""] * (len(lines) - 2), _digest(lines)][: len(lines)]
     return "".join(f"{line}\t{end}\n" for line, end in zip(lines, ends, strict=True))

@@ -32,24 +32,19 @@ WRONG_VALUE: Final = "wrong_value"
 WRONG_WHOLE: Final = "wrong_whole"
 
 
-def _count_or_none(value: Any) -> int | None:
-    if value == "none" and isinstance(value, str):
-        return None
-    if type(value) is int and value >= 1:
-        return value
-    raise PydanticCustomError(WRONG_VALUE, "must be a whole number from 1, or none")
+def _count_or(word: str, meaning: str | None) -> PlainValidator:
+    def check(value: Any) -> int | str | None:
+        if isinstance(value, str) and value == word:
+            return meaning
+        if type(value) is int and value >= 1:
+            return value
+        raise _error(WRONG_VALUE, f"must be a whole number from 1, or {word}")
+
+    return PlainValidator(check)
 
 
 def _as_written(value: int | None, info: FieldSerializationInfo) -> int | str | None:
     return "none" if value is None and info.context is AS_WRITTEN else value
-
-
-def _count_or_adaptive(value: Any) -> int | str:
-    if value == "adaptive" and isinstance(value, str):
-        return value
-    if type(value) is int and value >= 1:
-        return value
-    raise PydanticCustomError(WRONG_VALUE, "must be a whole number from 1, or adaptive")
 
 
 def _count_or_share(value: Any) -> int | float:
@@ -117,10 +112,10 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(min_length=1)]
 ExistingPath = Annotated[Name, AfterValidator(_existing)]
 CountOrNone = Annotated[
-    int | None, PlainValidator(_count_or_none), PlainSerializer(_as_written, when_used="always")
+    int | None, _count_or("none", None), PlainSerializer(_as_written, when_used="always")
 ]
 CountOrShare = Annotated[int | float, PlainValidator(_count_or_share)]
-CountOrAdaptive = Annotated[int | str, PlainValidator(_count_or_adaptive)]
+CountOrAdaptive = Annotated[int | str, _count_or("adaptive", "adaptive")]
 
 
 class Section(BaseModel):
@@ -130,10 +125,7 @@ class Section(BaseModel):
 
     @classmethod
     def whole(cls, values: Mapping[str, Any]) -> Self:
-        """A section with no key left to its default: what a file of ours says it was made with.
-
-        Raises ValueError for a missing key, too.
-        """
+        """A section with no key left to its default: what a file of ours says it was made with."""
         lacking = sorted(cls.model_fields.keys() - values.keys())
         if lacking:
             raise ValueError(f"without {', '.join(lacking)}")
@@ -141,13 +133,7 @@ class Section(BaseModel):
 
 
 def wrong_value(key: str, value: Any, text: str) -> InitErrorDetails:
-    """A problem of one key, reported as `key = value: text`.
-
-    Args:
-        key: inside the section that reports it, dots between names.
-        value: what stands there.
-        text: what is allowed.
-    """
+    """A problem of one key, reported as `key = value: text`, with dots between names."""
     return InitErrorDetails(type=_error(WRONG_VALUE, text), loc=_location(key), input=value)
 
 
@@ -157,15 +143,13 @@ def wrong_whole(key: str, text: str) -> InitErrorDetails:
 
 
 def contradictions(check: Callable[[Any], Iterator[InitErrorDetails]]) -> Any:
-    """Decorator: a generator of problems as pydantic's validator of a whole section.
-
-    It runs once every key of the section is right in itself, and reports all that it finds.
-    """
+    """Decorator: a generator of problems as pydantic's validator of a whole section. It runs
+    once every key of the section is right in itself, and reports all that it finds."""
 
     @wraps(check)
     def validate(self: Any) -> Any:
-        if found := list(check(self)):
-            raise ValidationError.from_exception_data(type(self).__name__, found)
+        if problems := list(check(self)):
+            raise ValidationError.from_exception_data(type(self).__name__, problems)
         return self
 
     return model_validator(mode="after")(validate)
@@ -181,12 +165,7 @@ class WeightsSection(Section):
 
 
 def network_problems(section: Any, name: str) -> Iterator[InitErrorDetails]:
-    """Problems of the keys `weights` and `normalisation` of a section that names an image network.
-
-    Args:
-        section: has both keys.
-        name: of the section, as in messages.
-    """
+    """Problems of the keys `weights` and `normalisation` of the section of this name."""
     named = section.weights in ("detector", "random", "imagenet")
     if not named and not os.path.isfile(section.weights):
         yield wrong_value(
@@ -217,12 +196,8 @@ class EmbeddingFileConfig(Section):
     other_ids: Literal["error", "skip"] = "error"
 
     def unfit(self, switch: str, value: str) -> Iterator[InitErrorDetails]:
-        """Problems of the path, reported by the section that has this one as `file`.
-
-        Args:
-            switch: the key there that says whether the file is read.
-            value: its value; `file` reads it.
-        """
+        """Problems of the path, reported by the section that has this one as `file`. switch: the
+        key there that says whether the file is read; `file` reads it."""
         if value != "file":
             if self.path is not None:
                 text = f"must be null when {switch} is {value!r}"

@@ -5,7 +5,6 @@ millions of values. So a text is judged by its parser's events, an alias as larg
 """
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from pipeline.runtime.errors import WorkbenchError, first_line
 
 MAX_BYTES = 1 << 18
 MAX_VALUES = 20_000
-MAX_DEPTH = 60
 UNDO = "undo with: touch params.yaml && git checkout params.yaml"
 COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 
@@ -30,23 +28,14 @@ COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 def plain_yaml(
     text: str, where: str, hint: str = "", max_bytes: int = MAX_BYTES, max_values: int = MAX_VALUES
 ) -> Any:
-    """The value of a YAML 1.2 text.
-
-    Args:
-        text: one document.
-        where: what messages begin with.
-        hint: the way out.
-        max_bytes: characters that it may have.
-        max_values: keys and values that it may unfold to.
-
-    Raises:
-        WorkbenchError: it cannot be parsed, or is larger or deeper than any such text.
-    """
+    """The value of a YAML 1.2 text; WorkbenchError for one that is too large or cannot be
+    parsed. where: what messages begin with; max_bytes: characters that it may have; max_values:
+    keys and values that it may unfold to."""
     if len(text) > max_bytes:
         message = f"{where}: {len(text):,} characters; allowed are {max_bytes:,}"
         raise WorkbenchError(message, hint)
     try:
-        problem = _excess(text, max_values)
+        problem = _excess(text, max_values) if "*" in text else ""
         if not problem:
             return YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:
@@ -59,14 +48,11 @@ def plain_yaml(
 
 
 def _excess(text: str, max_values: int) -> str:
-    """What a text has too much of, "" for nothing."""
-    named = "*" in text and "&" in text
-    if not named and len(text) < MAX_BYTES // 4 and sum(map(text.count, "[{?-")) < 2000:
-        return ""  # too short, and without an alias: nothing that unfolds
+    """What aliases make too much of, "" for nothing."""
     sizes: dict[str, int] = {}  # of what anchors name, once it is complete
     inside: list[tuple[str | None, int]] = []  # anchor and values before, of what is not complete
     count = 0
-    for event in _events(text):
+    for event in YAML(typ="safe", pure=True).parse(io.StringIO(text)):
         if isinstance(event, AliasEvent):
             if event.anchor not in sizes:
                 return f"the alias *{event.anchor} names what it stands in, or nothing before it"
@@ -84,13 +70,7 @@ def _excess(text: str, max_values: int) -> str:
                 sizes[anchor] = count - before
         if count > max_values:
             return f"more than {max_values:,} keys and values, aliases unfolded"
-        if len(inside) > MAX_DEPTH:
-            return f"nested more than {MAX_DEPTH} deep"
     return ""
-
-
-def _events(text: str) -> Iterator[Any]:
-    yield from YAML(typ="safe", pure=True).parse(io.StringIO(text))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ al. 2018, section 4.1), DP-RNN's of its word and its object network (Chen and Lu
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import sha256_file
+from pipeline.scores.blocks import cuts
 from pipeline.scores.file import BLOCK, TEXTS, SplitScores, read_scores, write_scores
 from pipeline.scores.scratch import temporary_matrix
 from pipeline.storage.groups import GroupFile
@@ -25,27 +26,17 @@ REMEDY = "average scores of one corpus: score all members on the one that is the
 def write_average(
     output: Path, members: Mapping[str, Path], weights: Sequence[float] | None, normalise: bool
 ) -> dict[str, tuple[int, int]]:
-    """Average score files, split by split, and write a score file.
+    """Average score files, split by split, and write a score file: (images, captions) of each
+    split.
 
     Sums are taken in float64 and rounded once. Memory holds a block of scores of each side, however
     many members there are; the matrix is kept in a temporary file beside the output.
 
-    Args:
-        output: file to write.
-        members: score file by name, at least one; all of the same splits, images and captions.
-        weights: one above 0 for each member, None for equal ones; only their ratios matter.
-        normalise: bring each member's scores in a split to mean 0 and deviation 1 over its whole
-            matrix first.
-
-    Returns:
-        Images and captions of each split.
-
-    Raises:
-        WorkbenchError: weights of another number or not above 0, one file under two names, members
-            of other splits or of another corpus, scores without deviation that are to be
-            normalised, damaged files.
+    members: score file by name, all of the same splits, images and captions; weights: one above 0
+    for each member, None for equal ones; only their ratios matter; normalise: bring each member's
+    scores in a split to mean 0 and deviation 1 over its whole matrix first.
     """
-    shares = shares_of(members, weights)
+    shares = _shares(members, weights)
     files = {name: GroupFile(path) for name, path in members.items()}
     splits, corpus = _splits(list(files.values())), _corpus(list(files.values()))
     averaged = {
@@ -57,11 +48,8 @@ def write_average(
     return {name: split.scores.shape for name, split in averaged.items()}
 
 
-def shares_of(members: Mapping[str, Path], weights: Sequence[float] | None) -> np.ndarray:
-    """The weights, divided by their sum: float64, one for each member.
-
-    Raises WorkbenchError for another number of weights, or one that is no number above 0.
-    """
+def _shares(members: Mapping[str, Path], weights: Sequence[float] | None) -> np.ndarray:
+    """The weights divided by their sum: float64, one for each member."""
     given = np.ones(len(members)) if weights is None else np.array(weights, float)
     if given.shape != (len(members),) or not (np.isfinite(given) & (given > 0)).all():
         raise WorkbenchError(
@@ -72,7 +60,7 @@ def shares_of(members: Mapping[str, Path], weights: Sequence[float] | None) -> n
 
 
 def _splits(files: Sequence[GroupFile]) -> list[str]:
-    """The splits of all members. WorkbenchError when they differ, or two members are alike."""
+    """The splits of all members; WorkbenchError when they differ, or two members are alike."""
     first = sorted(files[0].layouts)
     for file in files[1:]:
         if sorted(file.layouts) != first:
@@ -91,11 +79,8 @@ def _splits(files: Sequence[GroupFile]) -> list[str]:
 
 
 def _corpus(files: Sequence[GroupFile]) -> dict[str, str | int | float]:
-    """Digests of the tables that were scored, as far as files say them.
-
-    Ids alone do not tell the built-in world of one seed from that of another. WorkbenchError when
-    two files say different ones.
-    """
+    """Digests of the tables that were scored; WorkbenchError when two files say different ones.
+    Ids alone do not tell the built-in world of one seed from that of another."""
     said: dict[str, str | int | float] = {}
     for key in CORPUS:
         having = [file for file in files if key in file.attributes]
@@ -112,72 +97,58 @@ def _corpus(files: Sequence[GroupFile]) -> dict[str, str | int | float]:
 
 def _digests(file: GroupFile) -> list[str | None]:
     """SHA-256 of the scores of each split, as recorded."""
-    found = [file.layouts[split].get("scores") for split in sorted(file.layouts)]
-    return [layout.sha256 if layout else None for layout in found]
+    layouts = [file.layouts[split].get("scores") for split in sorted(file.layouts)]
+    return [layout.sha256 if layout else None for layout in layouts]
 
 
 def _average(
     folder: Path, paths: Sequence[Path], split: str, shares: np.ndarray, normalise: bool
 ) -> SplitScores:
     """The average of one split; its matrix is a temporary file in `folder`."""
-    found = [read_scores(path, split, False, "an average of scores") for path in paths]
-    for path, other in zip(paths[1:], found[1:], strict=True):
-        _check_partners((paths[0], found[0]), (path, other), split)
+    members = [read_scores(path, split, False, "an average of scores") for path in paths]
+    for path, other in zip(paths[1:], members[1:], strict=True):
+        _check_same_items(members[0], other, f"{paths[0]} and {path}, split {split}")
     scales = [
         _scale(scores.matrix, f"{path}, split {split}") if normalise else (0.0, 1.0)
-        for path, scores in zip(paths, found, strict=True)
+        for path, scores in zip(paths, members, strict=True)
     ]
-    total = temporary_matrix(folder, found[0].scores.shape)
-    for rows in _tiles(total):
+    total = temporary_matrix(folder, members[0].scores.shape)
+    for rows in _runs(total):
         parts = (
             share * (scores.matrix[rows].astype(np.float64) - mean) / deviation
-            for scores, share, (mean, deviation) in zip(found, shares, scales, strict=True)
+            for scores, share, (mean, deviation) in zip(members, shares, scales, strict=True)
         )
         total[rows] = sum(parts)
-    return replace(found[0], scores=total, image_embeddings=None, caption_embeddings=None)
+    return replace(members[0], scores=total, image_embeddings=None, caption_embeddings=None)
 
 
 def _scale(scores: np.ndarray, where: str) -> tuple[float, float]:
-    """Mean and standard deviation of a whole matrix, in float64, in two passes.
-
-    Raises WorkbenchError, beginning with `where`, when all scores are equal.
-    """
-    low, high = (float(reduce(scores)) for reduce in (np.min, np.max))
-    if low == high:  # the deviation of rounded means need not be 0
+    """Mean and standard deviation of a whole matrix (N, M), in float64, in two passes."""
+    low = float(scores.min())
+    if low == float(scores.max()):  # the deviation of rounded means need not be 0
         raise WorkbenchError(
             f"{where}: all scores are {low:g}: without deviation they cannot be normalised",
             "leave this member out, or set normalise: none",
         )
-    mean = sum(float(scores[rows].sum(dtype=np.float64)) for rows in _tiles(scores)) / scores.size
-    squares = (np.square(scores[rows] - np.float64(mean)) for rows in _tiles(scores))
+    mean = sum(float(scores[rows].sum(dtype=np.float64)) for rows in _runs(scores)) / scores.size
+    squares = (np.square(scores[rows] - np.float64(mean)) for rows in _runs(scores))
     return mean, float(np.sqrt(sum(float(part.sum()) for part in squares) / scores.size))
 
 
-def _tiles(scores: np.ndarray) -> Iterator[slice]:
+def _runs(scores: np.ndarray) -> list[slice]:
     """Rows of a matrix, at most BLOCK scores at a time."""
-    height = max(1, BLOCK // scores.shape[1])
-    for top in range(0, len(scores), height):
-        yield slice(top, top + height)
+    return cuts(len(scores), max(1, BLOCK // scores.shape[1]))
 
 
-def _check_partners(
-    first: tuple[Path, SplitScores], second: tuple[Path, SplitScores], split: str
-) -> None:
-    """Raise WorkbenchError unless two members scored the same images and captions."""
+def _check_same_items(first: SplitScores, second: SplitScores, where: str) -> None:
     for name in TEXTS:
-        one, other = (list(getattr(scores, name)) for _, scores in (first, second))
-        if one != other:
-            raise WorkbenchError(
-                f"{first[0]} and {second[0]}, split {split}: {_difference(one, other)} in {name}",
-                REMEDY,
-            )
-
-
-def _difference(one: list[str], other: list[str]) -> str:
-    if len(one) != len(other):
-        return f"{len(one)} and {len(other)} entries"
-    number = next(n for n, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
-    return f"number {number + 1} is {one[number]!r} and {other[number]!r}"
+        one, other = list(getattr(first, name)), list(getattr(second, name))
+        if len(one) != len(other):
+            raise WorkbenchError(f"{where}: {len(one)} and {len(other)} entries in {name}", REMEDY)
+        for number, (a, b) in enumerate(zip(one, other, strict=True), start=1):
+            if a != b:
+                difference = f"number {number} is {a!r} and {b!r} in {name}"
+                raise WorkbenchError(f"{where}: {difference}", REMEDY)
 
 
 def _described(

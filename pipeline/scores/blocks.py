@@ -13,16 +13,8 @@ def cuts(size: int, step: int) -> list[slice]:
 
 
 def check_numbers(scores: np.ndarray, top: int, left: int) -> None:
-    """Refuse scores that are NaN or infinite.
-
-    Args:
-        scores: (n, m) of consecutive images and captions.
-        top: number of the first image.
-        left: number of the first caption.
-
-    Raises:
-        WorkbenchError: naming the first such score.
-    """
+    """Refuse scores (n, m) that are NaN or infinite, naming the first. top, left: numbers of the
+    first image and the first caption."""
     finite = np.isfinite(scores)
     if finite.all():
         return
@@ -35,10 +27,8 @@ def check_numbers(scores: np.ndarray, top: int, left: int) -> None:
 
 
 def release(array: np.ndarray) -> None:
-    """Hand back the memory of an array that is mapped from a file.
-
-    It stays in the cache of the system, which may drop it for something else: a process need not
-    have room for embeddings that it goes through a window at a time.
-    """
+    """Hand back the memory of an array that is mapped from a file, of any shape. The system
+    keeps it in its cache and may drop it: a process need not have room for embeddings that it
+    goes through a window at a time."""
     if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         array.base.madvise(mmap.MADV_DONTNEED)

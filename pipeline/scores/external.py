@@ -5,7 +5,7 @@ Files are read once, from the first row to the last; what is made of them lies i
 beside the output.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,32 +17,25 @@ from pipeline.arrays.ids import file_beside
 from pipeline.corpus.tables import captions_digest, images_digest, in_split
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
+from pipeline.scores.blocks import cuts
 from pipeline.scores.file import SplitScores, write_scores
 from pipeline.scores.matrix_file import MatrixFile, open_matrix
-from pipeline.scores.rows import fitting_lengths, places
+from pipeline.scores.rows import places
 from pipeline.scores.scratch import temporary_matrix
 
 SOURCE, EXTERNAL = "source", "external"  # attribute of score files that no model of ours wrote
 # Lists of ids that may lie beside a file: of embeddings one, of a matrix of scores two.
-OF_SCORES, OF_VECTORS = ("image_ids", "caption_ids"), ("ids",)
-IDS: dict[str, tuple[str, ...]] = {
-    "scores": OF_SCORES,
-    "val_scores": OF_SCORES,
-    "images": OF_VECTORS,
-    "captions": OF_VECTORS,
-}
+OF_SCORES: tuple[str, ...] = ("image_ids", "caption_ids")
+OF_VECTORS: tuple[str, ...] = ("ids",)
+IDS = dict.fromkeys(("scores", "val_scores"), OF_SCORES)
+IDS |= dict.fromkeys(("images", "captions"), OF_VECTORS)
 Similarity = Literal["cosine", "dot"]
 TILE = 1024  # images, and captions, whose products are taken at once
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The corpus whose images and captions are scored.
-
-    Attributes:
-        images: its table of images.
-        captions: its table of captions.
-    """
+    """The corpus whose images and captions are scored, its two tables."""
 
     images: pd.DataFrame
     captions: pd.DataFrame
@@ -51,20 +44,9 @@ class Pairs:
 def write_external(
     output: Path, files: Mapping[str, Path], similarity: Similarity, corpus: Pairs
 ) -> dict[str, tuple[int, ...]]:
-    """Write the score file of another program's scores or embeddings.
-
-    Args:
-        output: file to write.
-        files: to read, by their keys in `external` of params.yaml; ids may lie beside them.
-        similarity: what embeddings are compared by.
-        corpus: what they must fit: the test split whole, the validation split whole or not at all.
-
-    Returns:
-        Images and captions of each split.
-
-    Raises:
-        WorkbenchError: files that cannot be read, or do not fit the corpus or each other.
-    """
+    """Write the score file of another program's scores or embeddings: sizes of each split.
+    files: to read, by their keys in `external` of params.yaml; ids may lie beside them; corpus:
+    what they must fit: the test split whole, the validation split whole or not at all."""
     opened = {key: open_matrix(path, IDS[key]) for key, path in files.items()}
     if "scores" in opened:
         found = _of_scores(opened, corpus, output.parent)
@@ -86,12 +68,12 @@ def write_external(
 
 def _digests(files: Mapping[str, Path]) -> dict[str, str]:
     """SHA-256 of each file by its key, and of each list of ids beside it, such as `images.ids`."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for key, path in files.items():
-        found[key] = sha256_file(path)
+        digests[key] = sha256_file(path)
         lists = {f"{key}.{name}": file_beside(path, name) for name in IDS[key]}
-        found |= {said: sha256_file(place) for said, place in lists.items() if place}
-    return found
+        digests |= {name: sha256_file(beside) for name, beside in lists.items() if beside}
+    return digests
 
 
 def _of_scores(
@@ -115,7 +97,10 @@ def _matrices(
         (corpus.images, "image_id", matrix.ids.get("image_ids")),
         (corpus.captions, "caption_id", matrix.ids.get("caption_ids")),
     )
-    fitting = [fitting_lengths(table, ids, needed) for table, _, ids in sides]
+    fitting = [
+        {len(in_split(table, needed)), len(table)} if ids is None else {len(ids)}
+        for table, _, ids in sides
+    ]
     straight, turned = (
         all(count in fits for count, fits in zip(sizes, fitting, strict=True))
         for sizes in (matrix.shape, matrix.shape[::-1])
@@ -168,14 +153,8 @@ def _of_embeddings(
     pictures = _embeddings(images, corpus.images, "image_id", is_unit, folder)
     texts = _embeddings(captions, corpus.captions, "caption_id", is_unit, folder)
     return {
-        split: _split(
-            corpus,
-            split,
-            _products(pictures[split], texts[split], folder),
-            pictures[split],
-            texts[split],
-        )
-        for split in pictures
+        split: _split(corpus, split, _products(part, texts[split], folder), part, texts[split])
+        for split, part in pictures.items()
         if split in texts
     }
 
@@ -212,15 +191,11 @@ def _unit(block: np.ndarray, start: int, path: Path) -> np.ndarray:
 
 def _products(images: np.ndarray, captions: np.ndarray, folder: Path) -> np.ndarray:
     scores = temporary_matrix(folder, (len(images), len(captions)))
-    for rows in _tiles(len(images)):
-        for columns in _tiles(len(captions)):
+    for rows in cuts(len(images), TILE):
+        for columns in cuts(len(captions), TILE):
             with np.errstate(over="ignore", invalid="ignore"):  # named when the file is written
                 scores[rows, columns] = images[rows] @ captions[columns].T
     return scores
-
-
-def _tiles(count: int) -> Iterator[slice]:
-    return (slice(start, start + TILE) for start in range(0, count, TILE))
 
 
 def _split(

@@ -31,25 +31,15 @@ ROWS = 4096  # embeddings looked at at once
 
 @dataclass(frozen=True, eq=False)
 class SplitScores:
-    """Scores of one split, N images and M captions in corpus order.
+    """Scores of one split, N images and M captions in corpus order."""
 
-    Attributes:
-        scores: (N, M) float32, larger is better; or the products of the embeddings.
-        image_ids: (N,).
-        caption_ids: (M,).
-        caption_image_ids: (M,) the image each caption describes.
-        image_groups: (N,) the image's own id or the person it shows.
-        image_embeddings: (N, K) float32, of models that have them.
-        caption_embeddings: (M, K) float32, of models that have them.
-    """
-
-    scores: "np.ndarray | Products"
+    scores: "np.ndarray | Products"  # (N, M) float32, larger is better
     image_ids: Sequence[str]
     caption_ids: Sequence[str]
-    caption_image_ids: Sequence[str]
-    image_groups: Sequence[str] | np.ndarray
-    image_embeddings: np.ndarray | None = None
-    caption_embeddings: np.ndarray | None = None
+    caption_image_ids: Sequence[str]  # (M,) the image each caption describes
+    image_groups: Sequence[str] | np.ndarray  # (N,) the image's own id or the person it shows
+    image_embeddings: np.ndarray | None = None  # (N, K) float32, of models that have them
+    caption_embeddings: np.ndarray | None = None  # (M, K) float32
 
     @property
     def matrix(self) -> np.ndarray:
@@ -71,18 +61,8 @@ def write_scores(
     path: Path | str, splits: Mapping[str, SplitScores], attributes: Attributes
 ) -> None:
     """Write a model's scores atomically: one group per split, equal content in equal bytes.
-
-    Products of embeddings are not written: the embeddings are.
-
-    Args:
-        path: of the file, data/scores/<model>.h5.
-        splits: by name.
-        attributes: what the scores were made from.
-
-    Raises:
-        WorkbenchError: naming the split, for shapes that do not fit together, ids that repeat,
-            captions of unknown images, NaN and infinity.
-    """
+    Products of embeddings are not written: the embeddings are. Raises WorkbenchError, naming the
+    split, for what does not fit together, NaN and infinity."""
     groups = {}
     for name, split in sorted(splits.items()):
         _check(split, f"scores of split {name}")
@@ -104,16 +84,9 @@ def read_scores(
 ) -> SplitScores:
     """Read one split of a score file, digests verified and contents checked as when written.
 
-    Args:
-        path: of the file.
-        split: its name.
-        in_memory: False leaves scores and embeddings in the file, paged in as they are touched.
-            Without scores embeddings are always left there, where processes share them.
-        needed_by: what cannot do without the matrix, as a message says it; None works with both.
-
-    Raises:
-        WorkbenchError: naming the file, and the dataset where it is one; embeddings alone where the
-            matrix is needed.
+    in_memory: False leaves scores and embeddings in the file, paged in as they are touched. Without
+    scores embeddings are always left there, where processes share them. needed_by: what cannot do
+    without the matrix, as a message says it; None works with both.
     """
     file = GroupFile(path)
     found = file.names(split)
@@ -146,8 +119,8 @@ def read_scores(
 def _products(vectors: Mapping[str, np.ndarray]) -> "Products":
     from pipeline.scores.tiles import Products
 
-    images, captions = (vectors[name] for name in EMBEDDINGS)
-    return Products(images, captions)
+    images, captions = EMBEDDINGS
+    return Products(vectors[images], vectors[captions])
 
 
 def check_name(path: Path) -> None:
@@ -162,14 +135,12 @@ def check_name(path: Path) -> None:
 
 def _check(split: SplitScores, where: str) -> None:
     """Raise WorkbenchError, beginning with `where`, unless everything fits together."""
-    problems = _misfits(split)
-    if problems:
-        raise WorkbenchError(f"{where}: " + "; ".join(problems))
     try:
         for name in TEXTS:
             encoded_texts(list(getattr(split, name)))
         encode_ids(list(split.image_ids))
         encode_ids(list(split.caption_ids))
+        _check_shapes(split)
         unknown = sorted(set(split.caption_image_ids) - set(split.image_ids))
         if unknown:
             raise WorkbenchError(f"captions of images that are not there: {listing(unknown, 5)}")
@@ -179,33 +150,26 @@ def _check(split: SplitScores, where: str) -> None:
         raise WorkbenchError(f"{where}: {error.message}", error.hint) from None
 
 
-def _misfits(split: SplitScores) -> list[str]:
+def _check_shapes(split: SplitScores) -> None:
     images, captions = len(split.image_ids), len(split.caption_ids)
-    problems = []
-    if not images or not captions:
-        problems.append(f"{images} images and {captions} captions: at least one of each is needed")
     for name, length in (("caption_image_ids", captions), ("image_groups", images)):
         if len(getattr(split, name)) != length:
-            problems.append(f"{len(getattr(split, name))} {name} where {length} are expected")
-    wrong = split.scores.shape != (images, captions)
-    if isinstance(split.scores, np.ndarray) and (wrong or split.scores.dtype != np.float32):
-        problems.append(
-            f"scores of shape {split.scores.shape} and type {split.scores.dtype} for {images} "
-            f"images and {captions} captions; expected ({images}, {captions}) float32"
-        )
+            raise WorkbenchError(f"{len(getattr(split, name))} {name} where {length} are expected")
     pictures, texts = split.image_embeddings, split.caption_embeddings
-    if (pictures is None) != (texts is None):
-        problems.append("embeddings of images or captions only; expected both or neither")
-    elif pictures is not None and texts is not None:
-        width = pictures.shape[-1:]
-        shapes = (pictures.shape, texts.shape)
-        types = {pictures.dtype, texts.dtype}
-        if shapes != ((images, *width), (captions, *width)) or types != {np.dtype(np.float32)}:
-            problems.append(
-                f"embeddings of shapes {shapes[0]} and {shapes[1]}; expected ({images}, K) and "
-                f"({captions}, K) float32"
+    wanted = [("scores", split.scores, (images, captions))]
+    if pictures is not None and texts is not None:
+        width = pictures.shape[1:2]
+        wanted += [("image_embeddings", pictures, (images, *width))]
+        wanted += [("caption_embeddings", texts, (captions, *width))]
+    elif pictures is not texts:
+        raise WorkbenchError("embeddings of images or captions only; expected both or neither")
+    for name, array, shape in wanted:
+        dtype = getattr(array, "dtype", np.dtype(np.float32))
+        if array.shape != shape or len(shape) != 2 or dtype != np.float32:
+            raise WorkbenchError(
+                f"{name} of shape {array.shape} and type {dtype} for {images} images and "
+                f"{captions} captions; expected {shape} float32"
             )
-    return problems
 
 
 def _check_numbers(split: SplitScores) -> None:
@@ -215,10 +179,10 @@ def _check_numbers(split: SplitScores) -> None:
     for name in EMBEDDINGS:
         array = getattr(split, name)
         if array is not None:
-            right = np.empty(len(array), bool)
+            finite = np.empty(len(array), bool)
             for rows in cuts(len(array), ROWS):
-                np.isfinite(array[rows]).all(axis=1, out=right[rows])
+                np.isfinite(array[rows]).all(axis=1, out=finite[rows])
                 release(array)
-            wrong = np.flatnonzero(~right)
+            wrong = np.flatnonzero(~finite)
             if len(wrong):
                 raise WorkbenchError(f"NaN or infinity in {name}, rows {listing(wrong, 5)}")

@@ -13,11 +13,9 @@ Groups = npt.ArrayLike
 
 
 def group_codes(image_groups: Groups, caption_groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    """Number the groups 0, 1, ... in order of appearance: (N,) and (M,) int64.
-
-    Raises WorkbenchError when there is no image or caption, when the two are of different types,
-    when a group is missing, and when a query has no true item, naming those queries.
-    """
+    """Number the groups 0, 1, ... in order of appearance: (N,) and (M,) int64. Raises
+    WorkbenchError for groups that are missing or of different types, and when a query has no
+    true item, naming those queries."""
     images, captions = np.asarray(image_groups), np.asarray(caption_groups)
     if images.ndim != 1 or captions.ndim != 1 or not len(images) or not len(captions):
         raise WorkbenchError(

@@ -19,13 +19,8 @@ USUAL = "features"  # is meant where a file has several matrices
 
 @dataclass(frozen=True, eq=False)
 class MatrixFile:
-    """A matrix in a file.
-
-    Attributes:
-        path: of the file.
-        values: (rows, columns) numbers.
-        ids: lists of ids by name, those that there are.
-    """
+    """A matrix (rows, columns) of numbers in a file, and the lists of ids that there are, by
+    name."""
 
     path: Path
     values: Array
@@ -38,10 +33,8 @@ class MatrixFile:
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """Number of the first row, and (n, columns) float32, from the first row to the last.
-
         Raises WorkbenchError for values that are not finite, before or after their conversion to
-        float32, and for a file that is damaged.
-        """
+        float32."""
         start = 0
         for block in self.values.blocks():
             with np.errstate(over="ignore", invalid="ignore"):
@@ -57,16 +50,8 @@ class MatrixFile:
 
 
 def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
-    """Open the one matrix of a file, and its lists of ids.
-
-    Args:
-        path: of the file.
-        names: of the lists of ids that may be there, in the file or beside it.
-
-    Raises:
-        WorkbenchError: another ending, no or several matrices, values that are no numbers, pickled
-            objects, a damaged file, ids that are no texts or whole numbers or are there twice.
-    """
+    """Open the one matrix of a file, and its lists of ids. names: of the lists of ids that may
+    be there, in the file or beside it."""
     file = open_arrays(path)
     values = _matrix(file, names)
     if values.dtype.kind not in "fiu":

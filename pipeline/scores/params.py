@@ -60,15 +60,9 @@ class AverageConfig(Section):
 class ExternalConfig(Section):
     """What another program says of images and captions: a matrix of scores, or embeddings of both.
 
-    An item has the keys of one kind.
-
-    Attributes:
-        folder: what DVC depends on; it holds the files, and the lists of ids beside them.
-        scores: name of a matrix in the folder, images by captions, larger is better.
-        val_scores: the same of the validation split.
-        images: name of a file of embeddings of images.
-        captions: name of a file of embeddings of captions.
-        similarity: what embeddings are compared by.
+    folder: what DVC depends on; it holds the files, and the lists of ids beside them. scores,
+    val_scores: names of matrices in it, images by captions, larger is better. images, captions:
+    names of files of embeddings, compared by `similarity`. An item has the keys of one kind.
     """
 
     folder: ExistingPath

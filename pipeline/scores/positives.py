@@ -15,23 +15,16 @@ from pipeline.scores.ranking import DIRECTIONS, Direction
 
 @dataclass(frozen=True, eq=False)
 class Positives:
-    """True items of Q queries, as sparse rows: `items[starts[q]:starts[q + 1]]` are those of q.
+    """True items of Q queries, as sparse rows: `items[starts[q]:starts[q + 1]]` are those of q."""
 
-    Attributes:
-        starts: (Q + 1,) int64, rising from 0 to P.
-        items: (P,) int64 numbers.
-        grades: (P,) float64 above 0, how true they are.
-        num_items: how many there are to rank.
-    """
-
-    starts: np.ndarray
-    items: np.ndarray
-    grades: np.ndarray
-    num_items: int
+    starts: np.ndarray  # (Q + 1,) int64, ascending from 0 to P
+    items: np.ndarray  # (P,) int64 numbers
+    grades: np.ndarray  # (P,) float64 above 0, how true they are
+    num_items: int  # how many there are to rank
 
     @property
     def queries(self) -> np.ndarray:
-        """The numbers of the queries that have true items, rising."""
+        """The numbers of the queries that have true items, ascending."""
         return np.flatnonzero(np.diff(self.starts))
 
     def of(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -42,7 +35,8 @@ class Positives:
         return query, self.items[own], self.grades[own]
 
     def sorted_grades(self) -> np.ndarray:
-        """(queries with true items, R): their grades, falling, 0 where there are fewer than R."""
+        """(queries with true items, R): their grades, descending, 0 where there are fewer than
+        R."""
         counts = np.diff(self.starts)
         query = np.repeat(np.arange(len(counts)), counts)
         grades = np.zeros((len(counts), int(counts.max(initial=0))))
@@ -54,23 +48,14 @@ class Positives:
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
-    """P pairs of N images and M captions that belong together.
+    """P pairs of N images and M captions that belong together."""
 
-    Attributes:
-        images: (P,) int64 numbers.
-        captions: (P,) int64 numbers.
-        grades: (P,) float64 above 0.
-        counts: for each direction (P,) booleans, whether the pair counts for its query there.
-        size: N and M.
-        name: of the list they are from.
-    """
-
-    images: np.ndarray
-    captions: np.ndarray
-    grades: np.ndarray
-    counts: dict[Direction, np.ndarray]
-    size: tuple[int, int]
-    name: str
+    images: np.ndarray  # (P,) int64 numbers
+    captions: np.ndarray  # (P,) int64 numbers
+    grades: np.ndarray  # (P,) float64 above 0
+    counts: dict[Direction, np.ndarray]  # (P,) booleans, whether a pair counts for its query there
+    size: tuple[int, int]  # N, M
+    name: str  # of the list they are from
 
     def positives(self, way: Direction) -> Positives:
         """The true items of all queries of one direction."""
@@ -84,12 +69,7 @@ class Relevance:
         return Positives(starts, item[order], self.grades[own][order], items)
 
     def inside(self, images: np.ndarray, captions: np.ndarray) -> "Relevance":
-        """The pairs among some images and captions, numbered anew in their order.
-
-        Args:
-            images: numbers of those that are kept.
-            captions: likewise.
-        """
+        """The pairs among some images (n,) and captions (m,), numbered anew in their order."""
         image, caption = (
             _places(kept, size)[numbers]
             for kept, size, numbers in zip(
@@ -105,14 +85,9 @@ class Relevance:
 def relevance_of(
     name: str, table: pd.DataFrame, image_ids: Sequence[str], caption_ids: Sequence[str]
 ) -> Relevance:
-    """The pairs of a table among some images and captions; all others are left out.
-
-    Args:
-        name: of the list, corpus.positives.
-        table: image_id, caption_id, grade, and by direction whether a pair counts, i2t and t2i.
-        image_ids: (N,).
-        caption_ids: (M,).
-    """
+    """The pairs of a table among some images and captions; all others are left out. name: of the
+    list, corpus.positives; table: image_id, caption_id, grade, and by direction whether a pair
+    counts, i2t and t2i; image_ids: (N,); caption_ids: (M,)."""
     image = pd.Index(image_ids).get_indexer(pd.Index(table["image_id"]))
     caption = pd.Index(caption_ids).get_indexer(pd.Index(table["caption_id"]))
     own = (image >= 0) & (caption >= 0)

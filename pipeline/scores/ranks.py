@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.counting import Asked, OtherTiles, OwnTiles, Views, falling
+from pipeline.scores.counting import Asked, Reached, TrueScores, descending
 from pipeline.scores.groups import Groups, TruePairs, group_codes
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import DIRECTIONS, Direction, Ranking
@@ -21,52 +21,30 @@ from pipeline.scores.tiles import Rescored, Tiles, as_tiles
 
 @dataclass(frozen=True)
 class Ranks:
-    """1-based rank of the best-ranked true item of every query.
+    """1-based rank of the best-ranked true item of every query."""
 
-    i2t: (N,) int64, image queries over M captions; t2i: (M,) int64, caption queries over N images.
-    """
-
-    i2t: np.ndarray
-    t2i: np.ndarray
+    i2t: np.ndarray  # (N,) int64, image queries over M captions
+    t2i: np.ndarray  # (M,) int64, caption queries over N images
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Queries of one direction whose true items are to be ranked.
-
-    Attributes:
-        scores: by which they are ranked.
-        way: whether images or captions are the queries.
-        query: (P,) number of the query of every true pair, rising.
-        item: (P,) number of its item.
-        grade: (P,) how true it is, None for all alike.
-        depth: of how many true items the ranks are wanted, None for all.
-    """
+    """Queries of one direction whose true items are to be ranked."""
 
     scores: Tiles
     way: Direction
-    query: np.ndarray
-    item: np.ndarray
-    grade: np.ndarray | None = None
-    depth: int | None = None
+    query: np.ndarray  # (P,) number of the query of every true pair, ascending
+    item: np.ndarray  # (P,) number of its item
+    grade: np.ndarray | None = None  # (P,) how true it is, None for all alike
+    depth: int | None = None  # of how many true items the ranks are wanted, None for all
 
 
 def retrieval_ranks(
     scores: np.ndarray | Tiles, image_groups: Groups, caption_groups: Groups
 ) -> Ranks:
-    """Rank both directions of a score matrix.
-
-    rank = 1 + number of items that are not true and score at least as high as the best true item.
-    An image and a caption belong together when their groups are equal.
-
-    Args:
-        scores: (N images, M captions) floats, larger is better.
-        image_groups: (N,) integers or strings.
-        caption_groups: (M,) integers or strings.
-
-    Raises:
-        WorkbenchError: empty or ill-shaped input, NaN or infinity, a query without true item.
-    """
+    """Rank both directions of scores (N images, M captions), larger is better. rank = 1 + number
+    of items that are not true and score at least as high as the best true item. An image and a
+    caption belong together when their groups, (N,) and (M,) integers or strings, are equal."""
     codes = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
     i2t, t2i = ranked([of_groups(tiles, *codes, way, 1) for way in DIRECTIONS])
@@ -74,16 +52,7 @@ def retrieval_ranks(
 
 
 def checked_tiles(scores: np.ndarray | Tiles, images: int, captions: int) -> Tiles:
-    """Scores as tiles.
-
-    Args:
-        scores: what they are.
-        images: how many there should be.
-        captions: likewise.
-
-    Raises:
-        WorkbenchError: another shape, or no matrix of floats.
-    """
+    """Scores (N, M) as tiles; WorkbenchError unless they are of so many images and captions."""
     tiles = as_tiles(scores)
     if tiles.shape != (images, captions):
         raise WorkbenchError(
@@ -100,31 +69,15 @@ def of_groups(
     way: Direction,
     depth: int | None = None,
 ) -> Wanted:
-    """All queries of one direction, true items being those of their group.
-
-    Args:
-        scores: of N images and M captions.
-        images: (N,) group numbers; every query needs an item of its group.
-        captions: (M,) group numbers.
-        way: whether images or captions are the queries.
-        depth: as in `Wanted`.
-    """
+    """All queries of one direction, true items being those of their group. images: (N,) group
+    numbers; captions: (M,) group numbers; every query needs an item of its group."""
     codes = (images, captions) if way == "i2t" else (captions, images)
     query, item = TruePairs(*codes).of(slice(0, len(codes[0])))
     return Wanted(scores, way, query, item, None, depth)
 
 
 def of_positives(scores: Tiles, positives: Positives, way: Direction) -> Wanted:
-    """The queries of one direction that have positives.
-
-    Args:
-        scores: of N images and M captions.
-        positives: true items of the queries: of N images or of M captions.
-        way: whether images or captions are the queries.
-
-    Raises:
-        WorkbenchError: scores of other queries or items.
-    """
+    """The queries of one direction that have positives, with scores of the same shape."""
     queries, items = len(positives.starts) - 1, positives.num_items
     scores = checked_tiles(scores, *((queries, items) if way == "i2t" else (items, queries)))
     return Wanted(scores, way, *positives.of(slice(0, queries)))
@@ -133,35 +86,24 @@ def of_positives(scores: Tiles, positives: Positives, way: Direction) -> Wanted:
 def ranked(wanted: Sequence[Wanted]) -> list[Ranking]:
     """The ranks of true items, for each of `wanted`, of the queries that have any.
 
-    Scores are gone through once for all that are made of the same ones, the tiles with true pairs
-    first: all others are compared with the scores of these. The former are counted where they
-    stand, for every query whose true items are among the same images, so that they need not be
-    made twice. The time grows with the largest number of true items of a query: one comparison of
-    every score each. Memory holds the true pairs and some tiles.
-
-    Args:
-        wanted: what is to be ranked, by scores of one shape.
-
-    Raises:
-        WorkbenchError: NaN or infinity, naming one.
+    Scores are gone through twice for all that are made of the same ones: the tiles with true pairs
+    for the scores of these, then all tiles to count what scores as high. The time grows with the
+    largest number of true items of a query: one comparison of every score each. Memory holds the
+    true pairs and some tiles. Raises WorkbenchError for NaN or infinity, naming one.
     """
-    found: dict[int, Ranking] = {}
+    rankings: dict[int, Ranking] = {}
     bases = {id(base): base for base in (_base(one.scores) for one in wanted)}
     for key, base in bases.items():
-        chosen = [n for n, one in enumerate(wanted) if id(_base(one.scores)) == key]
-        views = Views([wanted[n].scores for n in chosen])
-        sides = [_Side(wanted[n]) for n in chosen]
-        asked = [side.asked for side in sides]
-        seen = list(base.each(OwnTiles(views, asked)))
-        for n, side in enumerate(sides):
-            side.learn([part.scores[n] for part in seen], [part.reached[n] for part in seen])
-        counted = {rows.start: part.columns for rows, part in zip(base.rows(), seen, strict=True)}
-        others = OtherTiles(views, asked, [side.levels for side in sides], counted)
-        for part in base.each(others):
-            for side, reached in zip(sides, part, strict=True):
-                side.add(reached)
-        found |= {n: side.ranking() for n, side in zip(chosen, sides, strict=True)}
-    return [found[n] for n in range(len(wanted))]
+        sides = {n: _Side(one) for n, one in enumerate(wanted) if id(_base(one.scores)) == key}
+        asked = [side.asked for side in sides.values()]
+        scores = zip(*base.each(TrueScores(asked)), strict=True)
+        for side, parts in zip(sides.values(), scores, strict=True):
+            side.learn(parts)
+        for counts in base.each(Reached(asked, [side.levels for side in sides.values()])):
+            for side, part in zip(sides.values(), counts, strict=True):
+                side.add(part)
+        rankings |= {n: side.ranking() for n, side in sides.items()}
+    return [rankings[n] for n in range(len(wanted))]
 
 
 def _base(scores: Tiles) -> Tiles:
@@ -172,42 +114,34 @@ class _Side:
     """The queries of one of `wanted`: their true scores, and how many items reach these."""
 
     def __init__(self, wanted: Wanted) -> None:
-        self.wanted, way = wanted, wanted.way
+        self.wanted, scores = wanted, wanted.scores
         queries, self.query = np.unique(wanted.query, return_inverse=True)
-        pair = (wanted.query, wanted.item) if way == "i2t" else (wanted.item, wanted.query)
+        i2t = wanted.way == "i2t"
+        pair = (wanted.query, wanted.item) if i2t else (wanted.item, wanted.query)
         self.order = np.lexsort(pair[::-1])
         counts = np.bincount(self.query, minlength=len(queries))
-        starts = np.cumsum(counts) - counts
-        ends = [end.reduceat(pair[0], starts) if len(starts) else starts
-                for end in (np.minimum, np.maximum)]  # fmt: skip
-        pairs, query = (pair[0][self.order], pair[1][self.order]), self.query[self.order]
-        self.asked = Asked(way, queries, counts, (ends[0], ends[1]), pairs, query, wanted.depth)
+        pairs = pair[0][self.order], pair[1][self.order]
+        change = scores.change if isinstance(scores, Rescored) else None
+        self.asked = Asked(wanted.way, change, queries, counts, pairs, wanted.depth)
         self.parts: list[np.ndarray] = []
 
-    def learn(self, scores: Sequence[np.ndarray], reached: Sequence[np.ndarray]) -> None:
-        """Take in what every run of images has found in tiles with true pairs.
-
-        Args:
-            scores: those of its pairs, together those of `asked.pairs`.
-            reached: how many items of these tiles reach those of queries that have no others.
-        """
-        found = [part for part in scores if len(part)]
-        values = np.concatenate(found or [np.empty(0, np.float32)])
+    def learn(self, scores: Sequence[np.ndarray]) -> None:
+        """Take in the scores (p,) of the pairs of every run of images."""
+        values = np.concatenate([part for part in scores if len(part)] or [np.empty(0, np.float32)])
         self.own = np.empty_like(values)
         self.own[self.order] = values
-        self.true = falling(self.query, self.own, self.asked.counts)
+        self.true = descending(self.query, self.own, self.asked.counts)
         self.levels = np.ascontiguousarray(self.true[:, : self.wanted.depth])
-        self.reached = sum(reached) if self.wanted.way == "t2i" else np.concatenate(reached)
 
-    def add(self, reached: np.ndarray) -> None:
-        """Take in what a run of images has found: of its own image queries, or of all captions."""
+    def add(self, counts: np.ndarray) -> None:
+        """Take in counts (q, R) of a run of images: of its image queries, or of all captions."""
         if self.wanted.way == "t2i" and self.parts:
-            self.parts[0] += reached
+            self.parts[0] += counts
         else:
-            self.parts.append(reached)
+            self.parts.append(counts)
 
     def ranking(self) -> Ranking:
-        reached, true = np.concatenate(self.parts) + self.reached, self.true
+        reached, true = np.concatenate(self.parts), self.true
         ranks: np.ndarray = np.empty(reached.shape)
         for better in range(ranks.shape[1]):
             own = (true >= true[:, better : better + 1]).sum(axis=1)

@@ -1,7 +1,7 @@
 """Which image or caption of the corpus each row of another program's file is about."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,37 +14,17 @@ SCORED = ("val", "test")
 Places = dict[str, np.ndarray]
 
 
-def fitting_lengths(table: pd.DataFrame, ids: Sequence[str] | None, needed: str) -> Collection[int]:
-    """How many rows a file may have.
-
-    Args:
-        table: images or captions of the corpus.
-        ids: of the rows, None where the file has none: then the corpus is counted.
-        needed: split that must be there.
-    """
-    return {len(in_split(table, needed)), len(table)} if ids is None else {len(ids)}
-
-
 def places(
     table: pd.DataFrame, key: str, ids: Sequence[str] | None, count: int, needed: str, where: str
 ) -> Places:
     """Where the rows of a file belong in the splits that are scored.
 
-    Args:
-        table: images or captions of the corpus.
-        key: column of its ids.
-        ids: of the rows; None: the rows are those of the needed split, or of the whole table, in
-            its order.
-        count: rows of the file.
-        needed: split that must be there whole; the other one is there whole or not at all.
-        where: what messages begin with.
+    ids: of the rows; None: the rows are those of the needed split, or of the whole table, in its
+    order; needed: the split that must be there whole; the other one is there whole or not at all;
+    where: what messages begin with.
 
-    Returns:
-        For each split that is there (count,) int64, the row's place in the split, -1 for none.
-
-    Raises:
-        WorkbenchError: a count that does not fit, ids that are there twice, that the corpus does
-            not have, or that are missing; all at once.
+    Returns for each split that is there (count,) int64, the row's place in the split, -1 for none.
+    Raises WorkbenchError for a count or ids that do not fit, all at once.
     """
     if ids is None:
         part = in_split(table, needed)

@@ -24,9 +24,7 @@ from pipeline.scores.blocks import check_numbers, cuts, release
 # other's place in the cache.
 BLOCK = (1024, 1000)
 EVEN = 8  # captions; products of a width that is no multiple of it took half as long again
-# Scores in all that are kept once made, 64 MB: all of a small split, else of the tiles that are
-# known to be asked for again.
-KEPT = 1 << 24
+KEPT = 1 << 25  # products that are kept once made, 128 MB: those of true pairs are made first
 TOLD = 1 << 28  # scores from which on progress is shown: some seconds
 FLOATS = (np.float32, np.float64, np.float16)
 
@@ -38,11 +36,7 @@ Spread = Callable[[Work[Any], Numbers, list[slice]], Iterator[Any]]
 
 def even_block(shape: tuple[int, int], limits: tuple[int, int] | None = None) -> tuple[int, int]:
     """Images and captions of a tile, so that as many tiles as are needed are of nearly one size.
-
-    Args:
-        shape: N, M.
-        limits: the most that a tile may have, None for BLOCK.
-    """
+    shape: N, M; limits: the most that a tile may have, None for BLOCK."""
     images, captions = limits or BLOCK
     height, width = (
         -(-size // max(1, -(-size // most)))
@@ -52,37 +46,21 @@ def even_block(shape: tuple[int, int], limits: tuple[int, int] | None = None) ->
 
 
 class Tiles(ABC):
-    """Scores of N images and M captions, larger is better.
-
-    Attributes:
-        shape: N, M.
-        block: images and captions of a tile. Sums are taken tile by tile, so that their last bits
-            depend on it, and not on where the scores come from.
-    """
+    """Scores of N images and M captions (its shape), larger is better. block: images and
+    captions of a tile. Sums are taken tile by tile, so that their last bits depend on it, and
+    not on where the scores come from."""
 
     shape: tuple[int, int]
     block: tuple[int, int]
 
     @abstractmethod
     def tile(self, rows: slice, columns: slice) -> torch.Tensor:
-        """Scores (n, m) of consecutive images and captions, at most `block` of them.
-
-        Not to be changed, and valid until the next call.
-        """
-
-    def held(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
-        """The same, valid for longer.
-
-        Args:
-            rows: consecutive images.
-            columns: consecutive captions.
-            again: whether it will be asked for again, when it had better be still there.
-        """
-        return self.tile(rows, columns)
+        """Scores (n, m) of consecutive images and captions, at most `block` of them. Not to be
+        changed, and valid until the next call."""
 
     @abstractmethod
     def selected(self, images: np.ndarray, captions: np.ndarray) -> "Tiles":
-        """The scores of some images and captions, by their rising numbers."""
+        """The scores of some images and captions, by their ascending numbers (n,) and (m,)."""
 
     def each(self, work: Work[T]) -> Iterator[T]:
         """What `work(tiles, rows)` gives for every run of `block[0]` images, in their order."""
@@ -123,19 +101,17 @@ class Tiles(ABC):
 
 
 class Matrix(Tiles):
-    """Tiles of a matrix.
-
-    Args:
-        scores: (N, M) floats.
-        block: the most images and captions of a tile, None for BLOCK.
-    """
+    """Tiles of a matrix (N, M) of floats. block: the most images and captions of a tile, None:
+    BLOCK."""
 
     def __init__(self, scores: np.ndarray, block: tuple[int, int] | None = None) -> None:
         self.scores, self.shape = scores, (scores.shape[0], scores.shape[1])
         self.limits, self.block = block, even_block(self.shape, block)
 
     def tile(self, rows: slice, columns: slice) -> torch.Tensor:
-        return as_tensor(self.scores[rows, columns])
+        part = self.scores[rows, columns]
+        is_shared = part.flags.writeable and min(part.strides) >= 0  # else torch needs a copy
+        return torch.from_numpy(part if is_shared else part.copy())
 
     def selected(self, images: np.ndarray, captions: np.ndarray) -> "Matrix":
         if self.shape == (len(images), len(captions)):
@@ -157,10 +133,7 @@ class Products(Tiles):
     stay inside), from and into memory that torch has aligned, on the CPU; tiles of folds and
     subsets are cut out of these.
 
-    Args:
-        images: (N, K) float32.
-        captions: (M, K) float32.
-        block: the most images and captions of a window and of a tile, None for BLOCK.
+    images: (N, K) float32; captions: (M, K) float32; block: the most of a window and of a tile.
     """
 
     def __init__(
@@ -174,30 +147,16 @@ class Products(Tiles):
         self._windows = _Windows(images, captions, self.block)
 
     def tile(self, rows: slice, columns: slice) -> torch.Tensor:
-        return self._tile(rows, columns, False)
-
-    def held(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
-        """A copy of the tile, or where its product is kept that.
-
-        Args:
-            rows: consecutive images.
-            columns: consecutive captions.
-            again: whether the product is to be kept while there is room.
-        """
-        found = self._tile(rows, columns, again)
-        return found.clone() if self._windows.is_last(found) else found
-
-    def _tile(self, rows: slice, columns: slice, again: bool) -> torch.Tensor:
         parts = [
             list(self._parts(axis, run)) for axis, run in enumerate((rows, columns))
         ]  # by axis: place in the tile, number of the window, places in the window
         if len(parts[0]) == len(parts[1]) == 1:
             (_, i, top), (_, j, left) = parts[0][0], parts[1][0]
-            return self._windows.product(i, j, again)[top][:, left]
+            return self._windows.product(i, j)[top][:, left]
         result = torch.empty(rows.stop - rows.start, columns.stop - columns.start)
         for down, i, top in parts[0]:
             for right, j, left in parts[1]:
-                result[down, right] = self._windows.product(i, j, again)[top][:, left]
+                result[down, right] = self._windows.product(i, j)[top][:, left]
         return result
 
     def _parts(self, axis: int, run: slice) -> Iterator[tuple[slice, int, Any]]:
@@ -220,18 +179,18 @@ class Products(Tiles):
         return self.of(chosen)
 
     def of(self, numbers: tuple[np.ndarray, np.ndarray]) -> "Products":
-        """Of the whole split, those with these numbers."""
-        found = Products.__new__(Products)
-        found.__dict__ |= self.__dict__
-        found.numbers, found.shape = numbers, (len(numbers[0]), len(numbers[1]))
-        found.block = even_block(found.shape, self.limits)
-        return found
+        """Of the whole split, those with these numbers, (n,) and (m,)."""
+        shape = len(numbers[0]), len(numbers[1])
+        return self._with(numbers=numbers, shape=shape, block=even_block(shape, self.limits))
 
     def spread_by(self, spread: "Spread") -> "Products":
         """The same, worked on in processes (pipeline.scores.workers)."""
-        found = Products.__new__(Products)
-        found.__dict__ |= self.__dict__ | {"spread": spread}
-        return found
+        return self._with(spread=spread)
+
+    def _with(self, **changes: Any) -> "Products":
+        changed = Products.__new__(Products)
+        changed.__dict__ |= self.__dict__ | changes
+        return changed
 
     def each(self, work: Work[T]) -> Iterator[T]:
         runs = self.rows()
@@ -269,7 +228,7 @@ class Products(Tiles):
 
 
 class _Windows:
-    """Products of windows: the last one is kept, all of a small split, and some of any other."""
+    """Products of windows, kept while there is room; of the others the last one."""
 
     def __init__(self, images: np.ndarray, captions: np.ndarray, block: tuple[int, int]) -> None:
         self.sides, self.block = (images, captions), block
@@ -277,8 +236,7 @@ class _Windows:
         self.last = (-1, -1)  # those whose product is in the third buffer
         self.buffers: list[torch.Tensor] = []
         self.kept: dict[tuple[int, int], torch.Tensor] = {}
-        self.is_small = len(images) * len(captions) <= KEPT
-        self.room = KEPT  # scores that may still be kept of a split that is not small
+        self.room = KEPT  # scores that may still be kept
 
     def size(self, axis: int) -> int:
         return min(self.block[axis], len(self.sides[axis]))
@@ -286,7 +244,7 @@ class _Windows:
     def start(self, axis: int, number: int) -> int:
         return min(number * self.block[axis], len(self.sides[axis]) - self.size(axis))
 
-    def product(self, i: int, j: int, again: bool) -> torch.Tensor:
+    def product(self, i: int, j: int) -> torch.Tensor:
         if not self.buffers:
             width, sizes = self.sides[0].shape[1], [self.size(axis) for axis in (0, 1)]
             self.buffers = [torch.empty(size, width) for size in sizes] + [torch.empty(sizes)]
@@ -302,16 +260,12 @@ class _Windows:
                 release(self.sides[axis])
         self.at = [i, j]
         made = self.buffers[2]
-        if self.is_small or (again and self.room >= made.numel()):
+        if self.room >= made.numel():
             made = self.kept[i, j] = torch.empty_like(made)
             self.room -= made.numel()
         else:
             self.last = i, j
         return torch.mm(self.buffers[0], self.buffers[1].T, out=made)
-
-    def is_last(self, tile: torch.Tensor) -> bool:
-        """Whether the next product will be written where this tile is."""
-        return tile.untyped_storage().data_ptr() == self.buffers[2].untyped_storage().data_ptr()
 
     def longest(self, axis: int) -> float:
         side = self.sides[axis]
@@ -327,12 +281,8 @@ Change = Callable[[torch.Tensor, slice, slice], torch.Tensor]
 
 
 class Rescored(Tiles):
-    """Tiles that a criterion has changed.
-
-    Args:
-        base: the scores of the model.
-        change: takes a tile of it and its slices of images and captions, gives a new tile.
-    """
+    """Tiles of `base` that a criterion has changed: `change` takes a tile (n, m) and its slices
+    of images and captions, and gives a new one."""
 
     def __init__(self, base: Tiles, change: Change) -> None:
         self.base, self.change = base, change
@@ -360,15 +310,8 @@ class _Changed:
 
 
 def as_tiles(scores: np.ndarray | Tiles, block: tuple[int, int] | None = None) -> Tiles:
-    """A matrix as tiles; tiles as they are.
-
-    Args:
-        scores: (N, M).
-        block: images and captions of a tile of a matrix, None for BLOCK.
-
-    Raises:
-        WorkbenchError: what is no matrix of floats with at least one image and one caption.
-    """
+    """A matrix (N, M) of floats as tiles; tiles as they are. block: images and captions of a
+    tile of a matrix, None for BLOCK."""
     if isinstance(scores, Tiles):
         return scores
     if scores.ndim != 2 or not scores.size or scores.dtype not in FLOATS:
@@ -379,20 +322,9 @@ def as_tiles(scores: np.ndarray | Tiles, block: tuple[int, int] | None = None) -
     return Matrix(scores, block)
 
 
-def as_tensor(scores: np.ndarray) -> torch.Tensor:
-    """The same memory as a tensor; a copy only of what torch cannot share."""
-    is_shared = scores.flags.writeable and min(scores.strides) >= 0
-    return torch.from_numpy(scores if is_shared else scores.copy())
-
-
 def check_finite(scores: torch.Tensor, top: int, left: int) -> None:
-    """Refuse scores that are NaN or infinite, as `check_numbers` does.
-
-    Args:
-        scores: (n, m) of consecutive images and captions.
-        top: number of the first image.
-        left: number of the first caption.
-    """
+    """Refuse scores (n, m) that are NaN or infinite, as `check_numbers` does. top, left: numbers
+    of the first image and the first caption."""
     # A sum is ten times faster than isfinite; it overflows only for scores near the type's limit.
     if not math.isfinite(scores.sum()):
         check_numbers(scores.numpy(), top, left)

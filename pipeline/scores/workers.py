@@ -25,11 +25,8 @@ def spread_over(split: SplitScores, processes: int) -> Iterator[SplitScores]:
     """The same scores, whose tiles are worked on in processes for as long as the context lasts.
 
     Every process has as many threads as this one, since their number decides the last bits.
-    Embeddings in a file are mapped by all of them, and are in memory once.
-
-    Args:
-        split: embeddings; a matrix is left to this process.
-        processes: how many; 1: this one.
+    Embeddings in a file are mapped by all of them, and are in memory once; a matrix is left to this
+    process.
     """
     products = split.scores
     if processes == 1 or not isinstance(products, Products) or len(products.rows()) == 1:

@@ -18,39 +18,22 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class Description(BaseModel):
-    """What a checkpoint says about itself.
-
-    Attributes:
-        schema_version: of the file's format.
-        model: its name in params.yaml.
-        architecture: the network's arguments.
-        params: values of params.yaml that the training read.
-        inputs: what identifies its inputs (network behind the features, digest of the vocabulary).
-        epoch: which epoch's weights these are.
-        val_rsum: their rsum on the validation split.
-    """
+    """What a checkpoint says about itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_version: int = SCHEMA_VERSION
     model: str
     architecture: Mapping[str, bool | int | float | str]
-    params: dict[str, Any]
-    inputs: dict[str, str]
-    epoch: int
+    params: dict[str, Any]  # values of params.yaml that the training read
+    inputs: dict[str, str]  # what identifies them: network behind features, digest of vocabulary
+    epoch: int  # whose weights these are
     val_rsum: float
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint file's content.
-
-    Attributes:
-        path: of the file.
-        weights: name to tensor, on the CPU.
-        description: what the file says of them.
-        sha256: over weights and description.
-    """
+    """A checkpoint file's content: weights on the CPU, sha256 over weights and description."""
 
     path: Path
     weights: dict[str, torch.Tensor]
@@ -73,60 +56,30 @@ class Checkpoint:
 
     def build(self, kind: Callable[..., Module]) -> Module:
         """The network `kind(**architecture)` with these weights, on the CPU, in evaluation mode.
-
-        It is first built without memory, since a damaged architecture may ask for any size.
-        Raises WorkbenchError naming what does not fit.
-        """
+        It is first built without memory, since a damaged architecture may ask for any size."""
         sizes = self.description.architecture
         try:
             with torch.device("meta"):
                 model = kind(**sizes)
         except (TypeError, ValueError, RuntimeError) as error:
-            first = first_line(error)
-            raise damaged(self.path, f"architecture {sizes} is impossible: {first}") from None
-        self._load_into(model)
+            why = f"architecture {sizes} is impossible: {first_line(error)}"
+            raise damaged(self.path, why) from None
+        try:
+            model.load_state_dict(self.weights, assign=True)
+        except RuntimeError as error:  # its lines name the tensors
+            raise damaged(self.path, " ".join(str(error).split())) from None
         return model.eval()
-
-    def _load_into(self, model: nn.Module) -> None:
-        """Replace all tensors of `model`, which may have no memory yet."""
-        wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        found = {name: tuple(value.shape) for name, value in self.weights.items()}
-        problems = [
-            f"{what}: {listing(sorted(names))}"
-            for what, names in (
-                ("missing", wanted.keys() - found.keys()),
-                ("unexpected", found.keys() - wanted.keys()),
-                (
-                    "of another shape",
-                    {n for n in wanted.keys() & found.keys() if wanted[n] != found[n]},
-                ),
-            )
-            if names
-        ]
-        if problems:
-            raise damaged(self.path, f"weights {'; '.join(problems)}")
-        model.load_state_dict(self.weights, assign=True)
 
 
 def write_checkpoint(
     path: Path | str, weights: Mapping[str, torch.Tensor], description: Description
 ) -> None:
-    """Write weights and description atomically; the same content gives the same bytes.
-
-    Args:
-        path: of the file, .safetensors.
-        weights: name to tensor, on any device.
-        description: what the file is to say of them.
-    """
+    """Write weights and description atomically; the same content gives the same bytes."""
     write_weights(path, weights, description.model_dump(mode="json"))
 
 
 def read_checkpoint(path: Path | str, model: str | None = None) -> Checkpoint:
-    """Read and check a checkpoint of the system `model`, None for that of any.
-
-    Raises WorkbenchError when the file is missing, damaged, written by another program or another
-    system, or holds values that are not finite.
-    """
+    """Read and check a checkpoint of the system `model`, None for that of any."""
     path = Path(path)
     entry, weights, digest = read_weights(path, "checkpoint", SCHEMA_VERSION)
     try:
@@ -143,10 +96,7 @@ def read_checkpoint(path: Path | str, model: str | None = None) -> Checkpoint:
 
 def feature_identity(attributes: Mapping[str, Any], kind: str = "features") -> dict[str, str]:
     """What tells the features of one network from another's: entries for Description.inputs.
-
-    attributes: of a feature file; kind: begins the entries' names. The corpus is left out: weights
-    may be used on other images.
-    """
+    kind: begins the entries' names. The corpus is left out: weights may be used on other images."""
     keys = ("model", "layer", "weights_sha256", "params")
     return {f"{kind}_{key}": str(attributes[key]) for key in keys if key in attributes}
 

@@ -21,7 +21,7 @@ from pipeline.storage.hdf5 import (
     read_layouts,
     verify,
 )
-from pipeline.storage.layout import SCHEMA_VERSION, Array, content_digest
+from pipeline.storage.layout import SCHEMA_VERSION, Array, check_version, take_digest
 from pipeline.storage.writer import FeatureWriter, write_features
 
 __all__ = ["SCHEMA_VERSION", "FeatureFile", "FeatureWriter", "write_features"]
@@ -33,19 +33,17 @@ class FeatureFile:
     The header is read and checked here; values are read when asked for, through a memory map that
     every process opens for itself, so that an instance may be handed to DataLoader workers.
 
-    path: the file; ids: N names in row order; attributes: what it was made from; sha256: digest
-    over the whole content. Raises WorkbenchError when the file is missing, damaged, without ids
-    or of another schema version.
+    ids: N names in row order; attributes: what it was made from; sha256: digest over the content.
     """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         with opened(self.path) as file:
             self.attributes = read_attributes(file)
-            self._check_version()
+            check_version(self.path, self.attributes)
             self.layouts = read_layouts(file, self.path)
         self._check_schema()
-        self.sha256 = str(self.attributes.pop("sha256"))
+        self.sha256 = take_digest(self.path, self.attributes, self.layouts)
         self.ids = self._read_ids()
         self._index = {name: row for row, name in enumerate(self.ids)}
         if len(self._index) != len(self.ids):
@@ -83,10 +81,7 @@ class FeatureFile:
         return np.fromiter((self._index[name] for name in ids), np.int64, len(ids))
 
     def read(self, rows: npt.ArrayLike, name: str = "features") -> Array:
-        """(B, ...) a copy of some rows, in the order asked for; digests are not checked.
-
-        rows: (B,) integers in [0, N), repeated as often as wanted. Raises IndexError.
-        """
+        """(B, ...) a copy of some rows (B,), in the order asked for; digests are not checked."""
         chosen = np.asarray(rows, dtype=np.int64)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= len(self)):
             raise IndexError(f"rows must be in [0, {len(self)})")
@@ -118,14 +113,6 @@ class FeatureFile:
             )
         return self.layouts[name]
 
-    def _check_version(self) -> None:
-        version = self.attributes.get("schema_version")
-        if version != SCHEMA_VERSION:
-            raise WorkbenchError(
-                f"{self.path}: schema_version {version}; this version reads {SCHEMA_VERSION}",
-                "write the file again with: dvc repro",
-            )
-
     def _check_schema(self) -> None:
         if "ids" not in self.layouts or self._layout("ids").dtype.kind != "S":
             raise WorkbenchError(f"{self.path}: not a feature file: no dataset of text ids")
@@ -133,8 +120,6 @@ class FeatureFile:
         if len(counts) != 1 or len(self._layout("ids").shape) != 1:
             shapes = listing(f"{name} {layout.shape}" for name, layout in self.layouts.items())
             raise damaged(self.path, f"datasets differ in their number of rows: {shapes}")
-        if self.attributes.get("sha256") != content_digest(self.attributes, self.layouts):
-            raise damaged(self.path, "the header does not match its sha256")
 
     def _read_ids(self) -> list[str]:
         try:

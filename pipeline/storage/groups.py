@@ -6,7 +6,6 @@ header), but with a group per split or direction, since these have different num
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -23,10 +22,17 @@ from pipeline.storage.hdf5 import (
     text_names,
     verify,
 )
-from pipeline.storage.layout import Attributes, content_digest, digest_of, encode_ids
+from pipeline.storage.layout import (
+    Attributes,
+    check_version,
+    content_digest,
+    digest_of,
+    encode_ids,
+    stored_attributes,
+    take_digest,
+    write_attributes,
+)
 from pipeline.storage.structure import structured
-
-SCHEMA_VERSION = 1
 
 Groups = Mapping[str, Mapping[str, np.ndarray | Sequence[str]]]
 
@@ -36,50 +42,34 @@ def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> No
 
     Args:
         path: of the file, .h5.
-        groups: group -> dataset -> array of numbers, or texts.
-        attributes: non-empty texts and numbers.
-
-    Raises:
-        WorkbenchError: texts that are empty or hold NUL.
+        groups: group -> dataset -> array of numbers of any shape, or non-empty texts without NUL.
+        attributes: what the file was made from.
     """
-    named = {**attributes, "schema_version": SCHEMA_VERSION}
+    named = stored_attributes(attributes)
     arrays = {
-        f"{group}/{name}": little_endian(
+        f"{group}/{name}": _little_endian(
             values if isinstance(values, np.ndarray) else encoded_texts(values)
         )
         for group, datasets in groups.items()
         for name, values in datasets.items()
     }
-    meant = {n: Layout(n, a.shape, a.dtype, 0, digest_of(a)) for n, a in arrays.items()}
+    layouts = {n: Layout(n, a.shape, a.dtype, 0, digest_of(a)) for n, a in arrays.items()}
 
     def build(file: h5py.File) -> None:
         for group, datasets in groups.items():
             file.create_group(group)
             for name in datasets:
-                _create_dataset(file, f"{group}/{name}", meant[f"{group}/{name}"])
-        for name, value in sorted(named.items()):
-            _write_attribute(file, name, value)
-        _write_attribute(file, "sha256", content_digest(named, meant))
+                _create_dataset(file, layouts[f"{group}/{name}"])
+        write_attributes(file, named | {"sha256": content_digest(named, layouts)})
 
     size = sum(array.nbytes for array in arrays.values())
     with atomic_path(path, size) as temporary:
         structure = structured(build, size)
         structure.begin(temporary)
         structure.put(temporary, arrays)
-        _verify_all(temporary, meant)
-
-
-def _verify_all(path: Path, layouts: Mapping[str, Layout]) -> None:
-    """Raise WorkbenchError unless a file that was just written reads back as it was meant."""
-    found = {
-        f"{group}/{name}": layout
-        for group, inside in GroupFile(path).layouts.items()
-        for name, layout in inside.items()
-    }
-    for name, meant in layouts.items():
-        if found[name].sha256 != meant.sha256:
-            raise damaged(path, f"what was written into {name!r} is not there")
-        verify(path, found[name])
+        for datasets in GroupFile(temporary).layouts.values():
+            for layout in datasets.values():
+                verify(temporary, layout)
 
 
 def encoded_texts(texts: Sequence[str]) -> np.ndarray:
@@ -93,11 +83,8 @@ def encoded_texts(texts: Sequence[str]) -> np.ndarray:
 
 class GroupFile:
     """A file of groups, its header checked when opened, each dataset's digest when read.
-
     attributes: what it was made from; sha256: digest over the whole content; layouts: of the
-    datasets, by group and name.
-    Raises WorkbenchError when the file is missing, damaged or of another schema version.
-    """
+    datasets, by group and name."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -107,16 +94,11 @@ class GroupFile:
                 group: read_layouts(_group(file, group, self.path), self.path)
                 for group in text_names(file)
             }
-        version = self.attributes.get("schema_version")
-        if version != SCHEMA_VERSION:
-            raise WorkbenchError(
-                f"{self.path}: schema_version {version}; this version reads {SCHEMA_VERSION}",
-                "write the file again with: dvc repro",
-            )
-        flat = {f"{g}/{name}": x for g, found in self.layouts.items() for name, x in found.items()}
-        self.sha256 = str(self.attributes.pop("sha256", ""))
-        if self.sha256 != content_digest(self.attributes, flat):
-            raise damaged(self.path, "the header does not match its sha256")
+        check_version(self.path, self.attributes)
+        flat = {
+            f"{g}/{name}": x for g, inside in self.layouts.items() for name, x in inside.items()
+        }
+        self.sha256 = take_digest(self.path, self.attributes, flat)
 
     def names(self, group: str) -> set[str]:
         """The datasets of a group; WorkbenchError naming the groups there are."""
@@ -157,23 +139,14 @@ def _group(file: h5py.File, name: str, path: Path) -> h5py.Group:
     return file[name]
 
 
-def little_endian(values: np.ndarray) -> np.ndarray:
-    """Values as they are stored: contiguous and little-endian, copied only if they are not."""
+def _little_endian(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
 
 
-def _create_dataset(file: h5py.File, name: str, layout: Layout) -> None:
+def _create_dataset(file: h5py.File, layout: Layout) -> None:
     text = h5py.string_dtype("utf-8", layout.dtype.itemsize)
     kind = text if layout.dtype.kind == "S" else layout.dtype
-    dataset = file.create_dataset(name, layout.shape, kind, track_times=False)
+    dataset = file.create_dataset(layout.name, layout.shape, kind, track_times=False)
     if layout.nbytes:  # the first value written gives a dataset its place
         dataset[(0,) * len(layout.shape)] = np.zeros((), layout.dtype)[()]
-    _write_attribute(dataset, "sha256", layout.sha256 or "")
-
-
-def _write_attribute(node: Any, name: str, value: str | int | float) -> None:
-    if isinstance(value, str):
-        text = value.encode()
-        node.attrs.create(name, np.bytes_(text), dtype=h5py.string_dtype("utf-8", len(text)))
-    else:
-        node.attrs.create(name, value, dtype=np.int64 if isinstance(value, int) else np.float64)
+    write_attributes(dataset, {"sha256": layout.sha256 or ""})

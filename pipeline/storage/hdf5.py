@@ -28,21 +28,13 @@ DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticE
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one dataset lies in its file.
-
-    Attributes:
-        name: of the dataset.
-        shape: rows first.
-        dtype: little-endian numbers or fixed-length bytes.
-        offset: bytes from the start of the file.
-        sha256: the recorded digest over the raw bytes, None when there is none.
-    """
+    """Where one dataset lies in its file."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # rows first
     dtype: np.dtype[Any]
-    offset: int
-    sha256: str | None
+    offset: int  # bytes from the start of the file
+    sha256: str | None  # the recorded digest over the raw bytes
 
     @property
     def nbytes(self) -> int:
@@ -52,10 +44,7 @@ class Layout:
 
 @contextmanager
 def opened(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file for reading; any failure of HDF5 inside is a WorkbenchError with the path.
-
-    Raises WorkbenchError when the file is missing, no HDF5 file, truncated or damaged.
-    """
+    """Open an HDF5 file for reading; failures of HDF5 inside are WorkbenchErrors."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "write it with: dvc repro")
     try:
@@ -75,10 +64,8 @@ def damaged(path: Path, what: str) -> WorkbenchError:
 
 
 def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | float]:
-    """Scalar text and numbers attached to a group or dataset, in name order.
-
-    Raises ValueError for attributes of other kinds or of more than a megabyte.
-    """
+    """Scalar text and numbers attached to a group or dataset, in name order. Raises ValueError
+    for attributes of other kinds or of more than a megabyte."""
     values: dict[str, str | int | float] = {}
     for name in text_names(node.attrs):
         kind = node.attrs.get_id(name)
@@ -96,11 +83,9 @@ def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | fl
 
 
 def read_layouts(group: h5py.Group, path: Path) -> dict[str, Layout]:
-    """The datasets directly in a group, by name; subgroups are passed over.
-
-    Raises WorkbenchError when one is linked from elsewhere, compressed, chunked, of a type that
-    the workbench does not write, or claims to lie outside the file.
-    """
+    """The datasets directly in a group, by name; subgroups are passed over. Raises
+    WorkbenchError when one is a link, chunked, of a type that the workbench does not write, or
+    claims to lie outside the file."""
     layouts = {}
     for name in text_names(group):
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
@@ -113,11 +98,10 @@ def read_layouts(group: h5py.Group, path: Path) -> dict[str, Layout]:
 
 def text_names(names: Iterable[str | bytes]) -> list[str]:
     """Names of datasets or attributes; ValueError for those that are not UTF-8 text."""
-    found = list(names)
-    for name in found:
-        if isinstance(name, bytes):  # h5py's way to say that it could not decode it
-            raise ValueError(f"name {name!r} is not UTF-8 text")
-    return [str(name) for name in found]
+    texts = list(names)
+    if any(isinstance(name, bytes) for name in texts):  # h5py could not decode it
+        raise ValueError("a name is not UTF-8 text")
+    return [str(name) for name in texts]
 
 
 def _layout(name: str, dataset: h5py.Dataset, path: Path) -> Layout:

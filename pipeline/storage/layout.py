@@ -18,14 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.storage.hdf5 import (
-    Layout,
-    damaged,
-    opened,
-    read_attributes,
-    read_layouts,
-    stored_digest,
-)
+from pipeline.storage.hdf5 import Layout, damaged, opened, read_attributes, read_layouts
 from pipeline.storage.structure import Structure, raw, structured
 
 SCHEMA_VERSION = 1
@@ -39,11 +32,9 @@ Datasets = Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]]  # name -> (shape
 
 
 def encode_ids(ids: Sequence[str]) -> Array:
-    """(N,) fixed-length UTF-8 bytes of N ids.
-
-    Raises WorkbenchError when there are none, or when some are empty, repeated, not encodable or
-    hold a NUL character, which fixed-length text cannot keep.
-    """
+    """(N,) fixed-length UTF-8 bytes of N ids. Raises WorkbenchError when there are none, or when
+    some are empty, repeated, not encodable or hold a NUL character, which fixed-length text
+    cannot keep."""
     if len(ids) == 0:
         raise WorkbenchError("no ids: a feature file needs at least one row")
     different, text = set(ids), "".join(ids)  # judged as a whole: there may be millions
@@ -67,12 +58,9 @@ def structure_of(
 
     Args:
         ids: (N,) fixed-length UTF-8 bytes.
-        datasets: name -> (shape of one row, dtype), created in this order.
+        datasets: name -> (shape of one row, dtype of numbers), created in this order.
         attributes: what the file was made from.
         digests: of every dataset, by name; None while there are none: the file is not readable.
-
-    Raises:
-        WorkbenchError: a dataset of anything but numbers, an attribute that cannot be stored.
     """
     named = stored_attributes(attributes)
     kinds = {"ids": (ids.shape, ids.dtype)}
@@ -82,19 +70,18 @@ def structure_of(
             raise WorkbenchError(f"{name}: values of type {kinds[name][1]}; allowed are numbers")
     sealed = NO_DIGEST
     if digests is not None:
-        found = {n: Layout(n, *kind, 0, digests[n]) for n, kind in kinds.items()}
-        sealed = content_digest(named, found)
+        layouts = {n: Layout(n, *kind, 0, digests[n]) for n, kind in kinds.items()}
+        sealed = content_digest(named, layouts)
 
     def build(file: h5py.File) -> None:
-        for name, value in sorted(named.items()):
-            if name == "sha256":
-                raise WorkbenchError("attribute 'sha256' is reserved for the digest of the content")
-            _write_attribute(file, name, value)
-        _write_attribute(file, "sha256", sealed)
+        write_attributes(file, named | {"sha256": sealed})
         for name, (shape, dtype) in kinds.items():
             kind = h5py.string_dtype("utf-8", dtype.itemsize) if name == "ids" else dtype
-            dataset = _allocate(file, name, shape, kind)
-            _write_attribute(dataset, "sha256", NO_DIGEST if digests is None else digests[name])
+            # Space is taken at once so that the offset is known and rows can be written in place.
+            layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+            dataset = file.create_dataset(name, shape, kind, track_times=False, dcpl=layout)
+            write_attributes(dataset, {"sha256": digests[name] if digests else NO_DIGEST})
 
     # Aligned, so that a memory map of a dataset is an ordinary array to numpy.
     size = sum(math.prod(shape) * dtype.itemsize for shape, dtype in kinds.values())
@@ -107,18 +94,9 @@ def stored_attributes(attributes: Attributes) -> dict[str, str | int | float]:
 
 
 def checked(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) -> Array:
-    """Values as contiguous `dtype`, all finite before and after the conversion.
-
-    Args:
-        name: of the dataset, for messages.
-        values: (n, ...) numbers.
-        dtype: of the result, which is little-endian.
-        ids: (n,) what the rows belong to, for messages.
-
-    Raises:
-        WorkbenchError: values that are not finite or that `dtype` cannot hold, naming the first
-            rows.
-    """
+    """Values (n, ...) as contiguous little-endian `dtype`, finite before and after the
+    conversion. Raises WorkbenchError for values that are not finite or that `dtype` cannot hold,
+    with `name` and the first of the rows' ids (n,)."""
     target = np.dtype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         stored = np.ascontiguousarray(values, dtype=target.newbyteorder("<"))
@@ -137,39 +115,37 @@ def checked(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) 
     return stored
 
 
-def seal(
-    path: Path,
-    ids: Array,
-    datasets: Datasets,
-    attributes: Attributes,
-    expected: Mapping[str, str],
-) -> None:
-    """Record the digest of every dataset and of the whole, once all values are in place.
-
-    Args:
-        path: of a file that has this structure.
-        ids: as in `structure_of`.
-        datasets: likewise.
-        attributes: likewise.
-        expected: digests of datasets whose values are at hand, by name.
-
-    Raises:
-        WorkbenchError: a file that does not hold what was written into it.
-    """
-    layouts = structure_of(ids, datasets, attributes).layouts
-    digests = {name: stored_digest(path, layout) for name, layout in layouts.items()}
-    lost = [name for name, digest in expected.items() if digests[name] != digest]
-    if lost:
-        raise damaged(path, f"what was written into {listing(lost)} is not there")
-    structure_of(ids, datasets, attributes, digests).renew(path)
+def read_back(path: Path) -> dict[str, Layout]:
+    """The datasets of a finished file; WorkbenchError unless its header has its digest."""
     with opened(path) as file:
-        found = read_attributes(file)
-        if found["sha256"] != content_digest(found, read_layouts(file, path)):
-            raise damaged(path, "what was written into its header is not there")
+        attributes, layouts = read_attributes(file), read_layouts(file, path)
+    take_digest(path, attributes, layouts)
+    return layouts
+
+
+def take_digest(
+    path: Path, attributes: dict[str, str | int | float], layouts: Mapping[str, Layout]
+) -> str:
+    """The digest over a file's content, which leaves its attributes; WorkbenchError unless its
+    header has this digest."""
+    digest = str(attributes.pop("sha256", ""))
+    if digest != content_digest(attributes, layouts):
+        raise damaged(path, "the header does not match its sha256")
+    return digest
+
+
+def check_version(path: Path, attributes: Attributes) -> None:
+    """Raise WorkbenchError for a file of another version of the layout."""
+    version = attributes.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise WorkbenchError(
+            f"{path}: schema_version {version}; this version reads {SCHEMA_VERSION}",
+            "write the file again with: dvc repro",
+        )
 
 
 def digest_of(values: Array) -> str:
-    """SHA-256 hex over the bytes of a contiguous array."""
+    """SHA-256 hex over the bytes of a contiguous array of any shape."""
     return hashlib.sha256(raw(values)).hexdigest()
 
 
@@ -178,28 +154,22 @@ def content_digest(attributes: Attributes, layouts: Mapping[str, Layout]) -> str
     described = {
         name: [layout.dtype.str, layout.shape, layout.sha256] for name, layout in layouts.items()
     }
-    named = {name: value for name, value in attributes.items() if name != "sha256"}
-    text = json.dumps([named, described], sort_keys=True)
+    text = json.dumps([attributes, described], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _allocate(file: h5py.File, name: str, shape: tuple[int, ...], dtype: Any) -> h5py.Dataset:
-    # Space is taken at once so that the offset is known and rows can be written in place.
-    layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    return file.create_dataset(name, shape, dtype, track_times=False, dcpl=layout)
-
-
-def _write_attribute(node: Any, name: str, value: str | int | float) -> None:
-    if not isinstance(value, str):
-        node.attrs.create(name, value, dtype=np.int64 if isinstance(value, int) else np.float64)
-        return
-    text = value.encode()
-    if not text or b"\0" in text or len(text) > MAX_TEXT_BYTES:
-        raise WorkbenchError(
-            f"attribute {name!r}: empty, holds NUL or exceeds {MAX_TEXT_BYTES} bytes"
-        )
-    node.attrs.create(name, np.bytes_(text), dtype=h5py.string_dtype("utf-8", len(text)))
+def write_attributes(node: h5py.Group | h5py.Dataset, values: Attributes) -> None:
+    """Attach texts and numbers, in the order of their names and the digest last."""
+    for name, value in sorted(values.items(), key=lambda item: (item[0] == "sha256", item[0])):
+        if not isinstance(value, str):
+            node.attrs.create(name, value, dtype=np.int64 if isinstance(value, int) else np.float64)
+            continue
+        text = value.encode()
+        if not text or b"\0" in text or len(text) > MAX_TEXT_BYTES:
+            raise WorkbenchError(
+                f"attribute {name!r}: empty, holds NUL or exceeds {MAX_TEXT_BYTES} bytes"
+            )
+        node.attrs.create(name, np.bytes_(text), dtype=h5py.string_dtype("utf-8", len(text)))
 
 
 def _encodable(name: str) -> bool:

@@ -36,21 +36,13 @@ MAKE_AGAIN = "delete it and run the same command: this shard alone is made again
 
 @dataclass(frozen=True)
 class FeatureJob:
-    """A feature file that is to be made, whoever fills it: a network, an encoder or an import.
-
-    Attributes:
-        ids: N.
-        datasets: name -> (shape of one row, dtype).
-        attributes: of the file.
-        machine: what else its values depend on.
-        fill: writes the missing rows.
-    """
+    """A feature file that is to be made, whoever fills it: a network, an encoder or an import."""
 
     ids: Sequence[str]
     datasets: Datasets
     attributes: Attributes
-    machine: Sequence[Any]
-    fill: Callable[[FeatureWriter], None]
+    machine: Sequence[Any]  # what else its values depend on
+    fill: Callable[[FeatureWriter], None]  # writes the missing rows
 
     @property
     def width(self) -> int:
@@ -58,18 +50,8 @@ class FeatureJob:
         return self.datasets["features"][0][-1]
 
     def make(self, work: Path, output: Path, plan: "Plan", is_shard: bool = False) -> None:
-        """Make the file, of shards where the plan has any; what was killed is continued.
-
-        Args:
-            work: folder for unfinished work.
-            output: of the file.
-            plan: how it is divided.
-            is_shard: whether this process makes one of the shards.
-
-        Raises:
-            WorkbenchError: a shard that could not be made, is missing, damaged or another's. What
-                is finished is kept.
-        """
+        """Make the file, of shards where the plan has any; what was killed is continued. work:
+        folder for unfinished work; is_shard: whether this process makes one of the shards."""
         if is_shard:
             self._write_shard(output)
         elif plan.size is None:
@@ -78,10 +60,7 @@ class FeatureJob:
             self._write_in_shards(work, output, plan)
 
     def write(self, work: Path, output: Path) -> None:
-        """Make the file in this process.
-
-        work: folder for unfinished work; output: of the file.
-        """
+        """Make the file in this process. work: folder for unfinished work."""
         with self._writer(work, self._key()) as writer:
             self.fill(writer)
             writer.finish(output)
@@ -111,12 +90,17 @@ class FeatureJob:
             absent = np.zeros(len(self.ids), bool)
             absent[writer.missing] = True
             left = [shard for shard in shards if absent[shard.rows.start : shard.rows.stop].any()]
-            made = [shard for shard in left if shard.path.is_file()]
+            finished = [shard for shard in left if shard.path.is_file()]
             asked = {shard.name: shard for shard in left if not shard.path.is_file()}
-            say(_told(len(shards), len(shards) - len(asked), plan.engine.workers))
+            idle = plan.engine.workers - len(asked)
+            say(
+                f"{len(shards):,} shards, {len(shards) - len(asked):,} of them finished before, "
+                f"{plan.engine.workers:,} workers"
+                + (f"; {idle:,} of these have nothing to do" if idle > 0 else "")
+            )
             done = len(self.ids) - sum(len(shard.rows) for shard in left)
             with Progress("shards", len(self.ids), plan.unit, done) as progress:
-                for shard in made:
+                for shard in finished:
                     progress.update(shard.move_into(writer))
                 commands = {name: plan.command(shard) for name, shard in asked.items()}
                 for name in plan.engine.run(commands):
@@ -144,31 +128,19 @@ class FeatureJob:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a feature file is divided, and who makes the parts.
+    """How a feature file is divided, and who makes the parts."""
 
-    Attributes:
-        size: rows of a shard, None for no shards.
-        batch: rows that are computed together; shards hold whole batches, so that every row has
-            the company that it has without shards.
-        table: of the corpus, N rows.
-        digest: from some of these to the `corpus_sha256` of a file of them alone.
-        module: that is run to make a shard, a stage with the option --rows.
-        paths: its other options, None for those that were not given.
-        engine: runs the processes that make shards.
-        unit: what rows are, in the plural.
-    """
-
-    size: int | None
-    batch: int
+    size: int | None  # rows of a shard, None for no shards
+    batch: int  # rows that are computed together: shards hold whole batches, for the same bits
     table: "pd.DataFrame"
-    digest: Callable[["pd.DataFrame"], str]
-    module: str
-    paths: Mapping[str, Path | None]
+    digest: Callable[["pd.DataFrame"], str]  # of rows to the `corpus_sha256` of a file of them
+    module: str  # that is run to make a shard, a stage with the option --rows
+    paths: Mapping[str, Path | None]  # its other options, None for those that were not given
     engine: Engine
     unit: str = "images"
 
     def ranges(self, count: int) -> list[range]:
-        """The rows of each shard. count: N."""
+        """The rows of each shard of `count` rows."""
         size = -(-(self.size or count) // self.batch) * self.batch
         return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
@@ -182,16 +154,10 @@ class Plan:
 
 @dataclass(frozen=True)
 class FeatureShard:
-    """A part of a feature file, in a file of its own.
+    """A part of a feature file, in a file of its own."""
 
-    Attributes:
-        rows: of the whole.
-        path: of its file once it is finished, named after all that its values depend on.
-        attributes: that its file must have.
-    """
-
-    rows: range
-    path: Path
+    rows: range  # of the whole
+    path: Path  # of its file once it is finished, named after all that its values depend on
     attributes: Attributes
 
     @property
@@ -200,13 +166,9 @@ class FeatureShard:
         return f"shard of rows {self.rows.start} to {self.rows.stop - 1}"
 
     def move_into(self, writer: FeatureWriter) -> int:
-        """Copy its rows into the whole, then remove its file; returns their number.
-
-        Raises WorkbenchError when the file is missing, damaged, or not of these rows.
-        """
+        """Copy its rows into the whole, then remove its file; returns their number. Raises
+        WorkbenchError when the file is missing, damaged, or not of these rows."""
         file = self._opened(writer)
-        for name in writer.datasets:
-            file.verify(name)
         row_bytes = sum(file.layouts[name].nbytes for name in writer.datasets) // len(file)
         block = max(1, BLOCK_BYTES // max(row_bytes, 1))
         for start in range(0, len(file), block):
@@ -229,17 +191,8 @@ class FeatureShard:
             if have != want.get(key):
                 told = f"its {key} is {str(have)[:40]}, not {str(want.get(key))[:40]}"
                 raise WorkbenchError(f"{self.path}: not the {self.name}: {told}", MAKE_AGAIN)
-        kinds = {name: (file.shape(name)[1:], file.dtype(name)) for name in file.layouts}
-        del kinds["ids"]
-        if kinds != {n: (tuple(row), np.dtype(kind)) for n, (row, kind) in writer.datasets.items()}:
-            raise WorkbenchError(f"{self.path}: not the {self.name}: other datasets", MAKE_AGAIN)
         if file.ids != list(writer.ids[self.rows.start : self.rows.stop]):
             raise WorkbenchError(f"{self.path}: not the {self.name}: other ids", MAKE_AGAIN)
+        for name in writer.datasets:
+            file.verify(name)
         return file
-
-
-def _told(count: int, there: int, workers: int) -> str:
-    idle = workers - (count - there)
-    return f"{count:,} shards, {there:,} of them finished before, {workers:,} workers" + (
-        f"; {idle:,} of these have nothing to do" if idle > 0 else ""
-    )

@@ -27,17 +27,11 @@ ROOM = 1 << 18  # a structure without its values has some kilobytes
 
 @dataclass(frozen=True)
 class Structure:
-    """All of a file but the values of its datasets.
-
-    Attributes:
-        size: bytes of the whole file.
-        layouts: its datasets, by name, "group/name" in groups.
-        parts: (offset, bytes) of all that lies outside the datasets.
-    """
+    """All of a file but the values of its datasets."""
 
     size: int
-    layouts: dict[str, Layout]
-    parts: list[tuple[int, bytes]]
+    layouts: dict[str, Layout]  # by name, "group/name" in groups
+    parts: list[tuple[int, bytes]]  # offset and bytes of all that lies outside the datasets
 
     def begin(self, path: Path) -> None:
         """Create the file with zeros for values, and take all of its room; OSError if it cannot."""
@@ -53,23 +47,16 @@ class Structure:
                 write_at(handle.fileno(), part, offset)
 
     def put(self, path: Path, values: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Write whole datasets. values: name -> contiguous values of its type."""
+        """Write whole datasets: name -> contiguous array of its shape and type."""
         with open(path, "rb+", buffering=0) as handle:
             for name, array in values.items():
                 write_at(handle.fileno(), raw(array), self.layouts[name].offset)
 
 
 def structured(build: Callable[[h5py.File], None], values: int, **options: int) -> Structure:
-    """The structure that `build` gives an empty file.
-
-    Args:
-        build: creates groups, datasets and attributes; values need not be written.
-        values: bytes of all values.
-        **options: of h5py.File.
-
-    Raises:
-        OSError: a limit on the size of files that the values and a structure may exceed.
-    """
+    """The structure that `build` gives an empty file; values need not be written. values: bytes
+    of all values; options: of h5py.File. Raises OSError where a limit on the size of files may
+    be exceeded."""
     require_length(values + ROOM)  # before HDF5, which may not survive it
     require_room(SCRATCH, ROOM)
     with tempfile.NamedTemporaryFile(dir=SCRATCH, delete=False) as scratch:
@@ -100,13 +87,7 @@ def raw(values: npt.NDArray[np.generic]) -> memoryview:
 
 
 def write_at(file: int, values: bytes | memoryview, offset: int) -> None:
-    """Write bytes to a place, all of them or OSError.
-
-    Args:
-        file: number of an open file.
-        values: the bytes.
-        offset: of the place, from the file's start.
-    """
+    """Write bytes to a place in an open file, all of them or OSError."""
     left = memoryview(values)
     while left:
         count = os.pwrite(file, left, offset)

@@ -24,12 +24,7 @@ def write_weights(
     path: Path | str, weights: Mapping[str, torch.Tensor], entry: Mapping[str, Any]
 ) -> None:
     """Write weights and what is said of them atomically; the same content gives the same bytes.
-
-    Args:
-        path: of the file, .safetensors.
-        weights: name to tensor, on any device.
-        entry: JSON-able values by name, without `sha256`, which is added.
-    """
+    entry: JSON-able values by name, without `sha256`, which is added."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     text = as_text({**entry, "sha256": content_digest(entry, tensors)})
     # safetensors' own writer names neither what failed nor the file
@@ -39,19 +34,9 @@ def write_weights(
 def read_weights(
     path: Path | str, kind: str, schema_version: int
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
-    """Read a file that write_weights wrote.
-
-    Args:
-        path: of the file.
-        kind: what the file should be, for messages.
-        schema_version: that of the entry.
-
-    Returns:
-        Entry, weights on the CPU, and the digest over both.
-
-    Raises:
-        WorkbenchError: a missing, damaged or foreign file, weights that are not finite.
-    """
+    """Entry, weights on the CPU, and the digest over both, of a file that write_weights wrote.
+    kind: what the file should be, for messages. Raises WorkbenchError for a missing, damaged or
+    foreign file, and for weights that are not finite."""
     path = Path(path)
     entry, weights = _read(path, kind)
     digest = entry.pop("sha256", None)
@@ -81,13 +66,7 @@ def as_text(entry: Mapping[str, Any]) -> str:
 
 
 def damaged(path: Path, why: str, kind: str = "checkpoint") -> WorkbenchError:
-    """The error for a file that cannot be used.
-
-    Args:
-        path: of the file.
-        why: what is wrong with it.
-        kind: what the file should be.
-    """
+    """The error for a file that cannot be used as what it should be, its `kind`."""
     return WorkbenchError(f"{path}: damaged or foreign {kind}: {why}", "make it again: dvc repro")
 
 

@@ -7,13 +7,12 @@ place, so a kill cannot break it; a mask beside it says which rows are there, ea
 
 import errno
 import fcntl
-import math
 import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 import numpy as np
@@ -23,15 +22,24 @@ from pipeline.runtime.disk import written
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path, publish
 from pipeline.runtime.process import say
-from pipeline.storage.hdf5 import Layout, damaged, mapped, opened, read_attributes, read_layouts
+from pipeline.storage.hdf5 import (
+    damaged,
+    mapped,
+    opened,
+    read_attributes,
+    read_layouts,
+    stored_digest,
+    verify,
+)
 from pipeline.storage.layout import (
+    NO_DIGEST,
     Array,
     Attributes,
     Datasets,
     checked,
     digest_of,
     encode_ids,
-    seal,
+    read_back,
     stored_attributes,
     structure_of,
 )
@@ -42,33 +50,22 @@ from pipeline.storage.written_rows import WrittenRows
 def write_features(
     path: Path | str, ids: Sequence[str], arrays: Mapping[str, Array], attributes: Attributes
 ) -> None:
-    """Write a feature file at once, atomically.
-
-    Args:
-        path: of the file, .h5.
-        ids: N different names.
-        arrays: dataset name -> (N, ...) finite numbers, written in their own dtype.
-        attributes: what the file was made from.
-
-    Raises:
-        WorkbenchError: unusable ids, lengths that differ from N, values that are not finite.
-    """
-    encoded = encode_ids(ids)
+    """Write a feature file at once, atomically. arrays: dataset name -> (N, ...) finite numbers,
+    written in their own dtype. Raises WorkbenchError for unusable ids, lengths that differ from
+    N, values that are not finite."""
+    values = {"ids": encode_ids(ids)}
     for name, array in arrays.items():
         if array.ndim == 0 or len(array) != len(ids):
             raise WorkbenchError(f"{name}: shape {array.shape} does not fit {len(ids):,} ids")
+        values[name] = checked(f"{path}, {name}", array, array.dtype, ids)
     datasets = {name: (array.shape[1:], array.dtype) for name, array in arrays.items()}
-    digests = {"ids": digest_of(encoded)}
-    size = encoded.nbytes + sum(array.nbytes for array in arrays.values())
-    with atomic_path(path, size) as temporary:
-        structure = structure_of(encoded, datasets, attributes)
+    digests = {name: digest_of(array) for name, array in values.items()}
+    with atomic_path(path, sum(array.nbytes for array in values.values())) as temporary:
+        structure = structure_of(values["ids"], datasets, attributes, digests)
         structure.begin(temporary)
-        structure.put(temporary, {"ids": encoded})
-        for name, array in arrays.items():
-            values = checked(f"{path}, {name}", array, structure.layouts[name].dtype, ids)
-            structure.put(temporary, {name: values})
-            digests[name] = digest_of(values)
-        seal(temporary, encoded, datasets, attributes, digests)
+        structure.put(temporary, values)
+        for layout in read_back(temporary).values():
+            verify(temporary, layout)
 
 
 class FeatureWriter:
@@ -83,9 +80,6 @@ class FeatureWriter:
         datasets: name -> (shape of one row, dtype).
         attributes: what the file is made from.
         flush_seconds: how many seconds of work a power cut may cost.
-
-    Raises:
-        WorkbenchError: another process writes into `work`.
     """
 
     def __init__(
@@ -106,7 +100,7 @@ class FeatureWriter:
         self._lock = _lock(work / "lock")
         with written(self.path):
             structure = structure_of(self._encoded, datasets, attributes)
-        self._places = structure.layouts
+        self._layouts = structure.layouts
         if not self._resumes():
             self._begin(structure)
         self._handle = open(self.path, "rb+")  # noqa: SIM115 - closed by close()
@@ -118,28 +112,20 @@ class FeatureWriter:
         return self._mask.missing
 
     def write(self, rows: npt.ArrayLike, **arrays: Array) -> None:
-        """Write some rows of every dataset.
-
-        Args:
-            rows: (B,) integers in [0, N).
-            **arrays: dataset name -> (B, ...) values, converted to the dataset's dtype.
-
-        Raises:
-            WorkbenchError: values that are not finite or do not fit.
-        """
+        """Write some rows (B,) of every dataset: name -> (B, ...) values, converted to its
+        dtype. Raises WorkbenchError for values that are not finite or do not fit."""
         chosen = np.asarray(rows, dtype=np.int64)
         if set(arrays) != set(self.datasets):
             raise ValueError(f"got {sorted(arrays)}; the datasets are {sorted(self.datasets)}")
-        names, written_values = [self.ids[row] for row in chosen], []
+        names, stored = [self.ids[row] for row in chosen], []
         for name in self.datasets:
-            values, place = arrays[name], self._places[name]
-            if values.shape != (len(chosen), *place.shape[1:]):
-                raise ValueError(f"{name}: {values.shape} for {len(chosen)} of {place.shape}")
-            stored = checked(name, values, place.dtype, names)
+            values, layout = arrays[name], self._layouts[name]
+            if values.shape != (len(chosen), *layout.shape[1:]):
+                raise ValueError(f"{name}: {values.shape} for {len(chosen)} of {layout.shape}")
+            stored.append(checked(name, values, layout.dtype, names))
             with written(self.path):
-                _put(self._handle, place.offset, chosen, stored)
-            written_values.append(stored)
-        self._mask.mark(chosen, written_values)
+                _put(self._handle, layout.offset, chosen, stored[-1])
+        self._mask.mark(chosen, stored)
         if time.monotonic() - self._flushed >= self.flush_seconds:
             self.flush()
 
@@ -158,8 +144,9 @@ class FeatureWriter:
         self.flush()
         self._handle.close()
         with written(self.path):
-            own = {"ids": digest_of(self._encoded)}
-            seal(self.path, self._encoded, self.datasets, self.attributes, own)
+            digests = {name: stored_digest(self.path, x) for name, x in self._layouts.items()}
+            structure_of(self._encoded, self.datasets, self.attributes, digests).renew(self.path)
+            read_back(self.path)
         _move(self.path, Path(output))
         self._mask.path.unlink()
 
@@ -173,16 +160,11 @@ class FeatureWriter:
     def __enter__(self) -> "FeatureWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _resumes(self) -> bool:
-        """Whether unfinished work is there and can be continued; if it cannot that is said."""
+        """Whether there is unfinished work that can be continued; says so if it cannot."""
         if not self.path.is_file():
             return False
         try:
@@ -191,36 +173,28 @@ class FeatureWriter:
         except WorkbenchError as error:
             say(f"unfinished work cannot be continued and is begun again: {error.message}")
             return False
-        bad = self._mask.drop_damaged(self.path, self._places, list(self.datasets))
+        bad = self._mask.drop_damaged(self.path, [self._layouts[name] for name in self.datasets])
         if bad:
             say(f"{self.path}: {bad:,} rows of unfinished work are damaged and are made again")
         return True
 
     def _begin(self, structure: Structure) -> None:
         self._mask.path.unlink(missing_ok=True)
-        with atomic_path(self.path, self._size()) as temporary:
+        with atomic_path(self.path, structure.size) as temporary:
             structure.begin(temporary)
             structure.put(temporary, {"ids": self._encoded})
-
-    def _size(self) -> int:
-        """Bytes of all values that the file will hold."""
-        rows = (math.prod(row) * np.dtype(kind).itemsize for row, kind in self.datasets.values())
-        return self._encoded.nbytes + len(self.ids) * sum(rows)
 
     def _check_structure(self) -> None:
         """Raise WorkbenchError unless the work file has the structure this run would create."""
         with opened(self.path) as file:
-            found, places = read_attributes(file), read_layouts(file, self.path)
-        found.pop("sha256", None)
-        same = _told(places) == _told(self._places)
-        if not same or found != stored_attributes(self.attributes):
+            attributes, layouts = read_attributes(file), read_layouts(file, self.path)
+        attributes.pop("sha256", None)
+        # digests may be there: a run was killed while it sealed the file
+        empty = {name: replace(layout, sha256=NO_DIGEST) for name, layout in layouts.items()}
+        if empty != self._layouts or attributes != stored_attributes(self.attributes):
             raise damaged(self.path, "its structure is not the one this run writes")
-        if not np.array_equal(mapped(self.path, places["ids"]), self._encoded):
+        if not np.array_equal(mapped(self.path, layouts["ids"]), self._encoded):
             raise damaged(self.path, "its ids are not those of this run")
-
-
-def _told(layouts: Mapping[str, Layout]) -> dict[str, tuple[object, ...]]:
-    return {name: (x.shape, x.dtype, x.offset) for name, x in layouts.items()}
 
 
 def _put(handle: IO[bytes], offset: int, rows: npt.NDArray[np.int64], values: Array) -> None:
@@ -239,10 +213,8 @@ def _lock(path: Path) -> IO[bytes]:
     handle = open(path, "ab")  # noqa: SIM115 - held as long as the writer lives
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except (BlockingIOError, PermissionError):
         handle.close()
-        if error.errno not in (errno.EACCES, errno.EAGAIN):
-            raise
         raise WorkbenchError(
             f"{path.parent}: another process is writing features there",
             "wait until it is done, or stop it; its finished rows are kept",

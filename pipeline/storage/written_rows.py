@@ -6,7 +6,7 @@ misses one in four thousand million. A finished file has SHA-256.
 
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +18,11 @@ from pipeline.storage.structure import raw
 
 DIGEST_BYTES = 32
 WRITTEN = 1 << 32  # beside the 32 bits of a checksum
+BLOCK = 256  # rows looked at together
 
 
 class WrittenRows:
-    """The mask of N rows, which its file keeps with a digest of its own.
-
-    path: of the file; count: N.
-    """
+    """The mask of N rows, which its file keeps with a digest of its own."""
 
     def __init__(self, path: Path, count: int) -> None:
         self.path = path
@@ -36,7 +34,7 @@ class WrittenRows:
         return np.flatnonzero(self._marks == 0)
 
     def mark(self, rows: npt.NDArray[np.int64], values: Sequence[npt.NDArray[np.generic]]) -> None:
-        """Note that rows are written. values: (B, ...) contiguous, of every dataset in order."""
+        """Note that rows (B,) are written; values: (B, ...) contiguous, by dataset in order."""
         self._marks[rows] = WRITTEN | checksums(values)
 
     def save(self) -> None:
@@ -55,26 +53,15 @@ class WrittenRows:
             raise damaged(self.path, f"not a mask of {len(self._marks):,} rows")
         self._marks = np.frombuffer(marks, "<i8").astype(np.int64)
 
-    def drop_damaged(
-        self, path: Path, layouts: Mapping[str, Layout], names: Sequence[str], block: int = 256
-    ) -> int:
-        """Mark rows that do not have their checksum as missing.
-
-        Args:
-            path: of the file of values.
-            layouts: of its datasets.
-            names: of the datasets, in the order of `mark`.
-            block: rows looked at together.
-
-        Returns:
-            How many there were.
-        """
-        values = [mapped(path, layouts[name]) for name in names]
+    def drop_damaged(self, path: Path, layouts: Sequence[Layout]) -> int:
+        """Mark rows that do not have their checksum as missing; returns how many. layouts: of
+        the file's datasets, in the order of `mark`."""
+        values = [mapped(path, layout) for layout in layouts]
         rows, dropped = np.flatnonzero(self._marks), 0
-        for start in range(0, len(rows), block):
-            chosen = rows[start : start + block]
-            found = WRITTEN | checksums([np.ascontiguousarray(array[chosen]) for array in values])
-            bad = chosen[found != self._marks[chosen]]
+        for start in range(0, len(rows), BLOCK):
+            chosen = rows[start : start + BLOCK]
+            sums = checksums([np.ascontiguousarray(array[chosen]) for array in values])
+            bad = chosen[WRITTEN | sums != self._marks[chosen]]
             self._marks[bad] = 0
             dropped += len(bad)
         return dropped
@@ -82,10 +69,10 @@ class WrittenRows:
 
 def checksums(values: Sequence[npt.NDArray[np.generic]]) -> npt.NDArray[np.int64]:
     """(B,) CRC-32 of every row over all datasets. values: (B, ...) contiguous each."""
-    found = [0] * len(values[0])
+    sums = [0] * len(values[0])
     for array in values:
         content = raw(array)
-        size = len(content) // max(len(found), 1)
-        for row in range(len(found)):
-            found[row] = zlib.crc32(content[row * size : (row + 1) * size], found[row])
-    return np.array(found, np.int64)
+        size = len(content) // max(len(sums), 1)
+        for row in range(len(sums)):
+            sums[row] = zlib.crc32(content[row * size : (row + 1) * size], sums[row])
+    return np.array(sums, np.int64)

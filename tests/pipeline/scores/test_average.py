@@ -159,37 +159,17 @@ def test_memory_does_not_grow_with_matrices_or_members(tmp_path):
     assert peak < 2 * size  # of 8 matrices that are read and 2 that are written
 
 
-def test_averages_may_be_members(tmp_path):
-    random = np.random.default_rng(0)
-    one, two, three = (random.standard_normal((3, 5)).astype(np.float32) for _ in range(3))
-    members = put(tmp_path, one=one, two=two, three=three)
-    write_average(tmp_path / "pair.h5", {n: members[n] for n in ("one", "two")}, None, False)
-    found = averaged({"pair": tmp_path / "pair.h5", "three": members["three"]}, [2, 1])
-    np.testing.assert_allclose(found["test"], (one + two + three) / 3, rtol=1e-5, atol=1e-7)
-
-
 SCORES = np.random.default_rng(1).standard_normal((3, 5)).astype(np.float32)
-OTHERS = {
-    "ids of images": (a_split(SCORES, prefix="x"), "number 1 is '0.jpg' and 'x0.jpg' in image_ids"),
-    "numbers": (a_split(SCORES[:2]), "3 and 2 entries in image_ids"),
-    "captions": (
-        a_split(SCORES, caption_ids=["0", "1", "7", "3", "4"]),
-        "number 3 is '2' and '7' in caption_ids",
-    ),
-    "order": (
-        a_split(SCORES, caption_image_ids=["1.jpg", "0.jpg", "2.jpg", "2.jpg", "2.jpg"]),
-        "number 1 is '0.jpg' and '1.jpg' in caption_image_ids",
-    ),
-    "groups": (
-        a_split(SCORES, image_groups=["p", "q", "r"]),
-        "number 1 is '0.jpg' and 'p' in image_groups",
-    ),
-}
+OTHERS = [
+    (a_split(SCORES, prefix="x"), "number 1 is '0.jpg' and 'x0.jpg' in image_ids"),
+    (a_split(SCORES[:2]), "3 and 2 entries in image_ids"),
+    (a_split(SCORES, caption_ids=list("01734")), "number 3 is '2' and '7' in caption_ids"),
+    (a_split(SCORES, image_groups=list("pqr")), "number 1 is '0.jpg' and 'p' in image_groups"),
+]
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_scores_of_another_corpus_are_refused(tmp_path, other):
-    split, words = OTHERS[other]
+@pytest.mark.parametrize(("split", "words"), OTHERS)
+def test_scores_of_another_corpus_are_refused(tmp_path, split, words):
     members = put(tmp_path, a=SCORES + 1, b=split)
     with pytest.raises(WorkbenchError) as found:
         averaged(members)
@@ -210,7 +190,7 @@ def test_another_world_of_the_same_ids_is_refused(tmp_path, table):
         averaged(members)
 
 
-@pytest.mark.parametrize("weights", [[1], [1, 2, 3], [1, 0], [1, -1], [1, float("nan")], []])
+@pytest.mark.parametrize("weights", [[1], [1, 0], [1, float("nan")]])
 def test_weights_that_do_not_fit(tmp_path, weights):
     members = put(tmp_path, a=SCORES, b=SCORES + 1)
     with pytest.raises(WorkbenchError, match="for a, b: expected 2 numbers above 0"):
@@ -238,18 +218,10 @@ def test_other_splits_are_named(tmp_path):
         averaged(members | {"b": tmp_path / "b.h5"})
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "missing"])
-def test_damaged_members_are_named(tmp_path, damage):
+def test_a_flipped_bit_of_a_member_is_noticed(tmp_path):
     members = put(tmp_path, a=SCORES, b=SCORES + 1)
-    content = members["b"].read_bytes()
-    at = content.index((SCORES + 1).tobytes())
-    changed = {
-        "flipped": content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :],
-        "cut": content[: len(content) // 2],
-    }
-    members["b"].unlink()
-    if damage in changed:
-        members["b"].write_bytes(changed[damage])
-    words = {"flipped": "do not match their sha256", "cut": "damaged", "missing": "no such file"}
-    with pytest.raises(WorkbenchError, match=rf"b.h5: .*{words[damage]}"):
+    content = bytearray(members["b"].read_bytes())
+    content[content.index((SCORES + 1).tobytes())] ^= 1
+    members["b"].write_bytes(content)
+    with pytest.raises(WorkbenchError, match=r"b.h5: .*do not match their sha256"):
         averaged(members)

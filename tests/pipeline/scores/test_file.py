@@ -66,11 +66,9 @@ def test_bytes_do_not_depend_on_order_of_splits_or_attributes(tmp_path):
 
 def test_every_dataset_is_contiguous_and_without_times(tmp_path):
     with h5py.File(write(tmp_path / "s.h5")) as file:
-        assert len(file["test"]) == 7
-        for dataset in file["test"].values():
-            assert dataset.chunks is None
-            assert dataset.compression is None
-            assert h5py.h5g.get_objinfo(dataset.id).mtime == 0
+        datasets = list(file["test"].values())
+        assert [(one.chunks, one.compression) for one in datasets] == [(None, None)] * 7
+        assert {h5py.h5g.get_objinfo(one.id).mtime for one in datasets} == {0}
 
 
 @pytest.mark.parametrize(
@@ -88,8 +86,8 @@ def test_every_dataset_is_contiguous_and_without_times(tmp_path):
         ({"image_groups": ["ann", "bob"]}, "2 image_groups where 3"),
         ({"image_groups": ["ann", "bob", "cid"], "caption_image_ids": ["b"] * 5}, "ann, cid"),
         ({"image_embeddings": None}, "both or neither"),
-        ({"image_embeddings": np.zeros((3, 4), np.float32)}, "shapes"),
-        ({"image_embeddings": np.zeros(3, np.float32)}, "shapes"),
+        ({"image_embeddings": np.zeros((3, 4), np.float32)}, "caption_embeddings of shape"),
+        ({"image_embeddings": np.zeros(3, np.float32)}, "image_embeddings of shape"),
         ({"caption_embeddings": np.full((5, 2), np.inf, np.float32)}, "in caption_embeddings"),
     ],
 )
@@ -101,7 +99,7 @@ def test_what_does_not_fit_together_is_not_written(tmp_path, changes, message):
 
 def test_an_empty_split_is_refused(tmp_path):
     nothing = SplitScores(np.zeros((0, 0), np.float32), [], [], [], [])
-    with pytest.raises(WorkbenchError, match="at least one of each"):
+    with pytest.raises(WorkbenchError, match="split test: no ids"):
         write(tmp_path / "s.h5", nothing)
 
 
@@ -155,22 +153,6 @@ def test_flipped_bits_are_noticed_or_change_nothing(tmp_path):
         np.testing.assert_array_equal(found.scores, split.scores)
         np.testing.assert_array_equal(found.caption_embeddings, split.caption_embeddings)
     assert noticed > 12
-
-
-def test_a_flipped_score_names_file_and_dataset(tmp_path):
-    path = write(tmp_path / "s.h5")
-    with h5py.File(path, "r+") as file:
-        file["test/scores"][1, 1] += 1
-    with pytest.raises(WorkbenchError, match=r"s\.h5: damaged: .*scores"):
-        read_scores(path, "test")
-
-
-def test_a_changed_attribute_is_noticed(tmp_path):
-    path = write(tmp_path / "s.h5")
-    with h5py.File(path, "r+") as file:
-        file.attrs.modify("model", np.bytes_(b"vsf"))
-    with pytest.raises(WorkbenchError, match=r"s\.h5: damaged: the header"):
-        read_scores(path, "test")
 
 
 def test_a_feature_file_is_no_score_file(tmp_path):
