@@ -1,6 +1,7 @@
 """From what a reader found to a corpus that the rest can rely on: the one place of all checks."""
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def check_ids(source: Source) -> None:
 def with_tokens(captions: pd.DataFrame) -> pd.DataFrame:
     """Captions with stripped text, and with tokens cut from it where the source gave none."""
     texts = [text.strip() for text in captions["text"]]
-    given = captions.get("tokens", [[]] * len(texts))
+    given: Iterable[list[str]] = captions.get("tokens", [[]] * len(texts))
     tokens = [words or tokenise(text) for words, text in zip(given, texts, strict=True)]
     return captions.assign(text=texts, tokens=pd.Series(tokens, index=captions.index, dtype=object))
 

@@ -188,10 +188,6 @@ class World(Section):
 
 def load_world(path: Path) -> World:
     """Read and check a world.yaml; WorkbenchError names every problem."""
-    if not path.is_file():
-        raise WorkbenchError(
-            f"{path}: no such file", "dataset shapes needs it: see data/raw/shapes"
-        )
     try:
         return World.model_validate(read_yaml(path))
     except ValidationError as error:
