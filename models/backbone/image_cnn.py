@@ -40,17 +40,10 @@ class ImageCNN:
 
 
 def network_to_tune(inputs: Inputs, features: FeatureFile, crop: int, key: str) -> ImageCNN:
-    """The network that made the features, for training on crops of crop x crop pixels.
+    """The network that made the features, for training on crops of `crop` pixels, set by `key`.
 
-    Args:
-        inputs: with the network's file.
-        features: a file of them.
-        crop: pixels.
-        key: of params.yaml that says so.
-
-    Raises:
-        WorkbenchError: the network is not given, is none, or another one than that of the
-            features, or does not take such crops.
+    WorkbenchError when it is not given, is another one than that of the features, or does not take
+    such crops.
     """
     network = open_network(inputs.required("network"), features)
     check_size(network.image_cnn, crop, key)
@@ -58,12 +51,7 @@ def network_to_tune(inputs: Inputs, features: FeatureFile, crop: int, key: str) 
 
 
 def open_network(path: Path, features: FeatureFile) -> ImageCNN:
-    """The network that made the features; WorkbenchError when the file is another network's.
-
-    Args:
-        path: of the network's file.
-        features: a file of them.
-    """
+    """The network that made the features; WorkbenchError when the file is another network's."""
     network = read_network(path)
     if not made(network, features.attributes):
         raise WorkbenchError(
@@ -94,15 +82,11 @@ def made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
 
 
 def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
-    """The whole classifier of which the image CNN of a checkpoint is a part.
+    """The whole classifier of which the image CNN of a checkpoint is a part: its state dict.
 
-    Returns:
-        Its state dict, and the names in it that lie behind the cut: no features depend on them, and
-        their values are random.
-
-    Raises:
-        WorkbenchError: a model without an image CNN, or one of timm's, whose parts are kept by
-            other names than timm's.
+    Beside it the names that lie behind the cut: no features depend on them, and their values are
+    random. WorkbenchError for a model without an image CNN, or with one of timm's, whose parts are
+    kept by other names than timm's.
     """
     described = checkpoint.description
     if "image_model" not in described.architecture:
@@ -139,16 +123,7 @@ def image_side(
 ) -> dict[str, Any]:
     """The arguments of a models.layers.pixels.SeesPixels that an architecture's entries stand for.
 
-    Args:
-        image_model: name of the image CNN, as in params.yaml.
-        image_layers: where it is cut, separated by commas.
-        image_pool: over the positions of a map.
-        image_resize: length of an image's shorter side, pixels.
-        image_crop: side of the crops, pixels.
-        image_resizing: short_side | squash, what image_resize is the length of.
-        image_normalisation: torchvision | caffe.
-        image_views: center | flip | ten_crop.
-        image_cnn: with its weights; None makes it without.
+    image_cnn: with its weights; None makes it without.
     """
     if image_cnn is None:
         layers = image_layers.split(",")
@@ -162,12 +137,9 @@ def image_side(
 def crops_of(
     architecture: Mapping[str, Any], resize: int | None = None, crop: int | None = None
 ) -> Preprocessing:
-    """How images become crops for the network of an architecture.
+    """How images become crops for the network of an architecture, with its entries `image_...`.
 
-    Args:
-        architecture: of a network or checkpoint, with the entries `image_...`.
-        resize: as of Preprocessing, pixels; None: that of the architecture.
-        crop: side of the crop, pixels; None: that of the architecture.
+    resize, crop: pixels; None: those of the architecture.
     """
     return pixel_preprocessing(
         str(architecture["image_model"]),
@@ -190,22 +162,14 @@ def pixel_source(
 ) -> ImagesById:
     """The images of a split as pixels, in the place of their cached features.
 
-    Args:
-        inputs: with the table of images.
-        architecture: of the network, with the entries `image_...`.
-        resize: as of `crops_of`.
-        crop: likewise.
-        **options: of models.backbone.pixels.PixelRows.
+    resize, crop: as of `crops_of`; options: of models.backbone.pixels.PixelRows.
     """
     crops, table = crops_of(architecture, resize, crop), load_images(inputs.images)
     return lambda ids: PixelRows(table, ids, crops, **options)
 
 
 def pixels_of(architecture: Mapping[str, Any]) -> Callable[[Image.Image], Tensor]:
-    """A function from an RGB image to what the network takes of it, a batch of one.
-
-    architecture: of the network, with the entries `image_...`.
-    """
+    """A function from an RGB image to what the network of an architecture takes, a batch of one."""
     crops = crops_of(architecture)
 
     def pixels(image: Image.Image) -> Tensor:

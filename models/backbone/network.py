@@ -19,6 +19,7 @@ from torchvision.models.feature_extraction import create_feature_extractor, get_
 from models.backbone import timm_networks
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
+from pipeline.runtime.errors import first_line, listing
 
 Pooling = Callable[[Tensor], Tensor]  # maps (B, C, P) to (B, K)
 
@@ -31,7 +32,7 @@ def classifier(name: str, seed: int) -> nn.Module:
     """A network of models.backbone.networks, torchvision or timm in evaluation mode, seeded.
 
     The same seed gives the same weights in every process; the global random state is untouched.
-    Raises BackboneError naming similar networks when there is none of this name.
+    BackboneError names similar networks when there is none of this name.
     """
     _check_model(name)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -54,14 +55,14 @@ def _check_model(name: str) -> None:
         known, whose = [*NETWORKS, *zoo.list_models(module=zoo)], "a torchvision classifier"
         if name in known:
             return
-    near = _join(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known)
+    near = listing(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known, 8)
     raise BackboneError(f"model {name!r} is not {whose}; similar: {near}")
 
 
 def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load a state dict whose names and shapes all agree with the network's.
 
-    Raises BackboneError with the missing, unexpected and ill-shaped names, shortened.
+    BackboneError with the missing, unexpected and ill-shaped names, shortened.
     """
     own = network.state_dict()
     # Counters of batches seen: absent from files older than PyTorch 0.4.1, unused in evaluation.
@@ -73,7 +74,9 @@ def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
         if key in state and state[key].shape != own[key].shape
     ]
     groups = {"missing": missing, "unexpected": unexpected, "of another shape": misfits}
-    problems = [f"{len(names)} {what}: {_join(names)}" for what, names in groups.items() if names]
+    problems = [
+        f"{len(names)} {what}: {listing(names, 8)}" for what, names in groups.items() if names
+    ]
     if problems:
         raise BackboneError("the state dict does not fit the model; " + "; ".join(problems))
     network.load_state_dict({**own, **state})
@@ -118,28 +121,22 @@ def pooled(output: Tensor, pooling: Pooling) -> Tensor:
 
 @dataclass(frozen=True)
 class Traced:
-    """A network that torch.fx can follow.
+    """A network that torch.fx can follow."""
 
-    Attributes:
-        network: it, or what stands around it.
-        paths: of all that it computes, in order.
-        ends: layers of fixed names beside the network's modules.
-        prefix: before the names of the network's modules.
-        tracing: arguments of torch.fx.
-    """
-
-    network: nn.Module
-    paths: Sequence[str]
-    ends: Sequence[str] = ()
-    prefix: str = ""
-    tracing: Mapping[str, Any] = field(default_factory=dict)
+    network: nn.Module  # it, or what stands around it
+    paths: Sequence[str]  # of all that it computes, in order
+    ends: Sequence[str] = ()  # layers of fixed names beside the network's modules
+    prefix: str = ""  # before the names of the network's modules
+    tracing: Mapping[str, Any] = field(default_factory=dict)  # arguments of torch.fx
 
 
 def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tuple[Backbone, int]:
-    """Cut a network at some layers.
+    """Cut a network at some layers; it is changed in place.
+
+    BackboneError for unknown layers, layers that give neither a vector nor a (B, C, H, W) map, and
+    sizes that the network cannot process.
 
     Args:
-        network: of torchvision or timm, changed in place.
         layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
             activations behind the fully connected layers of VGG and AlexNet, their last
             max-pooling, and the average-pooling of ResNet; of timm's networks `features`, `map` and
@@ -149,13 +146,9 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
 
     Returns:
         The backbone and its D for images of size x size.
-
-    Raises:
-        BackboneError: unknown layers, layers that give neither a vector nor a (B, C, H, W) map,
-            sizes that the network cannot process.
     """
     if pool not in POOLINGS or not layers:
-        allowed = _join(POOLINGS)
+        allowed = listing(POOLINGS, 8)
         raise BackboneError(f"pool {pool!r} of layers {list(layers)}: allowed are {allowed}")
     traced = _traced(network, size)
     nodes = [layer if layer in traced.ends else _alias(network, layer) for layer in layers]
@@ -175,7 +168,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
     graph.recompile()
     backbone = Backbone(graph, nodes, pool).eval().requires_grad_(False)
     _check_outputs(network, backbone, layers, size)
-    return backbone, _probe(backbone, size).shape[1]
+    return backbone, probe(backbone, size).shape[1]
 
 
 def _traced(network: nn.Module, size: int) -> Traced:
@@ -197,7 +190,7 @@ def _named(network: nn.Module, size: int, whole: bool) -> timm_networks.Named:
     try:
         return timm_networks.Named(network, size, whole).eval()
     except (RuntimeError, ValueError, AssertionError) as error:
-        raise misfit(size, error) from None
+        raise _misfit(size, error) from None
 
 
 def _paths(network: nn.Module, tracing: Mapping[str, Any]) -> list[str]:
@@ -227,7 +220,7 @@ def _check_names(
     network: nn.Module, traced: Traced, layers: Sequence[str], nodes: Sequence[str]
 ) -> None:
     if len(set(nodes)) != len(nodes):
-        raise BackboneError(f"layers {_join(layers)}: the same layer is named twice")
+        raise BackboneError(f"layers {listing(layers, 8)}: the same layer is named twice")
     prefix = traced.prefix
     paths = [path.removeprefix(prefix) for path in traced.paths if path.startswith(prefix)]
     known = {".".join(path.split(".")[: depth + 1]) for path in paths for depth in range(9)}
@@ -241,17 +234,17 @@ def _check_names(
     for layer, node in zip(layers, nodes, strict=True):
         if node not in known:
             near = difflib.get_close_matches(layer, sorted(known), n=5)
-            similar = f"similar: {_join(near)}; " if near else ""
+            similar = f"similar: {listing(near, 8)}; " if near else ""
             kind = type(network).__name__
             raise BackboneError(
-                f"{kind} has no layer {layer!r}; {similar}at the top: {_join(top, 20)}"
+                f"{kind} has no layer {layer!r}; {similar}at the top: {listing(top, 20)}"
             )
 
 
 def _check_outputs(
     network: nn.Module, backbone: Backbone, layers: Sequence[str], size: int
 ) -> None:
-    outputs: dict[str, Any] = _probe(backbone.graph, size)
+    outputs: dict[str, Any] = probe(backbone.graph, size)
     for layer, node in zip(layers, backbone.nodes, strict=True):
         output = outputs[node]
         if not isinstance(output, Tensor) or output.ndim not in (2, 4):
@@ -270,26 +263,14 @@ def _check_outputs(
             )
 
 
-def _probe(module: nn.Module, size: int) -> Any:
+def probe(module: nn.Module, size: int) -> Any:
+    """What a module gives of one image of size x size pixels; BackboneError if it does not fit."""
     try:
         with torch.inference_mode():
             return module(torch.zeros(1, 3, size, size))
     except (RuntimeError, ValueError, AssertionError) as error:
-        raise misfit(size, error) from None
+        raise _misfit(size, error) from None
 
 
-def misfit(size: int, error: Exception) -> BackboneError:
-    """The error for images that a network does not take.
-
-    Args:
-        size: their side, pixels.
-        error: what it said.
-    """
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return BackboneError(f"images of {size} x {size} pixels do not fit: {reason}")
-
-
-def _join(names: Iterable[str], limit: int = 8) -> str:
-    found = list(names)
-    more = f" and {len(found) - limit} more" if len(found) > limit else ""
-    return ", ".join(found[:limit]) + more
+def _misfit(size: int, error: Exception) -> BackboneError:
+    return BackboneError(f"images of {size} x {size} pixels do not fit: {first_line(error)}")

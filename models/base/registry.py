@@ -56,16 +56,7 @@ def _check_offered(name: str, part: str, offers: Sequence[str]) -> None:
 
 
 def offered(name: str, part: str, function: str) -> Callable[..., Any] | None:
-    """A function of a model's `part`.py, None when it has none.
-
-    Args:
-        name: of the model.
-        part: name of the module in its folder.
-        function: name in the module.
-
-    Raises:
-        WorkbenchError: an unknown model, naming those that there are.
-    """
+    """A function of a model's `part`.py, None if it has none; WorkbenchError: an unknown model."""
     if name not in model_names():
         raise WorkbenchError(f"model {name!r}: allowed are {', '.join(model_names())}")
     if not (FOLDER / name / f"{part}.py").is_file():

@@ -31,18 +31,10 @@ class VectorModel(Protocol):
 
 
 def score_vectors(model: VectorModel, split: Split, device: torch.device) -> SplitScores:
-    """Score every image of a split against every caption by the inner product of embeddings.
+    """Score every image of a split against every caption: inner products (N, M) of embeddings.
 
     The model is used in evaluation mode and left in the mode it was in. Memory holds the
     embeddings; products are made when they are asked for.
-
-    Args:
-        model: on the device, K wide.
-        split: N images and M captions.
-        device: where the model is.
-
-    Returns:
-        Products (N, M) of the embeddings, and these, with the ids.
     """
     mode = model.training
     model.train(False)
@@ -72,17 +64,10 @@ def split_scorer(
 ) -> Callable[[str], SplitScores]:
     """A function from a split's name to its scores; the sizes come from the checkpoint.
 
-    Args:
-        opened: the kind of the model's inputs, such as pipeline.inputs.words.WordInputs.
-        network: from the checkpoint's architecture to the network.
-        checkpoint: weights of the model.
-        inputs: its artefacts.
-        device: where it runs.
-        score: from the network, a split and the device to scores, with embeddings and ids.
-        images: as in pipeline.inputs.sources.OpenedInputs.split.
-
-    Raises:
-        WorkbenchError: inputs that are not those of the training.
+    opened: the kind of the model's inputs, such as pipeline.inputs.words.WordInputs; network: from
+    the checkpoint's architecture to the network; images: as in
+    pipeline.inputs.sources.OpenedInputs.split. WorkbenchError for inputs that are not those of the
+    training.
     """
     read = opened(inputs)
     checkpoint.require(read.identity)
@@ -93,13 +78,7 @@ def split_scorer(
 def embedded_images(
     model: VectorModel, split: Split, device: torch.device
 ) -> Iterator[torch.Tensor]:
-    """Embeddings (B, K) of a split's images, batch by batch in the order of the split.
-
-    Args:
-        model: on the device.
-        split: with its images.
-        device: where the model is.
-    """
+    """Embeddings (B, K) of a split's images, batch by batch in the order of the split."""
     for rows in in_batches(len(split.image_ids)):
         yield model.embed_images(split.images(rows).to(device))
 
@@ -107,13 +86,7 @@ def embedded_images(
 def embedded_captions(
     model: VectorModel, split: Split, device: torch.device
 ) -> Iterator[torch.Tensor]:
-    """Embeddings (B, K) of a split's captions, batch by batch in the order of the split.
-
-    Args:
-        model: on the device.
-        split: with its captions.
-        device: where the model is.
-    """
+    """Embeddings (B, K) of a split's captions, batch by batch in the order of the split."""
     for rows in in_batches(len(split.caption_ids)):
         first, *others = split.captions(rows)
         yield model.embed_captions(first.to(device), *others)

@@ -35,14 +35,8 @@ def region_finder(
 ) -> Callable[[Image.Image], Regions]:
     """A function from an RGB image to its regions, on the CPU.
 
-    Args:
-        stored: the regions of the corpus.
-        detector: the file of the detector that found them.
-        device: where the detector runs.
-
-    Raises:
-        WorkbenchError: these come from another tool, of which there is no detector, or the detector
-            is not the one that found them.
+    stored: the regions of the corpus; WorkbenchError where they come from another tool, of which
+    there is no detector, or where the detector is not the one that found them.
     """
     settings = _settings(stored)
     network: Any = load_detector(detector)[0]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from models.backbone.network import BackboneError, load_strict
-from models.detector.c4.keys import load_c4
+from models.detector.c4.keys import sizes_of, to_c4
 from models.detector.fpn import build_detector, current_names
 from models.detector.pyramid import PUBLISHED
 from pipeline.runtime.errors import first_line
@@ -35,15 +35,7 @@ def seeded_detector(
     seed: int,
     **sizes: Any,
 ) -> nn.Module:
-    """`build_detector` with seeded random weights; the global random state is untouched.
-
-    Args:
-        architecture: one of ARCHITECTURES.
-        object_names: C, without background.
-        attribute_names: A, may be empty.
-        seed: of the weights.
-        **sizes: as for build_detector.
-    """
+    """`build_detector` with seeded random weights; the global random state is untouched."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_detector(architecture, object_names, attribute_names, **sizes)
@@ -58,15 +50,7 @@ def own_detector(
 ) -> nn.Module:
     """The detector of one of our own files, in evaluation mode.
 
-    Args:
-        architecture: one of ARCHITECTURES.
-        object_names: C, without background.
-        attribute_names: A, may be empty.
-        sizes: as for build_detector.
-        state: tensor by name.
-
-    Raises:
-        BackboneError: sizes out of range, and weights that do not fit them.
+    BackboneError for sizes out of range, and weights that do not fit them.
     """
     large = [name for name, value in sizes.items() if largest(value) > LARGEST]
     if large:
@@ -87,7 +71,7 @@ def own_detector(
 def known_names(architecture: str, state: Mapping[str, Tensor]) -> tuple[int, int]:
     """How many objects and attributes a state dict of others knows, without the "none" of each.
 
-    Raises BackboneError where it has no class scores, and for numbers that cannot be meant.
+    BackboneError where it has no class scores, and for numbers that cannot be meant.
     """
     bottom_up = architecture == "c4_resnet101"
     objects = rows(state, CLASSES)
@@ -112,22 +96,15 @@ def foreign_detector(
 
     c4_resnet101: of either public conversion, its sizes read from the shapes; fpn_resnet50: of
     torchvision's fasterrcnn_resnet50_fpn, with any number of classes; fpn_resnet18: of `sizes`.
-
-    Args:
-        architecture: one of ARCHITECTURES.
-        state: tensor by name.
-        object_names: C, without background.
-        attribute_names: A, may be empty.
-        sizes: of FPNSizes, read for fpn_resnet18 alone.
-
-    Raises:
-        BackboneError: naming what is missing, unexpected or ill-shaped.
-        ValueError: sizes.
+    BackboneError names what is missing, unexpected or ill-shaped.
     """
     if architecture == "c4_resnet101":
-        return load_c4(state, object_names, attribute_names)
-    used = asdict(PUBLISHED) if architecture == "fpn_resnet50" else dict(sizes)
-    return own_detector(architecture, object_names, attribute_names, used, current_names(state))
+        renamed = to_c4(state)
+        used: Mapping[str, Any] = sizes_of(renamed)
+    else:
+        renamed = current_names(state)
+        used = asdict(PUBLISHED) if architecture == "fpn_resnet50" else sizes
+    return own_detector(architecture, object_names, attribute_names, used, renamed)
 
 
 def rows(state: Mapping[str, Tensor], names: Sequence[str]) -> int:

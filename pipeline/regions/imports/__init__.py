@@ -37,13 +37,7 @@ _READERS: dict[str, Callable[[Path, ImportCorpus], RegionSource]] = {
 def open_source(kind: str, path: str | None, corpus: ImportCorpus) -> RegionSource:
     """Open the files of one kind and match them with a corpus.
 
-    Args:
-        kind: tsv, scan_npy or butd_h5.
-        path: the file or folder, regions.path.
-        corpus: whose images the regions are of.
-
-    Raises:
-        WorkbenchError: every fault that can be seen without reading the values.
+    WorkbenchError: every fault that can be seen without reading the values.
     """
     if path is None:
         raise WorkbenchError(
@@ -60,13 +54,7 @@ def open_source(kind: str, path: str | None, corpus: ImportCorpus) -> RegionSour
 def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | None) -> FeatureJob:
     """Regions from other tools' files.
 
-    Args:
-        settings: the section regions.
-        images: of the corpus.
-        captions: its table, for formats that name images by captions; None for the others.
-
-    Raises:
-        WorkbenchError: all that does not fit the corpus.
+    captions: the corpus's table, for formats that name images by captions; None for the others.
     """
     table = load_captions(captions) if captions else None
     corpus = ImportCorpus(images, table, skip_others=settings.other_images == "skip")

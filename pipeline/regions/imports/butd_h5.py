@@ -80,7 +80,7 @@ class ButdRegions:
     """Regions in one such file or all of a folder; see RegionSource.
 
     The image's size follows from spatial_features (corners as shares of it), without them it is
-    taken from the corpus. Raises WorkbenchError for files and ids that do not fit.
+    taken from the corpus.
     """
 
     has_boxes = True

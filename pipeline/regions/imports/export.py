@@ -51,22 +51,10 @@ def export_tsv(file: FeatureFile, folder: Path) -> Path:
 def export_scan(
     file: FeatureFile, images: pd.DataFrame, captions: pd.DataFrame, folder: Path
 ) -> list[Path]:
-    """Write {train,dev,test}_ims.npy (N, R, D) float32, _caps.txt and _ids.txt.
+    """Write {train,dev,test}_ims.npy (N, R, D) float32, _caps.txt and _ids.txt; the arrays' paths.
 
     A row per image where every image of a split has five captions, else a row per caption, which
     SCAN's code takes as well. Captions are the corpus's words, separated by blanks.
-
-    Args:
-        file: of regions.
-        images: of the corpus.
-        captions: of the corpus.
-        folder: that gets the files.
-
-    Returns:
-        The arrays' paths.
-
-    Raises:
-        WorkbenchError: images without regions in the file or without a caption.
     """
     return [
         _export_split(file, in_split(images, split), in_split(captions, split), folder, split)

@@ -30,17 +30,11 @@ NOT_WORDS = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True)
 class Place:
-    """Rows of an array that show one image.
+    """Rows of an array that show one image."""
 
-    Attributes:
-        path: of the array.
-        values: (N, R, D) the array.
-        rows: consecutive; more than one where the array repeats the image.
-    """
-
-    path: Path
-    values: np.ndarray
-    rows: range
+    path: Path  # of the array
+    values: np.ndarray  # (N, R, D)
+    rows: range  # consecutive; more than one where the array repeats the image
 
     @property
     def name(self) -> str:
@@ -51,8 +45,7 @@ class Place:
 class ScanRegions:
     """Regions in a folder of SCAN's files; see RegionSource.
 
-    A row of zeros at the end of an image's regions is padding. Raises WorkbenchError for arrays,
-    ids or captions that do not fit each other or the corpus.
+    A row of zeros at the end of an image's regions is padding.
     """
 
     has_boxes = False

@@ -30,27 +30,16 @@ NUMBER = re.compile(rb"\d{1,9}")
 
 @dataclass(frozen=True)
 class Line:
-    """Where a line is and what its short fields say.
-
-    Attributes:
-        path: of the file.
-        number: of the line, from 1.
-        offset: bytes from the start of the file.
-        length: bytes, the line's end included.
-        name: image_id.
-        size: width, height of the image in pixels.
-        count: boxes.
-        width: D of the features.
-    """
+    """Where a line is and what its short fields say."""
 
     path: Path
-    number: int
-    offset: int
-    length: int
-    name: str
-    size: tuple[int, int]
-    count: int
-    width: int
+    number: int  # of the line, from 1
+    offset: int  # bytes from the start of the file
+    length: int  # bytes, the line's end included
+    name: str  # image_id
+    size: tuple[int, int]  # width, height of the image in pixels
+    count: int  # boxes
+    width: int  # D
 
     @property
     def place(self) -> str:
@@ -62,7 +51,7 @@ class TsvRegions:
     """Regions in one TSV file or in all of a folder (*.tsv, *.tsv.0, ...); see RegionSource.
 
     Sizes are those that the lines give: boxes are in pixels of that image, whatever the size of the
-    corpus's own copy. Raises WorkbenchError for lines, ids and widths that do not fit.
+    corpus's own copy.
     """
 
     has_boxes = True
