@@ -79,14 +79,10 @@ def fill(
 ) -> None:
     """Compute the missing rows of a feature file; each batch is written while the next is computed.
 
-    Neither workers (decoding processes) nor interruptions change the result. WorkbenchError names
-    images that cannot be read, that differ from the corpus or have more than max_pixels.
-
-    Args:
-        images: N rows with path, width, height and sha256, in the order of the writer's ids.
-        arrays: from the rows (B,) and what `compute` gives of a batch to the datasets' rows.
-        section: of params.yaml, for messages.
-        **reading: `read` and `join` of Pictures.
+    images: N rows with path, width, height and sha256, in the order of the writer's ids; arrays:
+    from the rows (B,) and what `compute` gives of a batch to the datasets' rows; workers: decoding
+    processes; reading: `read` and `join` of Pictures. Neither workers nor interruptions change the
+    result. WorkbenchError names images that cannot be read or have changed.
     """
     check_aspect(images)
     todo = whole_batches(writer.missing, batch_size, len(images))

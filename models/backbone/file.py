@@ -43,10 +43,7 @@ def write_no_network(path: Path) -> None:
 
 
 def read_network(path: Path) -> ImageNetwork:
-    """The network that `write_network` kept, in evaluation mode.
-
-    WorkbenchError when it is damaged, or when the features come from a file.
-    """
+    """The network that `write_network` kept, in evaluation mode."""
     entry, weights, _ = read_weights(path, KIND, schema_version=1)
     if entry.get("settings") == NO_NETWORK:
         raise WorkbenchError(

@@ -25,12 +25,8 @@ Boxes = npt.NDArray[np.float32]
 class GridBackbone(Backbone):
     """A cut network whose maps become cells: images (B, 3, S, S) to (B, R, D) float32.
 
-    R is rows x columns of the grid, row after row; D is the sum of the layers' channels.
-
-    Args:
-        network: the whole network, which names other layers where these give no map.
-        backbone: the same, cut at `layers`.
-        size: S, pixels.
+    R is rows x columns of the grid, row after row; D is the sum of the layers' channels. network:
+    the whole one, which names other layers where these give no map.
     """
 
     def __init__(
@@ -85,10 +81,9 @@ class GridBackbone(Backbone):
 def grid_boxes(
     cells: npt.NDArray[np.float64], preprocessing: Preprocessing, sizes: npt.NDArray[np.int64]
 ) -> Boxes:
-    """Cells (R, 4), shares of a crop, as boxes in images, whatever was resized and cut off.
+    """Cells (R, 4), shares of a crop, as boxes (B, R, 4) x1, y1, x2, y2 in pixels of B images.
 
-    sizes: (B, 2) widths and heights of the images, pixels. Returns (B, R, 4) x1, y1, x2, y2 in
-    pixels of each image.
+    sizes: (B, 2) widths and heights of the images, pixels.
     """
     seen = np.array([preprocessing.seen(int(width), int(height)) for width, height in sizes])
     corners, extents = seen[:, None, :2], seen[:, None, 2:] - seen[:, None, :2]

@@ -48,11 +48,8 @@ def accelerate(
 ) -> Forward:
     """A fast function from float32 images (B, 3, H, W) on a device to float32 features (B, D).
 
-    The backbone is changed in place. BackboneError where it cannot be compiled on this machine.
-
-    Args:
-        precision: fp32 or bf16 (autocast on CUDA, bfloat16 weights on the CPU).
-        compiled: with torch.compile, for exactly `batch` images of size x size.
+    The backbone is changed in place. precision: fp32 or bf16 (autocast on CUDA, bfloat16 weights on
+    the CPU); compiled: with torch.compile, for exactly `batch` images of size x size.
     """
     fold_batch_norm(backbone.graph)
     backbone.to(device).to(memory_format=torch.channels_last)

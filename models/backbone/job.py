@@ -34,8 +34,7 @@ def network_job(
 ) -> FeatureJob:
     """Features that a cut network makes of the images.
 
-    detector: the file that weights `detector` are taken from; network: the file to keep the network
-    in, None for nowhere.
+    detector: the file for weights `detector`; network: the file to keep it in, None for nowhere.
     """
     made = build_network(settings, seed, detector)
     attributes: dict[str, str | int | float] = {

@@ -32,7 +32,6 @@ def classifier(name: str, seed: int) -> nn.Module:
     """A network of models.backbone.networks, torchvision or timm in evaluation mode, seeded.
 
     The same seed gives the same weights in every process; the global random state is untouched.
-    BackboneError names similar networks when there is none of this name.
     """
     _check_model(name)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -60,10 +59,7 @@ def _check_model(name: str) -> None:
 
 
 def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load a state dict whose names and shapes all agree with the network's.
-
-    BackboneError with the missing, unexpected and ill-shaped names, shortened.
-    """
+    """Load a state dict; BackboneError where a name or shape differs from the network's."""
     own = network.state_dict()
     # Counters of batches seen: absent from files older than PyTorch 0.4.1, unused in evaluation.
     missing = [k for k in own if k not in state and not k.endswith("num_batches_tracked")]
@@ -94,12 +90,8 @@ def weights_digest(network: nn.Module) -> str:
 class Backbone(nn.Module):
     """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32.
 
-    D is the sum of what the layers' C become, such as twice of a map's with mean_max.
-
-    Args:
-        graph: gives the layers' outputs by name, vectors (B, C) or maps (B, C, H', W').
-        nodes: the names in the order of concatenation.
-        pool: name of the pooling over a map's positions; vectors pass unchanged.
+    graph: gives the outputs of the layers `nodes` by name, vectors (B, C) or maps (B, C, H', W').
+    D is the sum of what the layers' C become by pooling, such as twice of a map's with mean_max.
     """
 
     def __init__(self, graph: fx.GraphModule, nodes: Sequence[str], pool: str) -> None:
@@ -127,29 +119,21 @@ class Traced:
     paths: Sequence[str]  # of all that it computes, in order
     ends: Sequence[str] = ()  # layers of fixed names beside the network's modules
     prefix: str = ""  # before the names of the network's modules
-    tracing: Mapping[str, Any] = field(default_factory=dict)  # arguments of torch.fx
+    tracing: dict[str, Any] = field(default_factory=dict)  # arguments of torch.fx
 
 
 def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tuple[Backbone, int]:
-    """Cut a network at some layers; it is changed in place.
+    """Cut a network, which is changed in place, at some layers; its D for images of `size` pixels.
 
+    layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
+    activations behind the fully connected layers of VGG and AlexNet, their last max-pooling, and
+    the average-pooling of ResNet; of timm's networks `features`, `map` and `token` too.
     BackboneError for unknown layers, layers that give neither a vector nor a (B, C, H, W) map, and
-    sizes that the network cannot process.
-
-    Args:
-        layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
-            activations behind the fully connected layers of VGG and AlexNet, their last
-            max-pooling, and the average-pooling of ResNet; of timm's networks `features`, `map` and
-            `token` too (models.backbone.timm_networks).
-        pool: name of the pooling over a map's positions.
-        size: side of the images, pixels.
-
-    Returns:
-        The backbone and its D for images of size x size.
+    impossible sizes.
     """
     if pool not in POOLINGS or not layers:
-        allowed = listing(POOLINGS, 8)
-        raise BackboneError(f"pool {pool!r} of layers {list(layers)}: allowed are {allowed}")
+        problem = f"pool {pool!r} of layers {list(layers)}"
+        raise BackboneError(f"{problem}: allowed are {listing(POOLINGS)}")
     traced = _traced(network, size)
     nodes = [layer if layer in traced.ends else _alias(network, layer) for layer in layers]
     _check_names(network, traced, layers, nodes)
@@ -159,7 +143,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
             module.inplace = False  # type: ignore[assignment]
     wanted = {node: node for node in nodes}
     found = create_feature_extractor(
-        traced.network, wanted, suppress_diff_warning=True, tracer_kwargs=dict(traced.tracing)
+        traced.network, wanted, suppress_diff_warning=True, tracer_kwargs=traced.tracing
     ).eval()
     graph = fx.GraphModule(found, found.eval_graph)
     for node in graph.graph.nodes:
@@ -193,11 +177,8 @@ def _named(network: nn.Module, size: int, whole: bool) -> timm_networks.Named:
         raise _misfit(size, error) from None
 
 
-def _paths(network: nn.Module, tracing: Mapping[str, Any]) -> list[str]:
-    found: list[str] = get_graph_node_names(
-        network, tracer_kwargs=dict(tracing), suppress_diff_warning=True
-    )[1]
-    return found
+def _paths(network: nn.Module, tracing: dict[str, Any]) -> list[str]:
+    return get_graph_node_names(network, tracing, suppress_diff_warning=True)[1]
 
 
 def _alias(network: nn.Module, layer: str) -> str:
@@ -227,17 +208,15 @@ def _check_names(
     known |= set(traced.ends)
     aliases = [name for name in ("fc6", "fc7", "pool5") if _alias(network, name) != name]
     first = 0 if traced.ends else 1  # the images themselves
-    top = [
-        *dict.fromkeys([*traced.ends, *(path.split(".")[0] for path in paths[first:])]),
-        *aliases,
-    ]
+    modules = [path.split(".")[0] for path in paths[first:]]
+    top = [*dict.fromkeys([*traced.ends, *modules]), *aliases]
     for layer, node in zip(layers, nodes, strict=True):
         if node not in known:
             near = difflib.get_close_matches(layer, sorted(known), n=5)
-            similar = f"similar: {listing(near, 8)}; " if near else ""
-            kind = type(network).__name__
+            similar = f"similar: {listing(near)}; " if near else ""
             raise BackboneError(
-                f"{kind} has no layer {layer!r}; {similar}at the top: {listing(top, 20)}"
+                f"{type(network).__name__} has no layer {layer!r}; "
+                f"{similar}at the top: {listing(top, 20)}"
             )
 
 

@@ -32,10 +32,9 @@ def pixel_preprocessing(
     normalisation: str = "torchvision",
     views: str = "center",
 ) -> Preprocessing:
-    """How images become crops for training a classifier from pixels.
+    """How images become crops (S, S) for training a classifier from pixels.
 
-    resize and crop: pixels (256 and 224 in Zheng et al. 2020, section 6.2); the rest is as in
-    `preprocessing_of`. WorkbenchError where the crop does not fit.
+    resize and crop: pixels (256 and 224 in Zheng et al. 2020, section 6.2).
     """
     if crop > resize:
         raise WorkbenchError(
@@ -59,15 +58,9 @@ class PixelRows:
     """Crops of N images: rows (B,) to uint8 (B, 3, S, S), their channels as the network's.
 
     Called, it cuts as feature extraction does, with other views than the centre (B, C, 3, S, S)
-    (`shown`); `augmented` cuts for training. WorkbenchError for images that are not in the table
-    or extremely long.
-
-    Args:
-        preprocessing: resize and crop (its normalisation is left to the network).
-        flip: training may mirror a crop (section 6.2; wrong where captions say left and right).
-        workers: decoding threads, 0 for none.
-        budget: bytes of resized images that are kept.
-        max_pixels: larger files are refused before they are decoded.
+    (`shown`); `augmented` cuts for training. flip: training may mirror a crop (Zheng et al. 2020,
+    section 6.2; wrong where captions say left and right); workers: decoding threads, 0 for none;
+    budget: bytes of resized images that are kept.
     """
 
     def __init__(

@@ -118,12 +118,8 @@ def preprocessing_of(
 
     `center` and `flip` see the whole shorter side of a given size (nothing is cut off an image of
     exactly that size); `ten_crop` keeps the model's ratio of resize to crop, as its crops need room
-    to differ.
-
-    Args:
-        size: side of the crop, pixels; None for the model's own, such as 256 -> 224.
-        resize: short_side | squash (both sides get the length).
-        normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
+    to differ. size: of the crop, pixels; None for the model's own. resize: short_side | squash.
+    normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
     """
     preset = _preset(model)
     length, crop = preset.resize, preset.crop
@@ -170,8 +166,8 @@ def _preset(model: str) -> Preprocessing:
 def published_weights(model: str) -> Any:
     """torchvision's entry for a classifier's first ImageNet weights, ResNet-18's for NETWORKS.
 
-    The first (IMAGENET1K_V1), not the newest: papers' features come from them, and the newer
-    recipes' label smoothing and mixing make features that transfer less well.
+    IMAGENET1K_V1, not the newest: papers' features come from them, and the newer recipes' label
+    smoothing and mixing make features that transfer less well.
     """
     entries = get_model_weights("resnet18" if model in NETWORKS else model)
     return entries.__members__.get("IMAGENET1K_V1", entries.DEFAULT)

@@ -18,10 +18,9 @@ from pipeline.storage.layout import checked
 def feature_extractor(
     network: Path, stored: FeatureFile, device: torch.device
 ) -> Callable[[Image.Image], torch.Tensor]:
-    """A function from an RGB image to its features (1, D) float32 on the CPU.
+    """A function from an RGB image to its features (1, D) float32 on the CPU, rounded as `stored`.
 
-    stored: the corpus's features; WorkbenchError where another network made them. They are rounded
-    as the corpus's were. An image much longer than wide is refused.
+    WorkbenchError where another network made the stored ones, or an image is a ribbon.
     """
     made = read_network(network)
     if weights_digest(made.backbone) != stored.attributes.get("weights_sha256"):

@@ -99,9 +99,7 @@ class Named(nn.Module):
     """A network of timm's with its ends as modules of fixed names, to be cut like any other.
 
     network: changed in place: a batch norm that has its activation in it becomes a batch norm and
-    an activation, so that it can be folded into its convolution; size: side of the images, pixels;
-    whole: it is taken in one piece. RuntimeError, ValueError or AssertionError where it does not
-    take such images.
+    an activation, so that it can be folded into its convolution; size: of the images, pixels.
     """
 
     def __init__(self, network: nn.Module, size: int, whole: bool = False) -> None:

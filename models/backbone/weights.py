@@ -52,7 +52,7 @@ def read_state_dict(path: Path | str) -> dict[str, Tensor]:
     """Name -> tensor from a .safetensors file or a state dict saved with torch.save.
 
     A checkpoint that has its state dict under `model` or `state_dict` is unwrapped. Only tensors
-    and plain values are read (`weights_only`); WorkbenchError for anything else.
+    and plain values are read (`weights_only`).
     """
     path = Path(path)
     try:
@@ -85,10 +85,7 @@ def _holds_tensors(state: Any) -> bool:
 
 
 def imagenet_state(model: str) -> dict[str, Tensor]:
-    """The published ImageNet weights of a torchvision classifier, from torch's cache or the web.
-
-    WorkbenchError says which file to put where when it can be had from neither.
-    """
+    """The published ImageNet weights of a torchvision classifier, from torch's cache or the web."""
     url = published_weights(model).url
     path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
     expected = re.search(r"-([0-9a-f]{8,})\.", path.name)
@@ -106,8 +103,7 @@ def timm_state(model: str) -> dict[str, Tensor]:
     """The published weights of one of timm's networks, from torch's cache or the Hugging Face hub.
 
     They lie beside torchvision's, under the names of timm; files of safetensors alone are fetched.
-    timm reads them, as some are kept in the names of other programs. WorkbenchError says which file
-    to put where when it can be had from neither, or when it is damaged.
+    timm reads them, as some are kept in the names of other programs.
     """
     published = timm_networks.published_file(model)
     if published is None:

@@ -44,8 +44,7 @@ def warm_up_epochs(settings: Settings) -> int:
 def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list[Phase]:
     """The epochs of the chosen loss, after those of the warm-up.
 
-    wrap: from a ranking loss to the loss of the model's batches; arguments: from a network and a
-    batch to what that loss takes.
+    wrap: from a ranking loss to the loss of the model's batches, which takes `arguments`.
     """
     warm_up = warm_up_epochs(settings)
     phases = [

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.base.registry import models_with, offered
+from models.base.registry import offered, required
 from models.base.texts import (
     CaptionEmbedder,
     Tell,
@@ -27,7 +27,6 @@ from models.base.texts import (
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import OpenedInputs, VectorInputs
 from pipeline.inputs.words import WordInputs
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.search.index import Index, best
@@ -64,9 +63,9 @@ class QueryModel(Protocol):
     """
 
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
-        """The query of the words of a text; `tell` is told of unknown ones.
+        """The query of the words of a text; `tell` is told of unknown ones; one must be known.
 
-        wordnet: as in pipeline.sentences.encoder.read_encoder. WorkbenchError where none is known.
+        wordnet: as in pipeline.sentences.encoder.read_encoder.
         """
 
     def of_image(self, image: Image.Image) -> Query:
@@ -100,41 +99,29 @@ def query_files(name: str) -> Files:
 def query_model(
     name: str, files: Files, checkpoint: Checkpoint, device: torch.device
 ) -> QueryModel:
-    """A model that takes queries, of files (by the names of FILES and MADE_BY) wherever they lie.
-
-    WorkbenchError for a model that takes none, and files that are not those of the training.
-    """
+    """A model that takes queries, of files (named as in FILES and MADE_BY) wherever they lie."""
     model: QueryModel = _maker(name)(files, checkpoint, device)
     return model
 
 
 def _maker(name: str) -> Callable[..., Any]:
-    make = offered(name, "queries", "queries")
-    if make is None:
-        able = ", ".join(models_with("queries", "queries"))
-        raise WorkbenchError(f"model {name!r} cannot be searched with; {able} can")
-    return make
+    problem = "model {name!r} cannot be searched with; {able} can"
+    return required(name, "queries", "queries", problem)
 
 
 def caption_embedder(name: str, device: torch.device) -> tuple[CaptionEmbedder, str]:
     """The embedder of a model that reads words by a vocabulary, and the digest of its weights."""
-    make = offered(name, "queries", "embedder")
-    if make is None:
-        able = ", ".join(models_with("queries", "embedder"))
-        raise WorkbenchError(
-            f"words of captions can be left out for {able}, not for {name}",
-            "choose other analyses with --only",
-        )
+    problem = "words of captions can be left out for {able}, not for {name}"
+    make = required(name, "queries", "embedder", problem, "choose other analyses with --only")
     files = stage_paths("score", ("text", "features", "checkpoint"), name)
     checkpoint = read_checkpoint(files["checkpoint"], name)
     return make(files, checkpoint, device), checkpoint.sha256
 
 
 def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]:
-    """What is searched with its scores; the nearest alone where a model rescores.
+    """What is searched with its scores (N,); the `count` nearest alone where a model rescores.
 
-    index: (N, K) embeddings with their ids; count: how many of the nearest are rescored, or found
-    by an approximate index. Returns N or `count` ids with their scores (N,) or (count,).
+    index: (N, K) embeddings with their ids, perhaps an approximate index, which finds `count`.
     """
     found, scores = index.candidates(query.vector, count)
     if query.rescore is None:
@@ -145,18 +132,14 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
 
 
 class VectorQueries:
-    """A models.base.queries.QueryModel of a network that embeds both sides apart.
+    """A QueryModel of a network that embeds both sides apart.
 
     image: from an RGB image to what the network takes of it, a batch of one; text: likewise from
     the words of a query, the folder of WordNet's files and what is told of unknown words.
     """
 
     def __init__(
-        self,
-        network: Any,
-        image: ImageInputs,
-        text: TextInputs,
-        device: torch.device,
+        self, network: Any, image: ImageInputs, text: TextInputs, device: torch.device
     ) -> None:
         self.network, self.device = network.to(device), device
         self.image, self.text = image, text
@@ -183,9 +166,8 @@ def open_trained(
 ) -> tuple[Any, Any]:
     """A model's inputs, left in their files, and its network with the trained weights.
 
-    opened: the kind of its inputs, such as pipeline.inputs.words.WordInputs; network: from the
-    checkpoint's architecture to the network; files: by the options of `stages.score`. An export
-    has no tables. WorkbenchError for artefacts that are not those of the training.
+    opened: the kind of its inputs, such as pipeline.inputs.words.WordInputs; files: by the options
+    of `stages.score`. WorkbenchError for artefacts that are not those of the training.
     """
     paths = {name: files.get(name, Path()) for name in ("images", "captions", "features", "text")}
     read = opened(Inputs(**paths), in_memory=False)
@@ -196,17 +178,16 @@ def open_trained(
 def cached_features(files: Files, features: FeatureFile, device: torch.device) -> ImageInputs:
     """A function from an image to its features, extracted as those of the corpus were.
 
-    The network is opened with the first image; that raises WorkbenchError for another network than
-    the corpus's.
+    The network is opened with the first image; it must be that behind the corpus's features.
     """
 
     @cache
-    def opened() -> ImageInputs:
+    def extractor() -> ImageInputs:
         from models.backbone.queries import feature_extractor  # torchvision takes seconds to load
 
         return feature_extractor(files["image_network"], features, device)
 
-    return lambda image: opened()(image)
+    return lambda image: extractor()(image)
 
 
 def sentence_queries(

@@ -64,9 +64,7 @@ def stored_word_ids(
 
 def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list[str]:
     """The words of a query that the model does not know, each once; it must know one of them."""
-    unknown = list(
-        dict.fromkeys(w for w, is_known in zip(words, known, strict=True) if not is_known)
-    )
+    unknown = list(dict.fromkeys(w for w, knows in zip(words, known, strict=True) if not knows))
     if not any(known):
         raise WorkbenchError(
             f"no word of the query is known to {model}: {listing(unknown)}",
@@ -84,10 +82,7 @@ def unknown_words(words: Sequence[str], vocabulary: Vocabulary) -> list[str]:
 def word_ids(
     words: Sequence[str], vocabulary: Vocabulary, tell: Tell = say
 ) -> tuple[torch.Tensor, ...]:
-    """Word ids (1, T) and their number (1,) of the T words of a query; unknown ones are told.
-
-    WorkbenchError where all are unknown.
-    """
+    """Word ids (1, T) and their number (1,) of the T words of a query; unknown ones are told."""
     unknown = unknown_words(words, vocabulary)
     if unknown:
         tell(f"not in the vocabulary, read as <unk>: {', '.join(unknown)}")
@@ -95,10 +90,9 @@ def word_ids(
 
 
 def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path | None) -> Any:
-    """The encoder behind the corpus's sentence vectors.
+    """The encoder behind the corpus's sentence vectors, which must be at hand.
 
-    wordnet: folder of WordNet's files, None to look for them. WorkbenchError where the vectors were
-    made elsewhere, or the encoder is missing or another one.
+    wordnet: folder of WordNet's files, None to look for them.
     """
     from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second to load
 
@@ -118,10 +112,9 @@ def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path |
 def sentence_vector(
     words: Sequence[str], sentences: FeatureFile, encoder: Any, tell: Tell = say
 ) -> tuple[torch.Tensor]:
-    """The vector (1, E) float32 of the words of a query, alone in a tuple.
+    """The vector (1, E) float32 of a query's words, alone in a tuple; words left out are told.
 
-    sentences: the corpus's vectors, (M, E); tell: is told of words that the encoder leaves out;
-    WorkbenchError where these are all.
+    sentences: the corpus's vectors, (M, E). WorkbenchError where all words are left out.
     """
     known = encoder.encoding.known([[word] for word in words]) > 0
     unknown = check_words(words, known.tolist(), f"the sentence encoder {encoder.name}")

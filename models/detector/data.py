@@ -47,10 +47,9 @@ class DetectionBatch:
 
 
 class LabelledImages:
-    """N images of one split with their objects; decoded images are kept while they fit.
+    """N images of one split with their objects; decoded images are kept up to `budget` bytes.
 
-    sizes: (N, 2) width and height that the corpus states, in pixels; budget: bytes of decoded
-    images kept in memory.
+    sizes: (N, 2) width and height that the corpus states, in pixels.
     """
 
     def __init__(
@@ -119,10 +118,7 @@ class DetectionBatches:
 
 
 def read_labels(images: Path, boxes: Path) -> Labels:
-    """Object classes and attributes of the training split's boxes, by name.
-
-    WorkbenchError when the corpus has no boxes to train from.
-    """
+    """Object classes and attributes of the training split's boxes, by name; there must be some."""
     pictures, table = in_split(load_images(images), "train"), load_boxes(boxes)
     table = table[table["image_id"].isin(pictures["image_id"])]
     if table.empty:
@@ -137,8 +133,7 @@ def read_labels(images: Path, boxes: Path) -> Labels:
 def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) -> LabelledImages:
     """The images of a split that have objects, in the corpus's order.
 
-    Classes and attributes that `labels` does not have are left out: they occur outside the training
-    split only. WorkbenchError as for `check_boxes`.
+    Classes and attributes that only other splits than training have are left out.
     """
     table, pictures = load_boxes(boxes), load_images(images)
     _check_boxes(boxes, table, pictures)

@@ -1,7 +1,6 @@
 """A detector as one file: weights, and what they are the weights of.
 
-Like a checkpoint (pipeline.storage.checkpoint), but with names of objects and attributes, and with
-sizes that are lists. Networks are built elsewhere: here are descriptions and tensors alone.
+As a checkpoint (pipeline.storage.checkpoint), with names of objects and attributes beside.
 """
 
 import json
@@ -20,7 +19,7 @@ from pipeline.storage.weights import KEY, damaged, read_weights, write_weights
 MARK = "detector"  # key of the metadata that tells these files from other weights of ours
 SCHEMA_VERSION = 1
 
-Names = Annotated[tuple[str, ...], Field(max_length=100_000, strict=False)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class DetectorDescription(BaseModel):
@@ -75,11 +74,7 @@ def is_detector_file(path: Path | str) -> bool:
 
 
 def read_detector(path: Path | str) -> tuple[DetectorDescription, dict[str, Tensor]]:
-    """Description and weights, on the CPU.
-
-    WorkbenchError when the file is missing, damaged, of another program or of another kind, or
-    holds values that are not finite.
-    """
+    """Description and weights, on the CPU, of a whole file of this program."""
     entry, weights, _ = read_weights(path, "detector", SCHEMA_VERSION)
     if not entry.pop(MARK, False):
         raise damaged(Path(path), "weights of something else", "detector")
@@ -91,10 +86,9 @@ def read_detector(path: Path | str) -> tuple[DetectorDescription, dict[str, Tens
 
 
 def read_names(folder: Path | str | None, objects: int, attributes: int) -> tuple[list[str], ...]:
-    """Names for a weights file: folder/objects.txt and folder/attributes.txt, one name a line.
+    """Names of objects and of attributes: folder/objects.txt and folder/attributes.txt, one a line.
 
-    Of several synonyms divided by commas the first is taken. Without a folder, names are numbered
-    from 1. Returns the names of the objects, then of the attributes.
+    Of several synonyms divided by commas the first is taken. Without a folder they are numbered.
     """
     wanted = {"objects.txt": (objects, "class"), "attributes.txt": (attributes, "attribute")}
     return tuple(

@@ -137,10 +137,7 @@ def build_detector(
     attribute_names: Sequence[str],
     **sizes: Any,
 ) -> nn.Module:
-    """A detector by name, weights random; ValueError for unknown names and impossible sizes.
-
-    sizes: of FPNSizes, or of C4Sizes for c4_resnet101; those left out have its defaults.
-    """
+    """A detector by name, weights random; ValueError for unknown names and impossible sizes."""
     if architecture not in ARCHITECTURES:
         raise ValueError(f"architecture {architecture!r}: allowed are {', '.join(ARCHITECTURES)}")
     if architecture == "c4_resnet101":

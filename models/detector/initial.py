@@ -26,10 +26,7 @@ def random_detector(settings: DetectorConfig, labels: Labels, seed: int) -> nn.M
 
 
 def detector_of_file(settings: DetectorConfig) -> tuple[nn.Module, DetectorDescription]:
-    """The detector in the file that `weights` names: one of this program's, or a state dict.
-
-    WorkbenchError with the missing, unexpected and ill-shaped names.
-    """
+    """The detector in the file that `weights` names: one of this program's, or a state dict."""
     path = Path(settings.weights)
     own = is_detector_file(path)
     network, validation = _of_own_file(settings, path) if own else (_of_others(settings, path), {})

@@ -56,8 +56,7 @@ def detection_metrics(
     recall: objects with a detection of their class, score >= threshold, IoU >= 0.5; map: mean over
     the classes that occur of the average precision at IoU 0.5 (Pascal VOC from 2010 on: area under
     the precision envelope, a second detection of an object is wrong); attributes: of the objects
-    found and having n attributes, the share of true ones among the n with the largest scores,
-    0 when there are none.
+    found and having n attributes, the share of true ones among the n with the largest scores.
     """
     found = [detections(output) for output in outputs]
     correct = [hits(one, truth) for one, truth in zip(found, truths, strict=True)]
@@ -98,10 +97,10 @@ def hits(found: Detections, truth: GroundTruth) -> Tensor:
 
 
 def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> float:
-    """Area under the precision envelope over recall, of K detections with scores (K,).
+    """Area under the precision envelope over recall, of detections with scores (K,), right (K,)
+    bool.
 
-    right: (K,) bool; objects: number of true ones. Equal scores count together, so that their
-    order does not matter.
+    objects: number of true ones. Equal scores count together.
     """
     if not len(scores) or not objects:
         return 0.0

@@ -35,8 +35,7 @@ def region_finder(
 ) -> Callable[[Image.Image], Regions]:
     """A function from an RGB image to its regions, on the CPU.
 
-    stored: the regions of the corpus; WorkbenchError where they come from another tool, of which
-    there is no detector, or where the detector is not the one that found them.
+    The detector must be the one that found the stored regions, which no other tool may have made.
     """
     settings = _settings(stored)
     network: Any = load_detector(detector)[0]

@@ -35,10 +35,7 @@ class TrainingData:
 
 
 def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path) -> TrainingData:
-    """What a detector is trained on and how; WorkbenchError for a corpus without boxes.
-
-    That the architecture can be trained here is checked with the parameters, stages.params.
-    """
+    """What a detector is trained on; WorkbenchError for a corpus without boxes."""
     labels, training = read_labels(images, boxes), settings.training
     data = read_labelled_images(images, boxes, "train", labels)
     return TrainingData(

@@ -17,7 +17,6 @@ from models.detector.fpn import build_detector, current_names
 from models.detector.pyramid import PUBLISHED
 from pipeline.runtime.errors import first_line
 
-LARGEST = 100_000  # names of one kind, and any size: no detector comes near
 CLASSES = ("roi_heads.box_predictor.cls_score.weight",)
 
 # Tensors with a row per attribute; those of C4 have one more, for "no attribute".
@@ -48,13 +47,7 @@ def own_detector(
     sizes: Mapping[str, Any],
     state: Mapping[str, Tensor],
 ) -> nn.Module:
-    """The detector of one of our own files, in evaluation mode.
-
-    BackboneError for sizes out of range, and weights that do not fit them.
-    """
-    large = [name for name, value in sizes.items() if largest(value) > LARGEST]
-    if large:
-        raise BackboneError(f"sizes out of range: {', '.join(large)}")
+    """The detector of one of our own files, in evaluation mode; BackboneError for a misfit."""
     try:
         with torch.device("meta"):  # nothing is allocated before names and shapes are known to fit
             load_strict(
@@ -69,19 +62,13 @@ def own_detector(
 
 
 def known_names(architecture: str, state: Mapping[str, Tensor]) -> tuple[int, int]:
-    """How many objects and attributes a state dict of others knows, without the "none" of each.
-
-    BackboneError where it has no class scores, and for numbers that cannot be meant.
-    """
+    """How many objects and attributes a state dict of others knows, without the "none" of each."""
     bottom_up = architecture == "c4_resnet101"
     objects = rows(state, CLASSES)
     attributes = rows(state, C4_ATTRIBUTES if bottom_up else FPN_ATTRIBUTES)
     if objects < 2:
-        raise BackboneError(
-            f"no weights of a detector {architecture}: {CLASSES[0]} is missing or empty"
-        )
-    if max(objects, attributes) > LARGEST:
-        raise BackboneError(f"{max(objects, attributes):,} names; allowed are at most {LARGEST:,}")
+        problem = f"{CLASSES[0]} is missing or empty"
+        raise BackboneError(f"no weights of a detector {architecture}: {problem}")
     return objects - 1, max(attributes - bottom_up, 0)
 
 
@@ -111,10 +98,3 @@ def rows(state: Mapping[str, Tensor], names: Sequence[str]) -> int:
     """First size of the tensor under one of the names, perhaps with a prefix; 0 without one."""
     found = [value for name, value in state.items() if name.endswith(tuple(names)) and value.ndim]
     return len(found[0]) if found else 0
-
-
-def largest(value: Any) -> float:
-    """The largest number in nested lists, infinite where there is something else."""
-    if isinstance(value, list | tuple):
-        return max(map(largest, value), default=0)
-    return value if isinstance(value, int | float) else float("inf")

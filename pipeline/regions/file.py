@@ -37,13 +37,9 @@ def described(
 ) -> dict[str, str | int | float]:
     """What a file of regions says of itself.
 
-    Args:
-        settings: the section regions; what changes no value (workers, where files lie) is left out.
-        model: name of the detector, or what the regions were imported from.
-        layer: whose output the features are.
-        weights: digest of the detector, or of the files that were imported.
-        objects: names of the classes, by number; likewise attributes.
-        has_boxes: whether the boxes are more than zeros.
+    settings: the section regions; model: name of the detector, or what the regions were imported
+    from; layer: whose output the features are; weights: digest of the detector, or of the imported
+    files; objects, attributes: names by number.
     """
     return {
         "model": model,
@@ -55,9 +51,6 @@ def described(
         "attribute_names": json.dumps(list(attributes), ensure_ascii=False),
         "has_boxes": int(has_boxes),
     }
-
-
-MAX_DIM = 1 << 16  # width of a region's feature
 
 
 @dataclass(frozen=True)
@@ -88,10 +81,9 @@ def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], 
 
 
 def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, Array]:
-    """The datasets' rows (B, ...) of B images with at most R regions: zero beyond them, classes -1.
+    """The datasets' rows (B, ...) of B images with at most R = `slots` regions: zero beyond them.
 
-    slots: R; width: D. Features stay float32; the writer converts them and notices what float16
-    cannot hold.
+    Classes are -1 there. Features stay float32; the writer notices what float16 cannot hold.
     """
     arrays: dict[str, Array] = {
         name: np.zeros((len(images), *row), "float32" if name == "features" else dtype)

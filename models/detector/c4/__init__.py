@@ -46,7 +46,7 @@ class C4Detector(nn.Module):
     """Images to proposals with features, class scores (C) and attribute scores (A, which may be 0).
 
     State names are those of MILVLG's conversion (see c4.keys), without its box refinement: the
-    published features are those of the proposals as they are. ValueError for impossible sizes.
+    published features are those of the proposals as they are.
     """
 
     architecture = "c4_resnet101"
@@ -85,7 +85,6 @@ class C4Detector(nn.Module):
 
         images: uint8 RGB (3, H, W), any sizes, on the model's device. Images pass one at a time:
         their sizes differ, and padding would change what is seen at the borders.
-        RegionError for images without pixels and weights that give values not finite.
         """
         outputs = []
         for image in images:

@@ -3,15 +3,12 @@
 Two PyTorch conversions of Anderson et al.'s Caffe weights circulate; both name the ResNet as
 detectron2 does (`backbone.stem.conv1.norm.weight`, `backbone.res4.22.conv3.weight`):
 
-- MILVLG/bottom-up-attention.pytorch (bua/caffe/modeling/{backbone,rpn,roi_heads,fast_rcnn}.py, the
-  `bua-caffe-frcn-r101*.pth` files): background and "no attribute" first, two objectness logits per
-  anchor (all background logits first), anchors of a place by ratio, then by scale;
-  `cls_embed`, `attr_linear1`, `attr_linear2`. C4Detector uses these names and this order.
-- airsplay/py-bottom-up-attention (its changes to detectron2 in StandardRPNHeadForVGWithHiddenDim
-  and FastRCNNOutputLayers, the `faster_rcnn_from_caffe*.pkl` files): background and "no attribute"
-  last, one objectness logit per anchor, detectron2's anchors by scale, then by ratio;
-  `cls_embedding`, `fc_attr`, `attr_score`. Its anchors are centred half a stride off Caffe's, as
-  airsplay/py-bottom-up-attention issue 1 says; here Caffe's are used for both.
+- MILVLG/bottom-up-attention.pytorch (bua-caffe-frcn-r101*.pth): background and "no attribute"
+  first, two objectness logits per anchor (all background logits first), anchors of a place by
+  ratio, then by scale. C4Detector uses its names and this order.
+- airsplay/py-bottom-up-attention (faster_rcnn_from_caffe*.pkl): background and "no attribute"
+  last, one objectness logit per anchor, detectron2's anchors by scale, then by ratio. Its anchors
+  are centred half a stride off Caffe's (its issue 1); here Caffe's are used for both.
 
 Box refinement (`bbox_pred`) is left out of both: the published features are those of proposals.
 """

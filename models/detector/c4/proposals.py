@@ -60,7 +60,6 @@ class ProposalNetwork(nn.Module):
         """Maps (1, inside, H, W) to boxes (P, 4) in pixels of the scaled image, inside it.
 
         height, width: of the scaled image in pixels; scale: its size to that of the image as given.
-        RegionError for values that are not finite.
         """
         logits, deltas = self.rpn_head(maps)
         if not bool(torch.isfinite(logits).all() & torch.isfinite(deltas).all()):

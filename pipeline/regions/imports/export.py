@@ -24,10 +24,7 @@ SCAN_CAPTIONS = 5  # a constant of SCAN's code: fewer rows than captions mean fi
 
 
 def export_tsv(file: FeatureFile, folder: Path) -> Path:
-    """Write regions.tsv, all images in the file's order; image_id is the corpus's own.
-
-    Raises WorkbenchError when the regions have no boxes.
-    """
+    """Write regions.tsv, all images in the file's order; image_id is the corpus's own."""
     if not has_boxes(file):
         raise WorkbenchError(
             f"{file.path}: its regions have no boxes, which the TSV needs",
@@ -65,8 +62,8 @@ def export_scan(
 
 def _line(file: FeatureFile, row: int, name: str) -> bytes:
     count = int(file.read([row], "counts")[0])
-    width, height = file.read([row], "sizes")[0].tolist()
-    fields = [name.encode(), *(str(number).encode() for number in (width, height, count))]
+    numbers = (*file.read([row], "sizes")[0].tolist(), count)
+    fields = [name.encode(), *(str(number).encode() for number in numbers)]
     for dataset in ("boxes", "features"):
         values = file.read([row], dataset)[0][:count]
         fields.append(base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()))

@@ -71,11 +71,9 @@ class ScanRegions:
         self.most_name = str(longest.path)
         check_sizes(self.most_name, self.most, self.width)
         for place in self.places:
-            if place.values.shape[2] != self.width:
-                raise WorkbenchError(
-                    f"{place.path}: features of width {place.values.shape[2]:,}; "
-                    f"{longest.path} has {self.width:,}"
-                )
+            if (width := place.values.shape[2]) != self.width:
+                others = f"{longest.path} has {self.width:,}"
+                raise WorkbenchError(f"{place.path}: features of width {width:,}; {others}")
 
     def read(self, row: int) -> ImageRegions:
         """Regions of one image, boxes zero; WorkbenchError naming array and row."""
@@ -90,9 +88,8 @@ class ScanRegions:
                 )
         used = np.flatnonzero(features.any(axis=1))
         features = features[: used[-1] + 1 if used.size else 0]
-        return ImageRegions(
-            self.corpus.size(row), np.zeros((len(features), 4), np.float32), features
-        )
+        no_boxes = np.zeros((len(features), 4), np.float32)
+        return ImageRegions(self.corpus.size(row), no_boxes, features)
 
 
 def _prefix(folder: Path, split: str) -> Path:
@@ -131,11 +128,7 @@ def _rows_of(
 
 
 def _by_ids(
-    prefix: Path,
-    count: int,
-    ids: list[str],
-    matcher: ImageMatcher,
-    captions: list[str] | None,
+    prefix: Path, count: int, ids: list[str], matcher: ImageMatcher, captions: list[str] | None
 ) -> dict[str, range]:
     where = f"{prefix}_ids.txt"
     if len(ids) != count:

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pipeline.regions.file import MAX_DIM, ImageRegions, packed
+from pipeline.regions.file import ImageRegions, packed
 from pipeline.regions.params import MAX_REGIONS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
 from pipeline.storage.features import FeatureWriter
 
+MAX_DIM = 1 << 16  # width of a region's feature
 OUTSIDE = 1.0  # pixels beyond the border that are rounding: some tools count corners, some pixels
 
 Rows = npt.NDArray[np.int64]
@@ -63,12 +64,11 @@ def import_regions(source: RegionSource, writer: FeatureWriter, *, batch_size: i
 def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
     """R of an imported file: the fixed number, or when adaptive the largest number in the files.
 
-    WorkbenchError for an image with more regions than the settings allow: which of them to leave
-    out, the files do not say.
+    More regions than the settings allow are refused: the files do not say which to leave out.
     """
-    allowed = boxes if isinstance(boxes, int) else maximum
-    if source.most > allowed:
-        key = "regions.boxes" if isinstance(boxes, int) else "regions.max"
+    fixed = isinstance(boxes, int)
+    key, allowed = ("regions.boxes", boxes) if fixed else ("regions.max", maximum)
+    if source.most > int(allowed):
         raise WorkbenchError(
             f"{source.most_name} has {source.most} regions; {key} = {allowed}",
             f"set {key} to {source.most} or more, or regions.boxes to adaptive",
