@@ -70,7 +70,8 @@ def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: 
     )
     made: Any = random_detector(params.detector, data.labels, params.seed)
     network, resume = made.to(device), ResumeFile(WORK / f"train-detector-{key[:16]}", key)
-    history = fit_detector(network, data.batches, data.validation, data.recipe, resume)
+    training = params.detector.training
+    history = fit_detector(network, data.batches, data.validation, training, resume)
     description = describe(network, "trained", data.params, data.inputs, judged(history[-1]))
     write_text(curve, curve_tsv(history))
     write_detector(output, network, description)

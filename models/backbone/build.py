@@ -15,16 +15,7 @@ from pipeline.runtime.errors import WorkbenchError
 
 
 def build_network(settings: ImageFeaturesConfig, seed: int, detector: Path) -> ImageNetwork:
-    """The network of params.yaml.
-
-    Args:
-        settings: the section image_features.
-        seed: of random weights.
-        detector: the file that weights `detector` are taken from.
-
-    Raises:
-        WorkbenchError: networks, layers and weights that cannot be used.
-    """
+    """The network of params.yaml; detector: the file that weights `detector` are taken from."""
     try:
         network = weighted(settings.model, settings.weights, seed)
         made = cut_network(network, settings)
@@ -37,16 +28,7 @@ def build_network(settings: ImageFeaturesConfig, seed: int, detector: Path) -> I
 
 
 def weighted(model: str, weights: str, seed: int) -> nn.Module:
-    """A whole network with its weights; those of the detector come when it is cut.
-
-    Args:
-        model: as in params.yaml.
-        weights: likewise.
-        seed: of random weights.
-
-    Raises:
-        BackboneError, WorkbenchError: there is no such network, or these are not its weights.
-    """
+    """A whole network with its weights; those of the detector come when it is cut."""
     network = classifier(model, seed)
     state = None if weights == "detector" else published_state(model, weights)
     if state is not None:
@@ -55,16 +37,9 @@ def weighted(model: str, weights: str, seed: int) -> nn.Module:
 
 
 def load_body(backbone: Backbone, model: str, detector: Path, section: str) -> None:
-    """Load the detector's ResNet, as far as the cut network reaches.
+    """Load the detector's ResNet in place, as far as the cut network reaches.
 
-    Args:
-        backbone: changed in place.
-        model: of which it is a cut.
-        detector: the file of the detector.
-        section: of params.yaml, for messages.
-
-    Raises:
-        BackboneError, WorkbenchError: the detector does not hold the network.
+    model: of which `backbone` is a cut; section: of params.yaml, for messages.
     """
     description, state = read_detector(detector)
     if description.architecture != f"fpn_{model}":

@@ -1,4 +1,4 @@
-"""The loop over images: decoded ahead by workers, through the network, into the feature store.
+"""The loop over images: decoded ahead by workers, through a network, into the feature store.
 
 Batches have fixed boundaries in corpus order, so that a resumed run computes each batch in the same
 company as an undisturbed one: float sums may differ in the last bits between batch sizes.
@@ -7,11 +7,13 @@ company as an undisturbed one: float sums may differ in the last bits between ba
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -22,33 +24,87 @@ from pipeline.runtime.process import Progress
 from pipeline.storage.features import FeatureWriter
 from pipeline.storage.layout import Array
 
-
-@dataclass(frozen=True)
-class Decoded:
-    """One batch as it leaves a worker.
-
-    Attributes:
-        rows: (B,) numbers of its images.
-        crops: (B, C, 3, S, S) bytes, C views of each image.
-        problems: what went wrong with the images, or nothing.
-    """
-
-    rows: Rows
-    crops: npt.NDArray[np.uint8]
-    problems: tuple[str, ...]
-
-
 Arrays = Callable[[Rows, npt.NDArray[np.float32]], dict[str, Array]]
 
 
-def features_alone(rows: Rows, features: npt.NDArray[np.float32]) -> dict[str, Array]:
-    """The one dataset of a file of image features.
+@dataclass(frozen=True)
+class PictureBatch:
+    """One batch as it leaves a worker."""
 
-    Args:
-        rows: (B,) numbers of images.
-        features: (B, D) of them.
+    rows: Rows  # (B,) of the images
+    pictures: Any  # B arrays of bytes, joined
+    problems: tuple[str, ...]  # what went wrong instead
+
+
+class Pictures(Dataset[PictureBatch]):
+    """Reads batch after batch; problems are collected, so that all of a batch show.
+
+    read: from a picture to its array of bytes, (H, W, 3) RGB by default; join: of the arrays.
     """
-    return {"features": features}
+
+    def __init__(
+        self,
+        files: ImageFiles,
+        batches: list[Rows],
+        read: Callable[[Image.Image], npt.NDArray[np.uint8]] = np.array,
+        join: Callable[[list[npt.NDArray[np.uint8]]], Any] = tuple,
+    ) -> None:
+        self.files, self.batches, self.read, self.join = files, batches, read, join
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, number: int) -> PictureBatch:
+        pictures, problems = [], []
+        for row in self.batches[number]:
+            try:
+                pictures.append(self.read(self.files.open(row)))
+            except WorkbenchError as error:
+                problems.append(error.message)
+        joined = None if problems else self.join(pictures)
+        return PictureBatch(self.batches[number], joined, tuple(problems))
+
+
+def fill(
+    images: pd.DataFrame,
+    writer: FeatureWriter,
+    compute: Callable[[PictureBatch], Any],
+    arrays: Callable[[Rows, Any], dict[str, Array]],
+    *,
+    batch_size: int,
+    workers: int,
+    max_pixels: int | None = None,
+    section: str,
+    **reading: Any,
+) -> None:
+    """Compute the missing rows of a feature file; each batch is written while the next is computed.
+
+    images: N rows with path, width, height and sha256, in the order of the writer's ids; arrays:
+    from the rows (B,) and what `compute` gives of a batch to the datasets' rows; workers: decoding
+    processes; reading: `read` and `join` of Pictures. Neither workers nor interruptions change the
+    result. WorkbenchError names images that cannot be read or have changed.
+    """
+    check_aspect(images)
+    todo = whole_batches(writer.missing, batch_size, len(images))
+    source = Pictures(ImageFiles(images, max_pixels), todo, **reading)
+    done = len(images) - sum(len(rows) for rows in todo)
+
+    def write(rows: Rows, computed: Any) -> None:
+        writer.write(rows, **arrays(rows, computed))
+
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Progress(section.replace("_", " "), len(images), "images", done=done) as progress,
+    ):
+        written: Future[None] | None = None
+        for batch in decode_ahead(source, workers, section):
+            computed = compute(batch)
+            if written is not None:
+                written.result()
+            written = pool.submit(write, batch.rows, computed)
+            progress.update(len(batch.rows))
+        if written is not None:
+            written.result()
 
 
 def extract(
@@ -61,95 +117,34 @@ def extract(
     workers: int,
     device: torch.device,
     max_pixels: int | None = None,
-    arrays: Arrays = features_alone,
+    arrays: Arrays = lambda _, features: {"features": features},
     section: str = "image_features",
 ) -> None:
-    """Compute the missing rows of `features`, the mean over views, and write them.
+    """Compute the missing rows of `features`, the mean over views; the rest is as in `fill`.
 
-    Neither workers nor interruptions change the result.
-
-    Args:
-        images: N rows with path, width, height and sha256.
-        forward: (batch_size, 3, S, S) float32 to (batch_size, ...), a row per image.
-        preprocessing: from a picture to its views.
-        writer: its ids in the order of `images`.
-        batch_size: images at a time.
-        workers: decoding processes, 0 for none.
-        device: where `forward` runs.
-        max_pixels: larger images are refused before decoding, None for no limit.
-        arrays: from the numbers of some images and their features to the datasets' rows.
-        section: of params.yaml, for messages.
-
-    Raises:
-        WorkbenchError: images that cannot be read, or differ from the corpus.
-    """
-    check_aspect(images)
-    todo = whole_batches(writer.missing, batch_size, len(images))
-    source = CropBatches(ImageFiles(images, max_pixels), todo, preprocessing)
-    done = len(images) - sum(len(rows) for rows in todo)
-    with (
-        ThreadPoolExecutor(1) as pool,
-        Progress(section.replace("_", " "), len(images), "images", done=done) as progress,
-    ):
-        written: Future[None] | None = None
-        for batch in decode_ahead(source, workers, section):
-            features = _features(batch, forward, preprocessing, batch_size, device)
-            if written is not None:
-                written.result()
-            written = pool.submit(_store, writer, batch.rows, features, arrays)
-            progress.update(len(batch.rows))
-        if written is not None:
-            written.result()
-
-
-class CropBatches(Dataset[Decoded]):
-    """Reads and crops batch after batch; problems are collected, so that all of a batch show.
-
-    Args:
-        files: the images.
-        batches: row numbers of each batch.
-        preprocessing: from a picture to its views.
+    forward: from (batch_size, 3, S, S) float32 to (batch_size, ...), a row per image.
     """
 
-    def __init__(
-        self, files: ImageFiles, batches: list[Rows], preprocessing: Preprocessing
-    ) -> None:
-        self.files, self.batches, self.preprocessing = files, batches, preprocessing
+    def compute(batch: PictureBatch) -> Tensor:
+        crops = torch.from_numpy(batch.pictures).to(device)  # (B, C, 3, S, S)
+        if len(crops) < batch_size:  # compiled code takes whole batches only
+            crops = torch.cat([crops, crops[:1].expand(batch_size - len(crops), -1, -1, -1, -1)])
+        with torch.inference_mode():
+            views = (forward(view) for view in preprocessing.inputs(crops))
+            total = next(views)
+            for features in views:
+                total = total + features
+            return total[: len(batch.rows)] / preprocessing.views_per_image
 
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, number: int) -> Decoded:
-        rows = self.batches[number]
-        side, crops = self.preprocessing.crop, self.preprocessing.crops_per_image
-        pixels = np.empty((len(rows), crops, 3, side, side), dtype=np.uint8)
-        problems = []
-        for place, row in enumerate(rows):
-            try:
-                pixels[place] = self.preprocessing.crops(self.files.open(row))
-            except WorkbenchError as error:
-                problems.append(error.message)
-        return Decoded(rows, pixels, tuple(problems))
-
-
-def _features(
-    batch: Decoded,
-    forward: Callable[[Tensor], Tensor],
-    preprocessing: Preprocessing,
-    batch_size: int,
-    device: torch.device,
-) -> Tensor:
-    """(B, ...) float32 mean over the views; a short batch is filled up for compiled code."""
-    crops = torch.from_numpy(batch.crops).to(device)
-    if len(crops) < batch_size:
-        crops = torch.cat([crops, crops[:1].expand(batch_size - len(crops), -1, -1, -1, -1)])
-    with torch.inference_mode():
-        views = (forward(view) for view in preprocessing.inputs(crops))
-        total = next(views)
-        for features in views:
-            total = total + features
-        return total[: len(batch.rows)] / preprocessing.views_per_image
-
-
-def _store(writer: FeatureWriter, rows: Rows, features: Tensor, arrays: Arrays) -> None:
-    writer.write(rows, **arrays(rows, features.cpu().numpy()))
+    fill(
+        images,
+        writer,
+        compute,
+        lambda rows, features: arrays(rows, features.cpu().numpy()),
+        batch_size=batch_size,
+        workers=workers,
+        max_pixels=max_pixels,
+        section=section,
+        read=preprocessing.crops,
+        join=np.stack,
+    )

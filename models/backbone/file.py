@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
-from models.backbone.network import Backbone, classifier, cut, load_strict
+from models.backbone.network import Backbone, BackboneError, classifier, cut, load_strict, probe
 from models.backbone.params import UNNAMED, ImageNetworkConfig
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from pipeline.runtime.errors import WorkbenchError, first_line
@@ -24,20 +23,12 @@ NO_NETWORK = {"source": "file"}
 
 @dataclass(frozen=True)
 class ImageNetwork:
-    """A cut network.
+    """A cut network."""
 
-    Attributes:
-        settings: what of the section image_features its features depend on, with the seed of random
-            weights.
-        backbone: images to features.
-        width: D.
-        preprocessing: from a picture to its inputs.
-    """
-
-    settings: dict[str, Any]
-    backbone: Backbone
-    width: int
-    preprocessing: Preprocessing
+    settings: dict[str, Any]  # what its features depend on, with the seed of random weights
+    backbone: Backbone  # images to features
+    width: int  # D
+    preprocessing: Preprocessing  # from a picture to its inputs
 
 
 def write_network(path: Path, network: ImageNetwork) -> None:
@@ -52,10 +43,7 @@ def write_no_network(path: Path) -> None:
 
 
 def read_network(path: Path) -> ImageNetwork:
-    """The network that `write_network` kept, in evaluation mode.
-
-    Raises WorkbenchError when it is damaged, or when the features come from a file.
-    """
+    """The network that `write_network` kept, in evaluation mode."""
     entry, weights, _ = read_weights(path, KIND, schema_version=1)
     if entry.get("settings") == NO_NETWORK:
         raise WorkbenchError(
@@ -91,22 +79,11 @@ def cut_network(network: nn.Module, settings: ImageNetworkConfig) -> ImageNetwor
 
 
 def check_size(network: nn.Module, size: int, key: str) -> None:
-    """Refuse a size of images that the network cannot process.
-
-    Args:
-        network: (B, 3, H, W) to anything.
-        size: side of the square images, pixels.
-        key: where the size is set, for the message.
-
-    Raises:
-        WorkbenchError: images of that size do not fit.
-    """
+    """Refuse square images of `size` pixels, set by `key`, that the network cannot process."""
     try:
-        with torch.inference_mode():
-            network(torch.zeros(1, 3, size, size))
-    except (RuntimeError, ValueError, AssertionError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        probe(network, size)
+    except BackboneError as error:
         raise WorkbenchError(
-            f"{key} = {size}: the network of image_features does not take such images: {reason}",
+            f"{key} = {size}: the network of image_features does not take such images: {error}",
             f"change {key} in params.yaml",
         ) from None

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.backbone import timm_networks
-from models.backbone.network import Backbone, BackboneError, misfit
+from models.backbone.network import Backbone, BackboneError, probe
 from models.backbone.preprocessing import Preprocessing
 from pipeline.runtime.errors import listing
 
@@ -25,17 +25,8 @@ Boxes = npt.NDArray[np.float32]
 class GridBackbone(Backbone):
     """A cut network whose maps become cells: images (B, 3, S, S) to (B, R, D) float32.
 
-    R is rows x columns, row after row; D is the sum of the layers' channels.
-
-    Args:
-        network: the whole network, which names other layers where these give no map.
-        backbone: the same, cut.
-        layers: where, as in params.yaml.
-        grid: rows and columns.
-        size: S, side of the images, pixels.
-
-    Raises:
-        BackboneError: layers that give vectors, maps of fewer rows or columns than the grid.
+    R is rows x columns of the grid, row after row; D is the sum of the layers' channels. network:
+    the whole one, which names other layers where these give no map.
     """
 
     def __init__(
@@ -48,14 +39,15 @@ class GridBackbone(Backbone):
     ) -> None:
         super().__init__(backbone.graph, backbone.nodes, backbone.pool)
         self.grid = grid
-        with torch.inference_mode():
-            outputs = self.graph(torch.zeros(1, 3, size, size))
+        outputs = probe(self.graph, size)
         maps = [outputs[node] for node in self.nodes]
         for layer, found in zip(layers, maps, strict=True):
             if found.ndim != 4:
+                names = [name for name in _maps(network, size)[0] if "." not in name]
+                names = ["map"] if timm_networks.is_timm(network) else names
                 raise BackboneError(
                     f"layer {layer!r} gives a vector per image, regions are cells of a map; "
-                    f"maps are: {listing(top_maps(network, size), 20)}"
+                    f"maps are: {listing(names, 20)}"
                 )
             if found.shape[2] < grid[0] or found.shape[3] < grid[1]:
                 raise BackboneError(
@@ -89,15 +81,9 @@ class GridBackbone(Backbone):
 def grid_boxes(
     cells: npt.NDArray[np.float64], preprocessing: Preprocessing, sizes: npt.NDArray[np.int64]
 ) -> Boxes:
-    """Cells in the images they are of, whatever was resized and cut off.
+    """Cells (R, 4), shares of a crop, as boxes (B, R, 4) x1, y1, x2, y2 in pixels of B images.
 
-    Args:
-        cells: (R, 4) of a crop, as shares of it.
-        preprocessing: from an image to its crop.
-        sizes: (B, 2) widths and heights of the images, pixels.
-
-    Returns:
-        (B, R, 4) x1, y1, x2, y2 in pixels of each image.
+    sizes: (B, 2) widths and heights of the images, pixels.
     """
     seen = np.array([preprocessing.seen(int(width), int(height)) for width, height in sizes])
     corners, extents = seen[:, None, :2], seen[:, None, 2:] - seen[:, None, :2]
@@ -107,15 +93,7 @@ def grid_boxes(
 
 
 def last_map(network: nn.Module, size: int) -> str:
-    """The layer of the last feature map.
-
-    Args:
-        network: a classifier.
-        size: side of the images, pixels.
-
-    Raises:
-        BackboneError: it has none, as torchvision's vision transformers.
-    """
+    """The layer of the last feature map; BackboneError for a network that has none."""
     if timm_networks.is_timm(network):
         return "map"
     maps, tokens_follow = _maps(network, size)
@@ -125,14 +103,6 @@ def last_map(network: nn.Module, size: int) -> str:
             "or take a convolutional network or one of timm's (timm/...)"
         )
     return maps[-1]
-
-
-def top_maps(network: nn.Module, size: int) -> list[str]:
-    """Layers at the top of a network that give maps (B, C, H, W), in its order."""
-    names = [name for name in _maps(network, size)[0] if "." not in name]
-    if timm_networks.is_timm(network) and "map" in timm_networks.Named(network, size).ends:
-        return [*names, "map"]
-    return names
 
 
 def _maps(network: nn.Module, size: int) -> tuple[list[str], bool]:
@@ -157,10 +127,7 @@ def _maps(network: nn.Module, size: int) -> tuple[list[str], bool]:
 
             hooks.append(module.register_forward_hook(keep))
     try:
-        with torch.inference_mode():
-            network(torch.zeros(1, 3, size, size))
-    except (RuntimeError, ValueError, AssertionError) as error:
-        raise misfit(size, error) from None
+        probe(network, size)
     finally:
         for hook in hooks:
             hook.remove()

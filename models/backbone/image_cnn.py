@@ -40,36 +40,17 @@ class ImageCNN:
 
 
 def network_to_tune(inputs: Inputs, features: FeatureFile, crop: int, key: str) -> ImageCNN:
-    """The network that made the features, for training on crops of crop x crop pixels.
-
-    Args:
-        inputs: with the network's file.
-        features: a file of them.
-        crop: pixels.
-        key: of params.yaml that says so.
-
-    Raises:
-        WorkbenchError: the network is not given, is none, or another one than that of the
-            features, or does not take such crops.
-    """
+    """The network that made the features; it must take images of `crop` pixels, set by `key`."""
     network = open_network(inputs.required("network"), features)
     check_size(network.image_cnn, crop, key)
     return network
 
 
 def open_network(path: Path, features: FeatureFile) -> ImageCNN:
-    """The network that made the features; WorkbenchError when the file is another network's.
-
-    Args:
-        path: of the network's file.
-        features: a file of them.
-    """
+    """The network that made the features; WorkbenchError when the file is another network's."""
     network = read_network(path)
-    if not made(network, features.attributes):
-        raise WorkbenchError(
-            f"{path}: not the network that made {features.path}",
-            OUT_OF_STEP,
-        )
+    if not _made(network, features.attributes):
+        raise WorkbenchError(f"{path}: not the network that made {features.path}", OUT_OF_STEP)
     crops, settings = network.preprocessing, network.settings
     found: Architecture = {
         "image_model": settings["model"],
@@ -83,7 +64,7 @@ def open_network(path: Path, features: FeatureFile) -> ImageCNN:
     return ImageCNN(network.backbone, found, crops.views)
 
 
-def made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
+def _made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
     """Whether a feature file with these attributes is of this network, pooling and sizes too."""
     try:
         settings = json.loads(str(attributes.get("params")))
@@ -94,15 +75,10 @@ def made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
 
 
 def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
-    """The whole classifier of which the image CNN of a checkpoint is a part.
+    """The whole classifier of which the image CNN of a checkpoint is a part: its state dict.
 
-    Returns:
-        Its state dict, and the names in it that lie behind the cut: no features depend on them, and
-        their values are random.
-
-    Raises:
-        WorkbenchError: a model without an image CNN, or one of timm's, whose parts are kept by
-            other names than timm's.
+    Beside it the names that lie behind the cut: no features depend on them, and their values are
+    random. WorkbenchError for timm's networks, whose parts are kept by other names than timm's.
     """
     described = checkpoint.description
     if "image_model" not in described.architecture:
@@ -126,48 +102,24 @@ def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[st
     return state | tuned, [name for name in state if name not in tuned]
 
 
-def image_side(
-    image_model: str,
-    image_layers: str,
-    image_pool: str,
-    image_resize: int,
-    image_crop: int,
-    image_resizing: str = "short_side",
-    image_normalisation: str = "torchvision",
-    image_views: str = "center",
-    image_cnn: nn.Module | None = None,
-) -> dict[str, Any]:
-    """The arguments of a models.layers.pixels.SeesPixels that an architecture's entries stand for.
+def image_side(image_cnn: nn.Module | None = None, **architecture: Any) -> dict[str, Any]:
+    """The arguments of a models.layers.pixels.SeesPixels that the entries `image_...` stand for.
 
-    Args:
-        image_model: name of the image CNN, as in params.yaml.
-        image_layers: where it is cut, separated by commas.
-        image_pool: over the positions of a map.
-        image_resize: length of an image's shorter side, pixels.
-        image_crop: side of the crops, pixels.
-        image_resizing: short_side | squash, what image_resize is the length of.
-        image_normalisation: torchvision | caffe.
-        image_views: center | flip | ten_crop.
-        image_cnn: with its weights; None makes it without.
+    image_cnn: with its weights; None makes it without.
     """
+    crops = crops_of(architecture)
     if image_cnn is None:
-        layers = image_layers.split(",")
-        image_cnn, _ = cut(classifier(image_model, 0), layers, image_pool, image_crop)
-    crops = pixel_preprocessing(
-        image_model, image_resize, image_crop, image_resizing, image_normalisation, image_views
-    )
+        layers, pool = architecture["image_layers"].split(","), architecture["image_pool"]
+        image_cnn, _ = cut(classifier(architecture["image_model"], 0), layers, pool, crops.crop)
     return {"image_cnn": image_cnn, "mean": crops.mean, "deviation": crops.std}
 
 
 def crops_of(
     architecture: Mapping[str, Any], resize: int | None = None, crop: int | None = None
 ) -> Preprocessing:
-    """How images become crops for the network of an architecture.
+    """How images become crops for the network of an architecture, with its entries `image_...`.
 
-    Args:
-        architecture: of a network or checkpoint, with the entries `image_...`.
-        resize: as of Preprocessing, pixels; None: that of the architecture.
-        crop: side of the crop, pixels; None: that of the architecture.
+    resize, crop: pixels; None: those of the architecture.
     """
     return pixel_preprocessing(
         str(architecture["image_model"]),
@@ -188,24 +140,13 @@ def pixel_source(
     crop: int | None = None,
     **options: Any,
 ) -> ImagesById:
-    """The images of a split as pixels, in the place of their cached features.
-
-    Args:
-        inputs: with the table of images.
-        architecture: of the network, with the entries `image_...`.
-        resize: as of `crops_of`.
-        crop: likewise.
-        **options: of models.backbone.pixels.PixelRows.
-    """
+    """The images of a split as pixels, in the place of cached features; options: of PixelRows."""
     crops, table = crops_of(architecture, resize, crop), load_images(inputs.images)
     return lambda ids: PixelRows(table, ids, crops, **options)
 
 
 def pixels_of(architecture: Mapping[str, Any]) -> Callable[[Image.Image], Tensor]:
-    """A function from an RGB image to what the network takes of it, a batch of one.
-
-    architecture: of the network, with the entries `image_...`.
-    """
+    """A function from an RGB image to what the network of an architecture takes, a batch of one."""
     crops = crops_of(architecture)
 
     def pixels(image: Image.Image) -> Tensor:

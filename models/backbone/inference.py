@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from models.backbone.network import Backbone, BackboneError
+from pipeline.runtime.errors import first_line
 
 Forward = Callable[[Tensor], Tensor]
 
@@ -47,16 +48,8 @@ def accelerate(
 ) -> Forward:
     """A fast function from float32 images (B, 3, H, W) on a device to float32 features (B, D).
 
-    Args:
-        backbone: changed in place.
-        device: where the images will be.
-        precision: fp32 or bf16 (autocast on CUDA, bfloat16 weights on the CPU).
-        compiled: with torch.compile, for exactly `batch` images of size x size.
-        batch: B, read only when compiled.
-        size: pixels, read only when compiled.
-
-    Raises:
-        BackboneError: it cannot be compiled on this machine.
+    The backbone is changed in place. precision: fp32 or bf16 (autocast on CUDA, bfloat16 weights on
+    the CPU); compiled: with torch.compile, for exactly `batch` images of size x size.
     """
     fold_batch_norm(backbone.graph)
     backbone.to(device).to(memory_format=torch.channels_last)
@@ -78,8 +71,7 @@ def accelerate(
         try:
             forward(torch.zeros(batch, 3, size, size, device=device))
         except (RuntimeError, OSError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise BackboneError(f"torch.compile failed: {reason}") from error
+            raise BackboneError(f"torch.compile failed: {first_line(error)}") from error
     return forward
 
 

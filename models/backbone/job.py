@@ -1,15 +1,16 @@
-"""Image features as a job: the network of params.yaml, and how it fills the file."""
+"""Features of a cut network as a job: which network, and how it fills the file."""
 
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
 
 from models.backbone.build import build_network
 from models.backbone.extraction import extract
-from models.backbone.file import write_network
+from models.backbone.file import ImageNetwork, write_network
 from models.backbone.inference import accelerate
 from models.backbone.network import BackboneError, weights_digest
 from models.backbone.params import ImageFeaturesConfig
@@ -18,6 +19,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import kernels
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
+from pipeline.storage.layout import Attributes, Datasets
 from pipeline.storage.shards import FeatureJob
 
 
@@ -32,19 +34,9 @@ def network_job(
 ) -> FeatureJob:
     """Features that a cut network makes of the images.
 
-    Args:
-        settings: the section `image_features`.
-        runtime: its device is where the network runs.
-        images: N rows of the corpus's table.
-        detector: the file that weights `detector` are taken from.
-        max_pixels: larger images are refused before they are decoded.
-        seed: of random weights.
-        network: the file to keep the network in, None for nowhere.
-
-    Raises:
-        WorkbenchError: a network that cannot be used.
+    detector: the file for weights `detector`; network: the file to keep it in, None for nowhere.
     """
-    made, device = build_network(settings, seed, detector), pick_device(runtime.device)
+    made = build_network(settings, seed, detector)
     attributes: dict[str, str | int | float] = {
         "model": settings.model,
         "layer": ",".join(settings.layers),
@@ -54,21 +46,52 @@ def network_job(
     }
     if network is not None:
         write_network(network, made)  # before it is accelerated in place
-    batch = (settings.batch_size, made.preprocessing.crop)
+    return extraction_job(
+        made,
+        images,
+        runtime,
+        attributes,
+        {"features": ((made.width,), "float16")},
+        precision=settings.precision,
+        compiled=settings.compile,
+        section="image_features",
+        batch_size=settings.batch_size,
+        workers=settings.workers,
+        max_pixels=max_pixels,
+    )
+
+
+def extraction_job(
+    network: ImageNetwork,
+    images: pd.DataFrame,
+    runtime: RuntimeConfig,
+    attributes: Attributes,
+    datasets: Datasets,
+    *,
+    precision: str,
+    compiled: bool,
+    section: str,
+    batch_size: int,
+    **options: Any,
+) -> FeatureJob:
+    """The job of a network, which is accelerated in place.
+
+    precision, compiled: as in `accelerate`; options: of `extract`.
+    """
+    device, crops = pick_device(runtime.device), network.preprocessing
     try:
-        forward = accelerate(made.backbone, device, settings.precision, settings.compile, *batch)
+        forward = accelerate(network.backbone, device, precision, compiled, batch_size, crops.crop)
     except BackboneError as error:
-        raise WorkbenchError(f"image_features: {error}", "change it in params.yaml") from error
+        raise WorkbenchError(f"{section}: {error}", "change it in params.yaml") from error
     fill = partial(
         extract,
         images,
         forward,
-        made.preprocessing,
-        batch_size=settings.batch_size,
-        workers=settings.workers,
+        crops,
         device=device,
-        max_pixels=max_pixels,
+        section=section,
+        batch_size=batch_size,
+        **options,
     )
     machine = [str(device), runtime.threads, torch.__version__, *kernels()]
-    datasets = {"features": ((made.width,), "float16")}
     return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill)

@@ -19,6 +19,7 @@ from torchvision.models.feature_extraction import create_feature_extractor, get_
 from models.backbone import timm_networks
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
+from pipeline.runtime.errors import first_line, listing
 
 Pooling = Callable[[Tensor], Tensor]  # maps (B, C, P) to (B, K)
 
@@ -31,7 +32,6 @@ def classifier(name: str, seed: int) -> nn.Module:
     """A network of models.backbone.networks, torchvision or timm in evaluation mode, seeded.
 
     The same seed gives the same weights in every process; the global random state is untouched.
-    Raises BackboneError naming similar networks when there is none of this name.
     """
     _check_model(name)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -54,15 +54,12 @@ def _check_model(name: str) -> None:
         known, whose = [*NETWORKS, *zoo.list_models(module=zoo)], "a torchvision classifier"
         if name in known:
             return
-    near = _join(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known)
+    near = listing(difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known, 8)
     raise BackboneError(f"model {name!r} is not {whose}; similar: {near}")
 
 
 def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load a state dict whose names and shapes all agree with the network's.
-
-    Raises BackboneError with the missing, unexpected and ill-shaped names, shortened.
-    """
+    """Load a state dict; BackboneError where a name or shape differs from the network's."""
     own = network.state_dict()
     # Counters of batches seen: absent from files older than PyTorch 0.4.1, unused in evaluation.
     missing = [k for k in own if k not in state and not k.endswith("num_batches_tracked")]
@@ -73,7 +70,9 @@ def load_strict(network: nn.Module, state: Mapping[str, Tensor]) -> None:
         if key in state and state[key].shape != own[key].shape
     ]
     groups = {"missing": missing, "unexpected": unexpected, "of another shape": misfits}
-    problems = [f"{len(names)} {what}: {_join(names)}" for what, names in groups.items() if names]
+    problems = [
+        f"{len(names)} {what}: {listing(names, 8)}" for what, names in groups.items() if names
+    ]
     if problems:
         raise BackboneError("the state dict does not fit the model; " + "; ".join(problems))
     network.load_state_dict({**own, **state})
@@ -91,12 +90,8 @@ def weights_digest(network: nn.Module) -> str:
 class Backbone(nn.Module):
     """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32.
 
-    D is the sum of what the layers' C become, such as twice of a map's with mean_max.
-
-    Args:
-        graph: gives the layers' outputs by name, vectors (B, C) or maps (B, C, H', W').
-        nodes: the names in the order of concatenation.
-        pool: name of the pooling over a map's positions; vectors pass unchanged.
+    graph: gives the outputs of the layers `nodes` by name, vectors (B, C) or maps (B, C, H', W').
+    D is the sum of what the layers' C become by pooling, such as twice of a map's with mean_max.
     """
 
     def __init__(self, graph: fx.GraphModule, nodes: Sequence[str], pool: str) -> None:
@@ -118,45 +113,27 @@ def pooled(output: Tensor, pooling: Pooling) -> Tensor:
 
 @dataclass(frozen=True)
 class Traced:
-    """A network that torch.fx can follow.
+    """A network that torch.fx can follow."""
 
-    Attributes:
-        network: it, or what stands around it.
-        paths: of all that it computes, in order.
-        ends: layers of fixed names beside the network's modules.
-        prefix: before the names of the network's modules.
-        tracing: arguments of torch.fx.
-    """
-
-    network: nn.Module
-    paths: Sequence[str]
-    ends: Sequence[str] = ()
-    prefix: str = ""
-    tracing: Mapping[str, Any] = field(default_factory=dict)
+    network: nn.Module  # it, or what stands around it
+    paths: Sequence[str]  # of all that it computes, in order
+    ends: Sequence[str] = ()  # layers of fixed names beside the network's modules
+    prefix: str = ""  # before the names of the network's modules
+    tracing: dict[str, Any] = field(default_factory=dict)  # arguments of torch.fx
 
 
 def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tuple[Backbone, int]:
-    """Cut a network at some layers.
+    """Cut a network, which is changed in place, at some layers; its D for images of `size` pixels.
 
-    Args:
-        network: of torchvision or timm, changed in place.
-        layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
-            activations behind the fully connected layers of VGG and AlexNet, their last
-            max-pooling, and the average-pooling of ResNet; of timm's networks `features`, `map` and
-            `token` too (models.backbone.timm_networks).
-        pool: name of the pooling over a map's positions.
-        size: side of the images, pixels.
-
-    Returns:
-        The backbone and its D for images of size x size.
-
-    Raises:
-        BackboneError: unknown layers, layers that give neither a vector nor a (B, C, H, W) map,
-            sizes that the network cannot process.
+    layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
+    activations behind the fully connected layers of VGG and AlexNet, their last max-pooling, and
+    the average-pooling of ResNet; of timm's networks `features`, `map` and `token` too.
+    BackboneError for unknown layers, layers that give neither a vector nor a (B, C, H, W) map, and
+    impossible sizes.
     """
     if pool not in POOLINGS or not layers:
-        allowed = _join(POOLINGS)
-        raise BackboneError(f"pool {pool!r} of layers {list(layers)}: allowed are {allowed}")
+        problem = f"pool {pool!r} of layers {list(layers)}"
+        raise BackboneError(f"{problem}: allowed are {listing(POOLINGS)}")
     traced = _traced(network, size)
     nodes = [layer if layer in traced.ends else _alias(network, layer) for layer in layers]
     _check_names(network, traced, layers, nodes)
@@ -166,7 +143,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
             module.inplace = False  # type: ignore[assignment]
     wanted = {node: node for node in nodes}
     found = create_feature_extractor(
-        traced.network, wanted, suppress_diff_warning=True, tracer_kwargs=dict(traced.tracing)
+        traced.network, wanted, suppress_diff_warning=True, tracer_kwargs=traced.tracing
     ).eval()
     graph = fx.GraphModule(found, found.eval_graph)
     for node in graph.graph.nodes:
@@ -175,7 +152,7 @@ def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tupl
     graph.recompile()
     backbone = Backbone(graph, nodes, pool).eval().requires_grad_(False)
     _check_outputs(network, backbone, layers, size)
-    return backbone, _probe(backbone, size).shape[1]
+    return backbone, probe(backbone, size).shape[1]
 
 
 def _traced(network: nn.Module, size: int) -> Traced:
@@ -197,14 +174,11 @@ def _named(network: nn.Module, size: int, whole: bool) -> timm_networks.Named:
     try:
         return timm_networks.Named(network, size, whole).eval()
     except (RuntimeError, ValueError, AssertionError) as error:
-        raise misfit(size, error) from None
+        raise _misfit(size, error) from None
 
 
-def _paths(network: nn.Module, tracing: Mapping[str, Any]) -> list[str]:
-    found: list[str] = get_graph_node_names(
-        network, tracer_kwargs=dict(tracing), suppress_diff_warning=True
-    )[1]
-    return found
+def _paths(network: nn.Module, tracing: dict[str, Any]) -> list[str]:
+    return get_graph_node_names(network, tracing, suppress_diff_warning=True)[1]
 
 
 def _alias(network: nn.Module, layer: str) -> str:
@@ -227,31 +201,29 @@ def _check_names(
     network: nn.Module, traced: Traced, layers: Sequence[str], nodes: Sequence[str]
 ) -> None:
     if len(set(nodes)) != len(nodes):
-        raise BackboneError(f"layers {_join(layers)}: the same layer is named twice")
+        raise BackboneError(f"layers {listing(layers, 8)}: the same layer is named twice")
     prefix = traced.prefix
     paths = [path.removeprefix(prefix) for path in traced.paths if path.startswith(prefix)]
     known = {".".join(path.split(".")[: depth + 1]) for path in paths for depth in range(9)}
     known |= set(traced.ends)
     aliases = [name for name in ("fc6", "fc7", "pool5") if _alias(network, name) != name]
     first = 0 if traced.ends else 1  # the images themselves
-    top = [
-        *dict.fromkeys([*traced.ends, *(path.split(".")[0] for path in paths[first:])]),
-        *aliases,
-    ]
+    modules = [path.split(".")[0] for path in paths[first:]]
+    top = [*dict.fromkeys([*traced.ends, *modules]), *aliases]
     for layer, node in zip(layers, nodes, strict=True):
         if node not in known:
             near = difflib.get_close_matches(layer, sorted(known), n=5)
-            similar = f"similar: {_join(near)}; " if near else ""
-            kind = type(network).__name__
+            similar = f"similar: {listing(near)}; " if near else ""
             raise BackboneError(
-                f"{kind} has no layer {layer!r}; {similar}at the top: {_join(top, 20)}"
+                f"{type(network).__name__} has no layer {layer!r}; "
+                f"{similar}at the top: {listing(top, 20)}"
             )
 
 
 def _check_outputs(
     network: nn.Module, backbone: Backbone, layers: Sequence[str], size: int
 ) -> None:
-    outputs: dict[str, Any] = _probe(backbone.graph, size)
+    outputs: dict[str, Any] = probe(backbone.graph, size)
     for layer, node in zip(layers, backbone.nodes, strict=True):
         output = outputs[node]
         if not isinstance(output, Tensor) or output.ndim not in (2, 4):
@@ -270,26 +242,14 @@ def _check_outputs(
             )
 
 
-def _probe(module: nn.Module, size: int) -> Any:
+def probe(module: nn.Module, size: int) -> Any:
+    """What a module gives of one image of size x size pixels; BackboneError if it does not fit."""
     try:
         with torch.inference_mode():
             return module(torch.zeros(1, 3, size, size))
     except (RuntimeError, ValueError, AssertionError) as error:
-        raise misfit(size, error) from None
+        raise _misfit(size, error) from None
 
 
-def misfit(size: int, error: Exception) -> BackboneError:
-    """The error for images that a network does not take.
-
-    Args:
-        size: their side, pixels.
-        error: what it said.
-    """
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return BackboneError(f"images of {size} x {size} pixels do not fit: {reason}")
-
-
-def _join(names: Iterable[str], limit: int = 8) -> str:
-    found = list(names)
-    more = f" and {len(found) - limit} more" if len(found) > limit else ""
-    return ", ".join(found[:limit]) + more
+def _misfit(size: int, error: Exception) -> BackboneError:
+    return BackboneError(f"images of {size} x {size} pixels do not fit: {first_line(error)}")

@@ -32,18 +32,9 @@ def pixel_preprocessing(
     normalisation: str = "torchvision",
     views: str = "center",
 ) -> Preprocessing:
-    """How images become crops for training a classifier from pixels.
+    """How images become crops (S, S) for training a classifier from pixels.
 
-    Args:
-        model: torchvision's or timm's name.
-        resize: length of the shorter side, pixels (256 in Zheng et al. 2020, section 6.2).
-        crop: side of the crops, pixels (224).
-        resizing: short_side | squash (then `resize` is the length of both sides).
-        normalisation: torchvision | caffe.
-        views: outside training: center | flip | ten_crop.
-
-    Raises:
-        WorkbenchError: the crop does not fit.
+    resize and crop: pixels (256 and 224 in Zheng et al. 2020, section 6.2).
     """
     if crop > resize:
         raise WorkbenchError(
@@ -55,15 +46,9 @@ def pixel_preprocessing(
 
 
 def shown(preprocessing: Preprocessing, image: Image.Image) -> Pixels:
-    """What a network is shown of an RGB image outside training.
+    """What a network is shown of an RGB image outside training: its centre, (3, S, S) uint8.
 
-    Args:
-        preprocessing: of the network.
-        image: of any size.
-
-    Returns:
-        (3, S, S) uint8, the centre; with other views (C, 3, S, S), the crops whose features and
-        those of their mirror images are averaged.
+    With other views (C, 3, S, S), the crops whose features are averaged with their mirror images'.
     """
     crops = preprocessing.crops(image)
     return crops[0] if preprocessing.views == "center" else crops
@@ -73,19 +58,9 @@ class PixelRows:
     """Crops of N images: rows (B,) to uint8 (B, 3, S, S), their channels as the network's.
 
     Called, it cuts as feature extraction does, with other views than the centre (B, C, 3, S, S)
-    (`shown`); `augmented` cuts for training.
-
-    Args:
-        images: table of the corpus.
-        image_ids: N of its images.
-        preprocessing: resize and crop (its normalisation is left to the network).
-        flip: training may mirror a crop (section 6.2; wrong where captions say left and right).
-        workers: decoding threads, 0 for none.
-        budget: bytes of resized images that are kept.
-        max_pixels: larger files are refused before they are decoded.
-
-    Raises:
-        WorkbenchError: images that are not in the table or extremely long.
+    (`shown`); `augmented` cuts for training. flip: training may mirror a crop (Zheng et al. 2020,
+    section 6.2; wrong where captions say left and right); workers: decoding threads, 0 for none;
+    budget: bytes of resized images that are kept.
     """
 
     def __init__(
@@ -130,10 +105,7 @@ class PixelRows:
         return torch.from_numpy(crops)
 
     def resized(self, rows: np.ndarray) -> list[Pixels]:
-        """B images (H, W, 3) uint8 RGB, resized.
-
-        Raises WorkbenchError naming those that cannot be read, or changed since they were checked.
-        """
+        """B images (H, W, 3) uint8 RGB, resized; WorkbenchError names all that cannot be had."""
         run = map if self.pool is None else self.pool.map
         found = list(run(self._resized, rows.tolist()))
         problems = [image.message for image in found if isinstance(image, WorkbenchError)]

@@ -22,40 +22,24 @@ from models.backbone.networks import NETWORKS
 from pipeline.corpus.images import MAX_ASPECT
 from pipeline.runtime.errors import WorkbenchError, listing
 
-# A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
 # Of ImageNet, per BGR channel, of values in [0, 255]: what VGG's authors subtracted in Caffe.
 CAFFE_MEANS = (103.939, 116.779, 123.68)
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How one network's inputs are made.
+    """How one network's inputs are made."""
 
-    Attributes:
-        resize: length of the shorter side after resizing, pixels; of both sides where `squash`.
-        crop: side of the square crops, pixels.
-        mean: per channel of the crops, of values in [0, 1].
-        std: per channel of the crops, of values in [0, 1].
-        resampling: Pillow's filter.
-        views: center | flip (centre and its mirror image) | ten_crop (four corners and centre, and
-            their mirror images; Krizhevsky et al. 2012).
-        squash: images become squares, whole and out of proportion.
-        bgr: the crops' channels are BGR, not RGB.
-    """
-
-    resize: int
-    crop: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    resize: int  # length of the shorter side after resizing, pixels; of both sides if `squash`
+    crop: int  # side of the square crops, pixels
+    mean: tuple[float, ...]  # per channel of the crops, of values in [0, 1]
+    std: tuple[float, ...]  # likewise
     resampling: Image.Resampling
+    # center | flip (centre and its mirror image) | ten_crop (four corners and centre, and their
+    # mirror images; Krizhevsky et al. 2012)
     views: str
-    squash: bool = False
-    bgr: bool = False
-
-    @property
-    def crops_per_image(self) -> int:
-        """Number of crops that are cut, mirror images apart."""
-        return 5 if self.views == "ten_crop" else 1
+    squash: bool = False  # images become squares, whole and out of proportion
+    bgr: bool = False  # the crops' channels are BGR, not RGB
 
     @property
     def views_per_image(self) -> int:
@@ -75,12 +59,7 @@ class Preprocessing:
         return (self.resize, self.resize) if self.squash else size
 
     def seen(self, width: int, height: int) -> tuple[float, float, float, float]:
-        """What of an image its centre crop shows: x1, y1, x2, y2 in pixels of the image.
-
-        Args:
-            width: of the image, pixels.
-            height: of the image, pixels.
-        """
+        """What the centre crop shows of an image, given its sides: x1, y1, x2, y2 in its pixels."""
         resized = self.resized_size(width, height)
         left, top = (round((side - self.crop) / 2.0) for side in resized)
         across, down = width / resized[0], height / resized[1]
@@ -114,7 +93,10 @@ class Preprocessing:
 
 
 def check_aspect(images: pd.DataFrame) -> None:
-    """Raise WorkbenchError naming the images that are much longer than wide, or wider than long."""
+    """Raise WorkbenchError naming the images that are much longer than wide, or wider than long.
+
+    A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
+    """
     longer = images[["width", "height"]].max(axis=1)
     extreme = longer > MAX_ASPECT * images[["width", "height"]].min(axis=1)
     if extreme.any():
@@ -136,14 +118,8 @@ def preprocessing_of(
 
     `center` and `flip` see the whole shorter side of a given size (nothing is cut off an image of
     exactly that size); `ten_crop` keeps the model's ratio of resize to crop, as its crops need room
-    to differ.
-
-    Args:
-        model: torchvision's or timm's name, as in params.yaml.
-        size: side of the crop, pixels; None for the model's own, such as 256 -> 224.
-        views: of Preprocessing.
-        resize: short_side | squash, as in Preprocessing.
-        normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
+    to differ. size: of the crop, pixels; None for the model's own. resize: short_side | squash.
+    normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
     """
     preset = _preset(model)
     length, crop = preset.resize, preset.crop
@@ -190,8 +166,8 @@ def _preset(model: str) -> Preprocessing:
 def published_weights(model: str) -> Any:
     """torchvision's entry for a classifier's first ImageNet weights, ResNet-18's for NETWORKS.
 
-    The first (IMAGENET1K_V1), not the newest: papers' features come from them, and the newer
-    recipes' label smoothing and mixing make features that transfer less well.
+    IMAGENET1K_V1, not the newest: papers' features come from them, and the newer recipes' label
+    smoothing and mixing make features that transfer less well.
     """
     entries = get_model_weights("resnet18" if model in NETWORKS else model)
     return entries.__members__.get("IMAGENET1K_V1", entries.DEFAULT)

@@ -14,10 +14,6 @@ def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
     The number of workers changes no value, and keys of a file are not read where a network makes
     the features; the path of a weights file belongs to one machine, and its content is recorded by
     digest. The seed counts where the weights are random. The values of UNNAMED go without saying.
-
-    Args:
-        settings: the section, or one with its keys of a network.
-        seed: of the run.
     """
     kept = {
         name: value

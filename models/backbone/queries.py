@@ -18,19 +18,9 @@ from pipeline.storage.layout import checked
 def feature_extractor(
     network: Path, stored: FeatureFile, device: torch.device
 ) -> Callable[[Image.Image], torch.Tensor]:
-    """A function from an RGB image to its features, the mean over its views.
+    """A function from an RGB image to its features (1, D) float32 on the CPU, rounded as `stored`.
 
-    Args:
-        network: the file of the network behind the corpus's features.
-        stored: those features.
-        device: where the network runs.
-
-    Returns:
-        What gives (1, D) float32 on the CPU, rounded as the corpus's were, and refuses an image
-        much longer than wide.
-
-    Raises:
-        WorkbenchError: another network than that behind the features.
+    WorkbenchError where another network made the stored ones, or an image is a ribbon.
     """
     made = read_network(network)
     if weights_digest(made.backbone) != stored.attributes.get("weights_sha256"):

@@ -6,22 +6,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import torch
 
 from models.backbone.build import load_body, weighted
-from models.backbone.extraction import extract
 from models.backbone.file import ImageNetwork, cut_network
 from models.backbone.grid import GridBackbone, grid_boxes, last_map
-from models.backbone.inference import accelerate
+from models.backbone.job import extraction_job
 from models.backbone.network import BackboneError, weights_digest
 from models.backbone.params import ImageNetworkConfig
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.provenance import provenance
 from pipeline.corpus.loading import Rows
-from pipeline.regions.file import described, packed_alike, region_datasets
+from pipeline.regions.file import ImageRegions, described, packed, region_datasets
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.layout import Array
 from pipeline.storage.shards import FeatureJob
@@ -35,20 +32,8 @@ def grid_job(
     max_pixels: int,
     seed: int,
 ) -> FeatureJob:
-    """Regions that are the cells of a network's feature map.
-
-    Args:
-        settings: the section `regions`.
-        runtime: its device is where the network runs.
-        images: N rows of the corpus's table.
-        detector: the file of the detector, for weights `detector`; None where it was not given.
-        max_pixels: larger images are refused before they are decoded.
-        seed: of random weights.
-
-    Raises:
-        WorkbenchError: a network that cannot be used.
-    """
-    made, device = build_grid(settings, seed, detector), pick_device(runtime.device)
+    """Regions that are the cells of a network's feature map; detector: for weights `detector`."""
+    made = build_grid(settings, seed, detector)
     assert isinstance(made.backbone, GridBackbone)
     attributes = described(
         images,
@@ -57,43 +42,25 @@ def grid_job(
         layer=",".join(made.settings["layers"]),
         weights=weights_digest(made.backbone),
     )
-    crops, cells = made.preprocessing, made.backbone.cells()
-    kind = settings.network.precision, settings.network.compile
-    try:
-        forward = accelerate(made.backbone, device, *kind, settings.batch_size, crops.crop)
-    except BackboneError as error:
-        raise WorkbenchError(f"regions.network: {error}", "change it in params.yaml") from error
-    fill = partial(
-        extract,
+    cells, sizes = made.backbone.cells(), images[["width", "height"]].to_numpy()
+    return extraction_job(
+        made,
         images,
-        forward,
-        crops,
+        runtime,
+        attributes,
+        region_datasets(len(cells), made.width),
+        precision=settings.network.precision,
+        compiled=settings.network.compile,
+        section="regions",
         batch_size=settings.batch_size,
         workers=settings.workers,
-        device=device,
         max_pixels=max_pixels,
-        arrays=partial(grid_rows, images[["width", "height"]].to_numpy(), cells, crops),
-        section="regions",
+        arrays=partial(grid_rows, sizes, cells, made.preprocessing),
     )
-    machine = [str(device), runtime.threads, torch.__version__]
-    datasets = region_datasets(len(cells), made.width)
-    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill)
 
 
 def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> ImageNetwork:
-    """The network of regions.network, whose features are the cells of its maps.
-
-    Args:
-        settings: the section regions.
-        seed: of random weights.
-        detector: the file that weights `detector` are taken from; None where it was not given.
-
-    Returns:
-        The network, its backbone a GridBackbone, its width D that of a cell.
-
-    Raises:
-        WorkbenchError: networks, layers, weights and grids that cannot be used.
-    """
+    """The network of regions.network: its backbone is a GridBackbone, its width D of a cell."""
     own = settings.network
     try:
         network = weighted(own.model, own.weights, seed)
@@ -128,13 +95,10 @@ def grid_rows(
     rows: Rows,
     features: npt.NDArray[np.float32],
 ) -> dict[str, Array]:
-    """What a file of regions holds of some images.
+    """What a file of regions holds of images in `rows` (B,), whose cells have features (B, R, D).
 
-    Args:
-        sizes: (N, 2) widths and heights of all images, pixels.
-        cells: (R, 4) of the crop, as shares of it.
-        preprocessing: from an image to its crop.
-        rows: (B,) numbers of the images.
-        features: (B, R, D) of the cells.
+    sizes: (N, 2) widths and heights of all images, pixels; cells: (R, 4), shares of the crop.
     """
-    return packed_alike(sizes[rows], grid_boxes(cells, preprocessing, sizes[rows]), features)
+    boxes = grid_boxes(cells, preprocessing, sizes[rows])
+    regions = zip(map(tuple, sizes[rows].tolist()), boxes, features, strict=True)
+    return packed([ImageRegions(*of_image) for of_image in regions], *features.shape[1:])

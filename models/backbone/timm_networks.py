@@ -46,9 +46,7 @@ def is_known(name: str) -> bool:
 def build(name: str, weights: str | None = None) -> nn.Module:
     """A network, its first weights drawn from torch's global generator.
 
-    Args:
-        name: as params.yaml names it.
-        weights: path of its published weights, which timm converts where they have other names.
+    weights: path of its published weights, which timm converts where they have other names.
     """
     from timm import create_model
 
@@ -100,14 +98,8 @@ class Whole(nn.Module):
 class Named(nn.Module):
     """A network of timm's with its ends as modules of fixed names, to be cut like any other.
 
-    Args:
-        network: of timm, changed in place: a batch norm that has its activation in it becomes a
-            batch norm and an activation, so that it can be folded into its convolution.
-        size: side of the images, pixels.
-        whole: it is taken in one piece.
-
-    Raises:
-        RuntimeError, ValueError, AssertionError: the network does not take such images.
+    network: changed in place: a batch norm that has its activation in it becomes a batch norm and
+    an activation, so that it can be folded into its convolution; size: of the images, pixels.
     """
 
     def __init__(self, network: nn.Module, size: int, whole: bool = False) -> None:

@@ -2,8 +2,7 @@
 
 import re
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -17,7 +16,7 @@ from torch import Tensor
 from models.backbone import timm_networks
 from models.backbone.networks import NETWORKS
 from models.backbone.preprocessing import published_weights
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, first_line
 from pipeline.runtime.files import sha256_file
 from pipeline.runtime.process import say
 
@@ -45,17 +44,15 @@ def published_state(model: str, weights: str) -> dict[str, Tensor] | None:
 
 
 def _unpublished(model: str) -> WorkbenchError:
-    return WorkbenchError(
-        f"weights = imagenet: none are published for {model!r}",
-        "set it to random, or to the path of a state dict",
-    )
+    message = f"weights = imagenet: none are published for {model!r}"
+    return WorkbenchError(message, "set it to random, or to the path of a state dict")
 
 
 def read_state_dict(path: Path | str) -> dict[str, Tensor]:
     """Name -> tensor from a .safetensors file or a state dict saved with torch.save.
 
     A checkpoint that has its state dict under `model` or `state_dict` is unwrapped. Only tensors
-    and plain values are read (`weights_only`); WorkbenchError for anything else.
+    and plain values are read (`weights_only`).
     """
     path = Path(path)
     try:
@@ -67,30 +64,20 @@ def read_state_dict(path: Path | str) -> dict[str, Tensor]:
     except PermissionError:
         raise
     except (SafetensorError, OSError, MemoryError) as error:
-        raise WorkbenchError(f"{path}: not readable as weights: {_brief(error)}") from None
+        raise WorkbenchError(f"{path}: not readable as weights: {first_line(error)}") from None
     except Exception as error:  # torch's unpickler raises nearly any type on damaged files
         # torch's own words on this advise to open the file all the same.
         unsafe = isinstance(error, UnpicklingError)
-        why = "damaged, or it holds other things than tensors" if unsafe else _brief(error)
-        raise WorkbenchError(
-            f"{path}: not a plain state dict: {why}",
-            CONVERT if path.suffix == ".pkl" else SAVE,
-        ) from None
-    state = _unwrapped(state)
-    if not _holds_tensors(state):
-        raise WorkbenchError(
-            f"{path}: holds a {type(state).__name__} of other things than tensors",
-            SAVE,
-        )
-    return {str(name): value for name, value in state.items()}
-
-
-def _unwrapped(state: Any) -> Any:
-    """The state dict in a checkpoint, where exactly one of the known keys holds one."""
+        why = "damaged, or it holds other things than tensors" if unsafe else first_line(error)
+        hint = CONVERT if path.suffix == ".pkl" else SAVE
+        raise WorkbenchError(f"{path}: not a plain state dict: {why}", hint) from None
     if isinstance(state, Mapping):
         inner = [state[key] for key in NESTED if _holds_tensors(state.get(key))]
-        return inner[0] if len(inner) == 1 else state
-    return state
+        state = inner[0] if len(inner) == 1 else state
+    if not _holds_tensors(state):
+        kind = type(state).__name__
+        raise WorkbenchError(f"{path}: holds a {kind} of other things than tensors", SAVE)
+    return {str(name): value for name, value in state.items()}
 
 
 def _holds_tensors(state: Any) -> bool:
@@ -98,10 +85,7 @@ def _holds_tensors(state: Any) -> bool:
 
 
 def imagenet_state(model: str) -> dict[str, Tensor]:
-    """The published ImageNet weights of a torchvision classifier, from torch's cache or the web.
-
-    Raises WorkbenchError saying which file to put where when it can be had from neither.
-    """
+    """The published ImageNet weights of a torchvision classifier, from torch's cache or the web."""
     url = published_weights(model).url
     path = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
     expected = re.search(r"-([0-9a-f]{8,})\.", path.name)
@@ -120,9 +104,6 @@ def timm_state(model: str) -> dict[str, Tensor]:
 
     They lie beside torchvision's, under the names of timm; files of safetensors alone are fetched.
     timm reads them, as some are kept in the names of other programs.
-
-    Raises WorkbenchError saying which file to put where when it can be had from neither, or when it
-    is damaged.
     """
     published = timm_networks.published_file(model)
     if published is None:
@@ -137,7 +118,7 @@ def timm_state(model: str) -> dict[str, Tensor]:
             return timm_networks.build(model, str(path)).state_dict()
     except (RuntimeError, KeyError, ValueError) as error:
         raise WorkbenchError(
-            f"{path}: not the weights of {model}: {_brief(error)}",
+            f"{path}: not the weights of {model}: {first_line(error)}",
             f"delete it and fetch it again from {url}",
         ) from None
 
@@ -145,27 +126,15 @@ def timm_state(model: str) -> dict[str, Tensor]:
 def _download(url: str, path: Path, hash_prefix: str | None) -> None:
     say(f"fetching {url}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with _bounded_waiting():
-            torch.hub.download_url_to_file(url, str(path), hash_prefix, progress=False)
-    except (URLError, OSError, RuntimeError) as error:
-        raise WorkbenchError(
-            f"{path.name} is not on this machine and cannot be fetched: {_brief(error)}",
-            f"download {url} and put it into {path.parent} as {path.name}, or set weights to "
-            "random or to the path of a state dict",
-        ) from None
-
-
-@contextmanager
-def _bounded_waiting() -> Iterator[None]:
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(CONNECT_SECONDS)
     try:
-        yield
+        torch.hub.download_url_to_file(url, str(path), hash_prefix, progress=False)
+    except (URLError, OSError, RuntimeError) as error:
+        raise WorkbenchError(
+            f"{path.name} is not on this machine and cannot be fetched: {first_line(error)}",
+            f"download {url} and put it into {path.parent} as {path.name}, or set weights to "
+            "random or to the path of a state dict",
+        ) from None
     finally:
         socket.setdefaulttimeout(before)
-
-
-def _brief(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__

@@ -44,10 +44,7 @@ def warm_up_epochs(settings: Settings) -> int:
 def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list[Phase]:
     """The epochs of the chosen loss, after those of the warm-up.
 
-    Args:
-        settings: of the model.
-        wrap: from a ranking loss to the loss of the model's batches.
-        arguments: from a network and a batch to what that loss takes.
+    wrap: from a ranking loss to the loss of the model's batches, which takes `arguments`.
     """
     warm_up = warm_up_epochs(settings)
     phases = [
@@ -66,13 +63,7 @@ def by_own_loss(arguments: Arguments) -> Callable[[Trained, Any], torch.Tensor]:
 def by_warm_up(
     settings: Settings, wrap: Wrap, arguments: Arguments
 ) -> Callable[[Trained, Any], torch.Tensor]:
-    """The objective of the warm-up, whose loss has no parameters.
-
-    Args:
-        settings: of the model.
-        wrap: as for `ranking_phases`.
-        arguments: as for `ranking_phases`.
-    """
+    """The objective of the warm-up, whose loss has no parameters; arguments: of ranking_phases."""
     loss = wrap(make_loss(WARM_UP, margin=settings.config.margin))
     return lambda both, batch: loss(*arguments(both.network, batch))
 

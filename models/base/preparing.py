@@ -16,14 +16,7 @@ from pipeline.training.phases import Batches, Phase, Schedule, optimiser
 
 
 def set_first_weights(model: Any, config: Any, inputs: OpenedInputs, train: Split) -> None:
-    """What first weights take from the data: word vectors, and the moments of the image features.
-
-    Args:
-        model: the network, changed in place.
-        config: its section of params.yaml.
-        inputs: of the model, with the folder of the vocabulary.
-        train: the split whose images are measured.
-    """
+    """Take first weights from the data: word vectors, and the moments of the image features."""
     if config.word_vectors == "pretrained":
         matrix = load_word_vectors(inputs.files.text, config.word_dim)
         model.initialise_words(torch.from_numpy(matrix))
@@ -44,20 +37,9 @@ def training_job(
     unread: Any = None,
     **options: Any,
 ) -> TrainingJob:
-    """A training by the settings of params.yaml.
-
-    Args:
-        name: of the model.
-        settings: its section, with `training`, and the ranking loss.
-        inputs: of the model.
-        architecture: of its network.
-        trained: network and loss, on their device.
-        phases: of the training.
-        batches: of the phases that have none of their own.
-        validate: as `score_validation` of pipeline.training.loop.fit.
-        steps: the optimiser, None: Adam at the section's learning rate.
-        unread: keys of the section that decide no result.
-        **options: further ones of `fit`.
+    """A training by the settings of params.yaml; its arguments are those of
+    pipeline.training.loop.fit, but for `steps`: the optimiser, None for Adam at the section's
+    learning rate, and `unread`: keys of the section that decide no result.
     """
     training = settings.config.training
     return TrainingJob(

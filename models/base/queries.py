@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.base.registry import models_with, offered
+from models.base.registry import offered, required
 from models.base.texts import (
     CaptionEmbedder,
     Tell,
@@ -27,7 +27,6 @@ from models.base.texts import (
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import OpenedInputs, VectorInputs
 from pipeline.inputs.words import WordInputs
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.search.index import Index, best
@@ -49,8 +48,8 @@ TextInputs = Callable[[Sequence[str], Path | None, Tell], tuple[torch.Tensor, ..
 
 @dataclass(frozen=True)
 class Query:
-    """vector: (K,) embedding; rescore: from N ids of what is searched to their scores (N,) by the
-    model itself, None where embeddings are all that it compares."""
+    """A vector (K,) and, where a model compares more than vectors, `rescore`: from N ids of what is
+    searched to their scores (N,)."""
 
     vector: np.ndarray
     rescore: Callable[[Sequence[str]], np.ndarray] | None = None
@@ -64,15 +63,9 @@ class QueryModel(Protocol):
     """
 
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
-        """The query of the words of a text.
+        """The query of the words of a text; `tell` is told of unknown ones; one must be known.
 
-        Args:
-            words: of the text.
-            wordnet: as in pipeline.sentences.encoder.read_encoder.
-            tell: is told of words that are not known, which are named on standard error otherwise.
-
-        Raises:
-            WorkbenchError: none is known.
+        wordnet: as in pipeline.sentences.encoder.read_encoder.
         """
 
     def of_image(self, image: Image.Image) -> Query:
@@ -82,18 +75,9 @@ class QueryModel(Protocol):
 def open_queries(
     name: str, device: torch.device, exported: Files | None = None
 ) -> tuple[QueryModel, Files, Checkpoint]:
-    """A model that takes queries about the corpus.
+    """A model that takes queries about the corpus, its artefacts and its weights.
 
-    Args:
-        name: of the model.
-        device: where it runs.
-        exported: files to use instead of those of dvc.yaml, of an exported folder.
-
-    Returns:
-        The model, its artefacts and its weights.
-
-    Raises:
-        WorkbenchError: an unknown name, files that do not fit each other.
+    exported: files to use instead of those of dvc.yaml, of an exported folder.
     """
     files = query_files(name)
     # of an export not the features: they are those of one image, and a corpus is searched
@@ -104,10 +88,7 @@ def open_queries(
 
 def query_files(name: str) -> Files:
     """The files that a model's queries need, where dvc.yaml has them: those of its scoring, and
-    what its queries.py names in BESIDE.
-
-    Raises WorkbenchError for an unknown model and for one that takes no queries.
-    """
+    what its queries.py names in BESIDE. WorkbenchError for a model that takes no queries."""
     _maker(name)
     own: Any = offered(name, "queries", "BESIDE")
     places = {key: MADE_BY[key] for key in own or ()}
@@ -118,56 +99,29 @@ def query_files(name: str) -> Files:
 def query_model(
     name: str, files: Files, checkpoint: Checkpoint, device: torch.device
 ) -> QueryModel:
-    """A model that takes queries, of files wherever they lie.
-
-    Args:
-        name: of the model.
-        files: by the names of FILES and MADE_BY.
-        checkpoint: its weights.
-        device: where it runs.
-
-    Raises:
-        WorkbenchError: a model that takes none, files that are not those of the training.
-    """
+    """A model that takes queries, of files (named as in FILES and MADE_BY) wherever they lie."""
     model: QueryModel = _maker(name)(files, checkpoint, device)
     return model
 
 
 def _maker(name: str) -> Callable[..., Any]:
-    make = offered(name, "queries", "queries")
-    if make is None:
-        able = ", ".join(models_with("queries", "queries"))
-        raise WorkbenchError(f"model {name!r} cannot be searched with; {able} can")
-    return make
+    problem = "model {name!r} cannot be searched with; {able} can"
+    return required(name, "queries", "queries", problem)
 
 
 def caption_embedder(name: str, device: torch.device) -> tuple[CaptionEmbedder, str]:
-    """The embedder of a model that reads words by a vocabulary, and the digest of its weights.
-
-    Raises WorkbenchError for other models, and for files that are not those of the training.
-    """
-    make = offered(name, "queries", "embedder")
-    if make is None:
-        able = ", ".join(models_with("queries", "embedder"))
-        raise WorkbenchError(
-            f"words of captions can be left out for {able}, not for {name}",
-            "choose other analyses with --only",
-        )
+    """The embedder of a model that reads words by a vocabulary, and the digest of its weights."""
+    problem = "words of captions can be left out for {able}, not for {name}"
+    make = required(name, "queries", "embedder", problem, "choose other analyses with --only")
     files = stage_paths("score", ("text", "features", "checkpoint"), name)
     checkpoint = read_checkpoint(files["checkpoint"], name)
     return make(files, checkpoint, device), checkpoint.sha256
 
 
 def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]:
-    """What is searched, with its scores; the nearest alone where a model rescores.
+    """What is searched with its scores (N,); the `count` nearest alone where a model rescores.
 
-    Args:
-        index: (N, K) embeddings with their ids.
-        query: its vector (K,) and, where there is one, the model that rescores.
-        count: how many of the nearest are rescored, or found by an approximate index.
-
-    Returns:
-        The index with its scores (N,), or that of the nearest with theirs (up to `count`,).
+    index: (N, K) embeddings with their ids, perhaps an approximate index, which finds `count`.
     """
     found, scores = index.candidates(query.vector, count)
     if query.rescore is None:
@@ -178,35 +132,21 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
 
 
 class VectorQueries:
-    """A models.base.queries.QueryModel of a network that embeds both sides apart.
+    """A QueryModel of a network that embeds both sides apart.
 
-    Args:
-        network: embeds both sides.
-        image: from an RGB image to what the network takes of it, a batch of one.
-        text: from the words of a query, the folder of WordNet's files and what is told of unknown
-            words to what the network takes of captions.
-        device: where the network is put.
+    image: from an RGB image to what the network takes of it, a batch of one; text: likewise from
+    the words of a query, the folder of WordNet's files and what is told of unknown words.
     """
 
     def __init__(
-        self,
-        network: Any,
-        image: ImageInputs,
-        text: TextInputs,
-        device: torch.device,
+        self, network: Any, image: ImageInputs, text: TextInputs, device: torch.device
     ) -> None:
         self.network, self.device = network.to(device), device
         self.image, self.text = image, text
 
     @torch.inference_mode()
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
-        """The query of a text.
-
-        Args:
-            words: of the text.
-            wordnet: folder of WordNet's files, None to look for them.
-            tell: is told of words that are not known.
-        """
+        """The query of a text; wordnet: folder of WordNet's files, None to look for them."""
         first, *others = self.text(words, wordnet, tell)
         return Query(self.network.embed_captions(first.to(self.device), *others)[0].cpu().numpy())
 
@@ -226,14 +166,8 @@ def open_trained(
 ) -> tuple[Any, Any]:
     """A model's inputs, left in their files, and its network with the trained weights.
 
-    Args:
-        opened: the kind of its inputs, such as pipeline.inputs.words.WordInputs.
-        network: from the checkpoint's architecture to the network.
-        files: its artefacts by the options of `stages.score`; an export has no tables.
-        checkpoint: its weights.
-
-    Raises:
-        WorkbenchError: artefacts that are not those of the training.
+    opened: the kind of its inputs, such as pipeline.inputs.words.WordInputs; files: by the options
+    of `stages.score`. WorkbenchError for artefacts that are not those of the training.
     """
     paths = {name: files.get(name, Path()) for name in ("images", "captions", "features", "text")}
     read = opened(Inputs(**paths), in_memory=False)
@@ -244,22 +178,16 @@ def open_trained(
 def cached_features(files: Files, features: FeatureFile, device: torch.device) -> ImageInputs:
     """A function from an image to its features, extracted as those of the corpus were.
 
-    The network is opened with the first image; that raises WorkbenchError for another network than
-    the corpus's.
-
-    Args:
-        files: with the network that made the features.
-        features: of the corpus's images.
-        device: where the network runs.
+    The network is opened with the first image; it must be that behind the corpus's features.
     """
 
     @cache
-    def opened() -> ImageInputs:
+    def extractor() -> ImageInputs:
         from models.backbone.queries import feature_extractor  # torchvision takes seconds to load
 
         return feature_extractor(files["image_network"], features, device)
 
-    return lambda image: opened()(image)
+    return lambda image: extractor()(image)
 
 
 def sentence_queries(
@@ -269,17 +197,9 @@ def sentence_queries(
     device: torch.device,
     image: ImageInputs | None = None,
 ) -> VectorQueries:
-    """Queries of a model of image and sentence vectors.
+    """Queries of a model of image and sentence vectors; arguments are as for open_trained.
 
-    Args:
-        network: from the checkpoint's architecture to the network.
-        files: its artefacts by the options of `stages.score`.
-        checkpoint: its weights.
-        device: where it runs.
-        image: from an RGB image to what the network takes of it, None: its cached features.
-
-    Raises:
-        WorkbenchError: artefacts that are not those of the training.
+    image: from an RGB image to what the network takes of it, None: its cached features.
     """
     read, trained = open_trained(VectorInputs, network, files, checkpoint)
     encoder = lru_cache(maxsize=1)(partial(sentence_encoder, read.sentences, files["encoder"]))
@@ -294,17 +214,7 @@ def sentence_queries(
 def word_queries(
     network: Callable[..., Any], files: Files, checkpoint: Checkpoint, device: torch.device
 ) -> VectorQueries:
-    """Queries of a model of image vectors and word ids.
-
-    Args:
-        network: from the checkpoint's architecture to the network.
-        files: its artefacts by the options of `stages.score`.
-        checkpoint: its weights.
-        device: where it runs.
-
-    Raises:
-        WorkbenchError: artefacts that are not those of the training.
-    """
+    """Queries of a model of image vectors and word ids; arguments are as for open_trained."""
     read, trained = open_trained(WordInputs, network, files, checkpoint)
     return VectorQueries(
         trained,
@@ -317,16 +227,6 @@ def word_queries(
 def word_embedder(
     network: Callable[..., Any], files: Files, checkpoint: Checkpoint, device: torch.device
 ) -> CaptionEmbedder:
-    """A trained model as something that embeds lists of words.
-
-    Args:
-        network: from the checkpoint's architecture to the network.
-        files: its artefacts by the options of `stages.score`.
-        checkpoint: its weights.
-        device: where it runs.
-
-    Raises:
-        WorkbenchError: artefacts that are not those of the training.
-    """
+    """A trained model that embeds lists of words; arguments are as for open_trained."""
     read, trained = open_trained(WordInputs, network, files, checkpoint)
     return vocabulary_embedder(trained.to(device).embed_captions, read.vocabulary, device)

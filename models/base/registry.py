@@ -56,23 +56,24 @@ def _check_offered(name: str, part: str, offers: Sequence[str]) -> None:
 
 
 def offered(name: str, part: str, function: str) -> Callable[..., Any] | None:
-    """A function of a model's `part`.py, None when it has none.
-
-    Args:
-        name: of the model.
-        part: name of the module in its folder.
-        function: name in the module.
-
-    Raises:
-        WorkbenchError: an unknown model, naming those that there are.
-    """
+    """A function of a model's `part`.py, None if it has none; WorkbenchError: an unknown model."""
     if name not in model_names():
         raise WorkbenchError(f"model {name!r}: allowed are {', '.join(model_names())}")
     if not (FOLDER / name / f"{part}.py").is_file():
         return None
-    found: Callable[..., Any] | None = getattr(
-        importlib.import_module(f"models.{name}.{part}"), function, None
-    )
+    module = importlib.import_module(f"models.{name}.{part}")
+    found: Callable[..., Any] | None = getattr(module, function, None)
+    return found
+
+
+def required(
+    name: str, part: str, function: str, problem: str, hint: str = ""
+) -> Callable[..., Any]:
+    """As `offered`, but a model without the function is a problem, which names the `able` ones."""
+    found = offered(name, part, function)
+    if found is None:
+        able = ", ".join(models_with(part, function))
+        raise WorkbenchError(problem.format(name=name, able=able), hint)
     return found
 
 
@@ -83,7 +84,4 @@ def models_with(part: str, function: str) -> list[str]:
 
 def model_function(name: str, function: str) -> Callable[..., Any]:
     """`prepare` or `scorer` of a model, which all have; WorkbenchError for an unknown model."""
-    found = offered(name, "model", function)
-    if found is None:
-        raise WorkbenchError(f"models/{name}/model.py: offers no {function}")
-    return found
+    return required(name, "model", function, f"models/{name}/model.py: offers no {function}")

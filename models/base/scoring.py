@@ -1,7 +1,7 @@
 """From a trained model and a split to the scores that retrieval is measured on."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,39 +16,23 @@ from pipeline.storage.checkpoint import Checkpoint
 EMBED_BATCH = 256  # inputs embedded at once
 
 
-class VectorModel(Protocol):
-    """A model that embeds images and captions apart from each other (models.vse.network.VSE)."""
+def score_vectors(model: Any, split: Split, device: torch.device) -> SplitScores:
+    """Score every image of a split against every caption: inner products (N, M) of embeddings.
 
-    training: bool
-
-    def train(self, mode: bool = True) -> object: ...
-
-    def embed_images(self, images: torch.Tensor, /) -> torch.Tensor: ...
-
-    @property
-    def embed_captions(self) -> Callable[..., torch.Tensor]:
-        """Takes what a caption source yields for some rows: word ids and lengths, or vectors."""
-
-
-def score_vectors(model: VectorModel, split: Split, device: torch.device) -> SplitScores:
-    """Score every image of a split against every caption by the inner product of embeddings.
-
-    The model is used in evaluation mode and left in the mode it was in. Memory holds the
-    embeddings; products are made when they are asked for.
-
-    Args:
-        model: on the device, K wide.
-        split: N images and M captions.
-        device: where the model is.
-
-    Returns:
-        Products (N, M) of the embeddings, and these, with the ids.
+    model: on the device, with `embed_images` and `embed_captions` (as models.vse.network.VSE); used
+    in evaluation mode and left in the mode it was in. Memory holds the embeddings; products are
+    made when they are asked for.
     """
     mode = model.training
     model.train(False)
+    of_images, of_captions = [], []
     with torch.inference_mode():
-        images = torch.cat(list(embedded_images(model, split, device))).cpu().numpy()
-        captions = torch.cat(list(embedded_captions(model, split, device))).cpu().numpy()
+        for rows in in_batches(len(split.image_ids)):
+            of_images.append(model.embed_images(split.images(rows).to(device)))
+        for rows in in_batches(len(split.caption_ids)):
+            first, *others = split.captions(rows)
+            of_captions.append(model.embed_captions(first.to(device), *others))
+        images, captions = (torch.cat(part).cpu().numpy() for part in (of_images, of_captions))
     model.train(mode)
     return SplitScores(
         scores=Products(images, captions),
@@ -72,51 +56,13 @@ def split_scorer(
 ) -> Callable[[str], SplitScores]:
     """A function from a split's name to its scores; the sizes come from the checkpoint.
 
-    Args:
-        opened: the kind of the model's inputs, such as pipeline.inputs.words.WordInputs.
-        network: from the checkpoint's architecture to the network.
-        checkpoint: weights of the model.
-        inputs: its artefacts.
-        device: where it runs.
-        score: from the network, a split and the device to scores, with embeddings and ids.
-        images: as in pipeline.inputs.sources.OpenedInputs.split.
-
-    Raises:
-        WorkbenchError: inputs that are not those of the training.
+    opened: the kind of the model's inputs, such as pipeline.inputs.words.WordInputs; images: as in
+    pipeline.inputs.sources.OpenedInputs.split. The inputs must be those of the training.
     """
     read = opened(inputs)
     checkpoint.require(read.identity)
     model = checkpoint.build(network).to(device)
     return lambda name: score(model, read.split(name, images), device)
-
-
-def embedded_images(
-    model: VectorModel, split: Split, device: torch.device
-) -> Iterator[torch.Tensor]:
-    """Embeddings (B, K) of a split's images, batch by batch in the order of the split.
-
-    Args:
-        model: on the device.
-        split: with its images.
-        device: where the model is.
-    """
-    for rows in in_batches(len(split.image_ids)):
-        yield model.embed_images(split.images(rows).to(device))
-
-
-def embedded_captions(
-    model: VectorModel, split: Split, device: torch.device
-) -> Iterator[torch.Tensor]:
-    """Embeddings (B, K) of a split's captions, batch by batch in the order of the split.
-
-    Args:
-        model: on the device.
-        split: with its captions.
-        device: where the model is.
-    """
-    for rows in in_batches(len(split.caption_ids)):
-        first, *others = split.captions(rows)
-        yield model.embed_captions(first.to(device), *others)
 
 
 def in_batches(count: int, size: int = EMBED_BATCH) -> Iterator[np.ndarray]:

@@ -38,10 +38,7 @@ def vocabulary_embedder(
 ) -> CaptionEmbedder:
     """An embedder from word ids; words out of the vocabulary are read as in training.
 
-    Args:
-        embed_captions: of a model in evaluation mode, tokens (C, T) and lengths (C,) to (C, K).
-        vocabulary: the model's.
-        device: where the model is.
+    embed_captions: of a model in evaluation mode, tokens (C, T) and lengths (C,) to (C, K).
     """
 
     def embed(captions: Sequence[Sequence[str]]) -> np.ndarray:
@@ -56,19 +53,7 @@ def vocabulary_embedder(
 def stored_word_ids(
     captions: Path, ids: Sequence[str], vocabulary: Vocabulary
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Word ids of captions of the corpus.
-
-    Args:
-        captions: table of the corpus.
-        ids: M captions.
-        vocabulary: what reads their words.
-
-    Returns:
-        Word ids (M, T) and lengths (M,).
-
-    Raises:
-        WorkbenchError: naming those that the table does not have.
-    """
+    """Word ids (M, T) and lengths (M,) of M captions of the corpus, all of which must be there."""
     table = load_captions(captions).set_index("caption_id")["tokens"]
     lost = [name for name in ids if name not in table.index]
     if lost:
@@ -78,19 +63,8 @@ def stored_word_ids(
 
 
 def check_words(words: Sequence[str], known: Sequence[bool], model: str) -> list[str]:
-    """The words of a query that the model does not know, each once.
-
-    Args:
-        words: T.
-        known: (T,) whether the model knows the word.
-        model: its name, for the message.
-
-    Raises:
-        WorkbenchError: it knows none of them.
-    """
-    unknown = list(
-        dict.fromkeys(w for w, is_known in zip(words, known, strict=True) if not is_known)
-    )
+    """The words of a query that the model does not know, each once; it must know one of them."""
+    unknown = list(dict.fromkeys(w for w, knows in zip(words, known, strict=True) if not knows))
     if not any(known):
         raise WorkbenchError(
             f"no word of the query is known to {model}: {listing(unknown)}",
@@ -108,16 +82,7 @@ def unknown_words(words: Sequence[str], vocabulary: Vocabulary) -> list[str]:
 def word_ids(
     words: Sequence[str], vocabulary: Vocabulary, tell: Tell = say
 ) -> tuple[torch.Tensor, ...]:
-    """Word ids (1, T) and their number (1,) of the T words of a query.
-
-    Args:
-        words: T.
-        vocabulary: what reads them.
-        tell: is told of unknown ones.
-
-    Raises:
-        WorkbenchError: all are unknown.
-    """
+    """Word ids (1, T) and their number (1,) of the T words of a query; unknown ones are told."""
     unknown = unknown_words(words, vocabulary)
     if unknown:
         tell(f"not in the vocabulary, read as <unk>: {', '.join(unknown)}")
@@ -125,15 +90,9 @@ def word_ids(
 
 
 def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path | None) -> Any:
-    """The encoder behind the corpus's sentence vectors.
+    """The encoder behind the corpus's sentence vectors, which must be at hand.
 
-    Args:
-        sentences: the vectors, (M, E).
-        encoder_path: its file.
-        wordnet: folder of WordNet's files, None to look for them.
-
-    Raises:
-        WorkbenchError: the vectors were made elsewhere, the encoder is missing or another one.
+    wordnet: folder of WordNet's files, None to look for them.
     """
     from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second to load
 
@@ -153,19 +112,9 @@ def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path |
 def sentence_vector(
     words: Sequence[str], sentences: FeatureFile, encoder: Any, tell: Tell = say
 ) -> tuple[torch.Tensor]:
-    """The vector of the words of a query.
+    """The vector (1, E) float32 of a query's words, alone in a tuple; words left out are told.
 
-    Args:
-        words: of the query.
-        sentences: the corpus's vectors, (M, E).
-        encoder: what made them.
-        tell: is told of words that the encoder leaves out.
-
-    Returns:
-        (1, E) float32, alone in a tuple.
-
-    Raises:
-        WorkbenchError: the encoder leaves out all words.
+    sentences: the corpus's vectors, (M, E). WorkbenchError where all words are left out.
     """
     known = encoder.encoding.known([[word] for word in words]) > 0
     unknown = check_words(words, known.tolist(), f"the sentence encoder {encoder.name}")

@@ -11,30 +11,17 @@ BATCHES, LENGTHS = (1, 3, 8), (1, 2, 5, 12, 40)
 
 @dataclass(frozen=True)
 class Tower:
-    """One side of a model.
+    """One side of a model."""
 
-    Attributes:
-        module: takes the inputs by name, gives (B, K) unit rows.
-        inputs: an example of each, with at least two rows.
-        words: inputs whose second dimension is the number of words, which may be any.
-        lengths: inputs that hold the lengths of the captions in words.
-        largest: by name, the first number that is no value of an input of whole numbers.
-    """
-
-    module: nn.Module
-    inputs: dict[str, torch.Tensor]
-    words: tuple[str, ...] = ()
-    lengths: tuple[str, ...] = ()
+    module: nn.Module  # takes the inputs by name, gives (B, K) unit rows
+    inputs: dict[str, torch.Tensor]  # an example of each, with at least two rows
+    words: tuple[str, ...] = ()  # inputs whose second dimension is the number of words, any
+    lengths: tuple[str, ...] = ()  # inputs that hold the lengths of the captions in words
+    # by name, the first number that is no value of an input of whole numbers
     largest: dict[str, int] = field(default_factory=dict)
 
     def example(self, batch: int, length: int, generator: torch.Generator) -> dict[str, Any]:
-        """Random inputs of `batch` rows and, where captions may be of any length, `length` words.
-
-        Args:
-            batch: rows.
-            length: words of the longest caption.
-            generator: to draw from.
-        """
+        """Random inputs of `batch` rows and, where captions have any length, `length` words."""
         made = {}
         for name, value in self.inputs.items():
             shape = [batch, *value.shape[1:]]

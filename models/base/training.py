@@ -30,16 +30,8 @@ def train_and_write(
 ) -> Description:
     """Run a training, or the rest of an interrupted one, and write its weights and curve.
 
-    Args:
-        name: of the model.
-        job: what is run.
-        digests: of the inputs; with parameters, code and machine they tell whether unfinished work
-            is that of this training.
-        device: where it runs.
-        threads: CPU threads, which decide the last bits.
-        work: folder of unfinished work.
-        output: checkpoint, .safetensors.
-        curve: table with a row per epoch.
+    digests: of the inputs; with all else that decides the result (such as threads, in the last
+    bits) they tell whether the unfinished work in the folder `work` is that of this training.
     """
     decides = {
         "model": name,

@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from models.detector.metrics import Truth
+from models.detector.metrics import GroundTruth
 from pipeline.corpus.images import open_rgb
 from pipeline.corpus.tables import in_split, load_boxes, load_images
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -35,32 +35,28 @@ class DetectionBatch:
     """B images (3, H, W) uint8 RGB, of any sizes, and their objects."""
 
     images: list[Tensor]
-    truths: list[Truth]
+    truths: list[GroundTruth]
 
     def to(self, device: torch.device) -> "DetectionBatch":
         """The same batch on a device."""
         truths = [
-            Truth(*(part.to(device) for part in (truth.boxes, truth.labels, truth.attributes)))
+            GroundTruth(*(part.to(device) for part in vars(truth).values()))
             for truth in self.truths
         ]
         return DetectionBatch([image.to(device) for image in self.images], truths)
 
 
 class LabelledImages:
-    """N images of one split with their objects; decoded images are kept while they fit.
+    """N images of one split with their objects; decoded images are kept up to `budget` bytes.
 
-    Args:
-        paths: N files.
-        sizes: (N, 2) width and height that the corpus states, in pixels.
-        truths: N.
-        budget: bytes of decoded images kept in memory.
+    sizes: (N, 2) width and height that the corpus states, in pixels.
     """
 
     def __init__(
         self,
         paths: Sequence[str],
         sizes: np.ndarray,
-        truths: Sequence[Truth],
+        truths: Sequence[GroundTruth],
         budget: int = CACHE_BYTES,
     ) -> None:
         self.paths, self.sizes, self.truths, self.budget = paths, sizes, truths, budget
@@ -89,25 +85,16 @@ class LabelledImages:
         return image
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> DetectionBatch:
-        """The batch of the given rows."""
         return DetectionBatch(
             [self.image(int(row)) for row in rows], [self.truths[int(row)] for row in rows]
         )
 
 
 class DetectionBatches:
-    """Training batches: an epoch holds `images_per_epoch` different images, at most all, once each.
+    """Training batches: an epoch holds `images_per_epoch` different images (None: all), once each.
 
-    A last batch of one image is left out: batch normalisation over one image is noise.
-
-    Args:
-        data: of the training split.
-        size: images per batch.
-        seed: with the epoch's number it alone decides the order.
-        images_per_epoch: None for all.
-
-    Raises:
-        WorkbenchError: too few images for a batch.
+    The seed and the epoch's number alone decide the order. A last batch of one image is left out:
+    batch normalisation over one image is noise. WorkbenchError for too few images for a batch.
     """
 
     def __init__(
@@ -131,10 +118,7 @@ class DetectionBatches:
 
 
 def read_labels(images: Path, boxes: Path) -> Labels:
-    """Object classes and attributes of the training split's boxes, by name.
-
-    Raises WorkbenchError when the corpus has no boxes to train from.
-    """
+    """Object classes and attributes of the training split's boxes, by name; there must be some."""
     pictures, table = in_split(load_images(images), "train"), load_boxes(boxes)
     table = table[table["image_id"].isin(pictures["image_id"])]
     if table.empty:
@@ -146,27 +130,13 @@ def read_labels(images: Path, boxes: Path) -> Labels:
     return Labels(tuple(sorted(set(table["object"]))), tuple(sorted(attributes)))
 
 
-def read_labelled_images(
-    images: Path, boxes: Path, split: str, labels: Labels, budget: int = CACHE_BYTES
-) -> LabelledImages:
+def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) -> LabelledImages:
     """The images of a split that have objects, in the corpus's order.
 
-    Classes and attributes that `labels` does not have are left out: they occur outside the training
-    split only.
-
-    Args:
-        images: table of the corpus.
-        boxes: table of the corpus.
-        split: its name.
-        labels: names of classes and attributes.
-        budget: bytes of decoded images kept in memory.
-
-    Raises:
-        WorkbenchError: boxes of unknown images, empty boxes and boxes that reach more than a pixel
-            over the border, the first of each kind named.
+    Classes and attributes that only other splits than training have are left out.
     """
     table, pictures = load_boxes(boxes), load_images(images)
-    check_boxes(boxes, table, pictures)
+    _check_boxes(boxes, table, pictures)
     number = {name: place + 1 for place, name in enumerate(labels.objects)}
     known = table[table["object"].isin(labels.objects)]
     by_image = {str(name): rows for name, rows in known.groupby("image_id")}
@@ -174,51 +144,28 @@ def read_labelled_images(
     chosen = chosen[chosen["image_id"].isin(list(by_image))]
     sizes = chosen[["width", "height"]].to_numpy()
     truths = [
-        truth_of(by_image[name], size, number, labels.attributes)
+        _ground_truth(by_image[name], size, number, labels.attributes)
         for name, size in zip(chosen["image_id"], sizes.tolist(), strict=True)
     ]
-    return LabelledImages(chosen["path"].tolist(), sizes, truths, budget)
+    return LabelledImages(chosen["path"].tolist(), sizes, truths)
 
 
-def truth_of(
-    rows: pd.DataFrame,
-    size: list[int],
-    classes: dict[str, int],
-    attributes: tuple[str, ...],
-) -> Truth:
-    """The objects of one image.
-
-    Args:
-        rows: G of the boxes table, x1 y1 x2 y2 in pixels.
-        size: width and height of the image in pixels, to which the boxes are limited.
-        classes: number by name, from 1.
-        attributes: A names.
-
-    Returns:
-        G objects.
-    """
+def _ground_truth(
+    rows: pd.DataFrame, size: list[int], classes: dict[str, int], attributes: tuple[str, ...]
+) -> GroundTruth:
+    """The objects in some rows of the boxes table, clipped to an image of width and height."""
     boxes = torch.tensor(rows[["x1", "y1", "x2", "y2"]].to_numpy(np.float32))
     boxes = boxes.clamp(torch.zeros(4), torch.tensor([*size, *size], dtype=torch.float32))
     named = np.array([[name in own for name in attributes] for own in rows["attributes"]])
-    return Truth(
+    return GroundTruth(
         boxes,
-        torch.tensor([classes[name] for name in rows["object"]], dtype=torch.int64),
+        torch.tensor([classes[name] for name in rows["object"]]),
         torch.from_numpy(named.reshape(len(rows), len(attributes)).astype(np.float32)),
     )
 
 
-def check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
-    """Refuse boxes that cannot be right.
-
-    Args:
-        path: of the table, for the message.
-        boxes: table of the corpus.
-        images: table of the corpus, with width and height in pixels.
-
-    Raises:
-        WorkbenchError: boxes (named by their rows, from 0) of unknown images, outside their image
-            or empty.
-    """
+def _check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
+    """Refuse boxes that are of unknown images, empty, or more than a pixel over the border."""
     sized = boxes.merge(images[["image_id", "width", "height"]], on="image_id", how="left")
     corners = sized[["x1", "y1", "x2", "y2"]].to_numpy(np.float64)
     limits = sized[["width", "height"]].to_numpy(np.float64)
@@ -232,7 +179,7 @@ def check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
         "empty": ~unknown & inside.all(1) & ~filled.all(1),
     }
     problems = [
-        f"{bad.sum()} boxes {what}: {listing(shown(boxes, bad), 3)}"
+        f"{bad.sum()} boxes {what}: {listing(_shown(boxes, bad), 3)}"
         for what, bad in wrong.items()
         if bad.any()
     ]
@@ -240,8 +187,7 @@ def check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
         raise WorkbenchError(f"{path}: " + "; ".join(problems), "mend the annotations of the boxes")
 
 
-def shown(boxes: pd.DataFrame, chosen: np.ndarray) -> list[str]:
-    """Rows of the boxes table for an error message; chosen: (N,) bool."""
+def _shown(boxes: pd.DataFrame, chosen: np.ndarray) -> list[str]:
     return [
         f"row {row}, image {one.image_id}: {one.x1:g} {one.y1:g} {one.x2:g} {one.y2:g}"
         for row, one in zip(np.flatnonzero(chosen), boxes[chosen].itertuples(), strict=True)

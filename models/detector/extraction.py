@@ -1,12 +1,6 @@
-"""The loop over images that fills a file of regions: decoded ahead, detected, selected, written.
-
-Batches have fixed boundaries in corpus order, so that a resumed run gives each batch the company it
-has in an undisturbed one. Detector and selection come as arguments: pipeline imports no model.
-"""
+"""The regions of images: detected, selected, and written into a file of regions."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,18 +10,15 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
+from models.backbone.extraction import fill
 from models.backbone.network import weights_digest
-from models.backbone.preprocessing import check_aspect
 from models.detector.load import load_detector
 from models.detector.selection import RegionError, RegionOutput, select_regions
-from pipeline.corpus.loading import ImageFiles, Rows, decode_ahead, whole_batches
 from pipeline.regions.file import ImageRegions, described, packed, region_datasets
 from pipeline.regions.params import RegionsConfig
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.kernels import kernels
-from pipeline.runtime.process import Progress
 from pipeline.runtime.repeatable import pick_device
 from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.features import FeatureWriter
@@ -37,86 +28,25 @@ Detect = Callable[[Sequence[Tensor]], Sequence[Any]]  # uint8 (3, H, W) each to 
 Select = Callable[[Any], Tensor]  # RegionOutput to (K,) rows of it, best first
 
 
-@dataclass(frozen=True)
-class PictureBatch:
-    """One batch as it leaves a worker.
-
-    Attributes:
-        rows: of the images.
-        pictures: (H, W, 3) bytes for each.
-        problems: what went wrong instead.
-    """
-
-    rows: Rows
-    pictures: tuple[npt.NDArray[np.uint8], ...]
-    problems: tuple[str, ...]
-
-
-class Pictures(Dataset[PictureBatch]):
-    """Reads batch after batch; problems are collected, so that all of a batch show."""
-
-    def __init__(self, files: ImageFiles, batches: list[Rows]) -> None:
-        self.files, self.batches = files, batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, number: int) -> PictureBatch:
-        pictures, problems = [], []
-        for row in self.batches[number]:
-            try:
-                pictures.append(np.array(self.files.open(row)))
-            except WorkbenchError as error:
-                problems.append(error.message)
-        return PictureBatch(self.batches[number], tuple(pictures), tuple(problems))
-
-
 def extract_regions(
     images: pd.DataFrame,
     detect: Detect,
     select: Select,
     writer: FeatureWriter,
     *,
-    batch_size: int,
-    workers: int,
     device: torch.device,
-    max_pixels: int | None = None,
+    **options: Any,
 ) -> None:
-    """Compute the missing rows of a file of regions and write them.
-
-    Neither workers nor interruptions change the result.
-
-    Args:
-        images: N rows with path, width, height and sha256.
-        detect: from a batch of pictures (3, H, W) uint8 on the device to their proposals.
-        select: from the proposals of an image to the numbers of those to keep.
-        writer: datasets of region_datasets, ids in the order of `images`.
-        batch_size: images per batch.
-        workers: decoding processes, 0 for none.
-        device: where the detector runs.
-        max_pixels: larger images are refused before they are decoded.
-
-    Raises:
-        WorkbenchError: naming images that cannot be read, or differ from the corpus.
-    """
-    check_aspect(images)  # detectors scale the shorter side up: a ribbon outgrows the memory
+    """Compute the missing rows of a file of regions; options are as in `fill`."""
     slots, width = writer.datasets["features"][0]
-    todo = whole_batches(writer.missing, batch_size, len(images))
-    source = Pictures(ImageFiles(images, max_pixels), todo)
-    done = len(images) - sum(len(rows) for rows in todo)
-    with (
-        ThreadPoolExecutor(1) as pool,
-        Progress("region features", len(images), "images", done=done) as progress,
-    ):
-        written: Future[None] | None = None
-        for batch in decode_ahead(source, workers, "regions"):
-            found = regions_of(batch.pictures, detect, select, device)
-            if written is not None:
-                written.result()
-            written = pool.submit(writer.write, batch.rows, **packed(found, slots, width))
-            progress.update(len(batch.rows))
-        if written is not None:
-            written.result()
+    fill(
+        images,
+        writer,
+        lambda batch: regions_of(batch.pictures, detect, select, device),
+        lambda _, regions: packed(regions, slots, width),
+        section="regions",
+        **options,
+    )
 
 
 def regions_of(
@@ -125,14 +55,7 @@ def regions_of(
     select: Select,
     device: torch.device,
 ) -> list[ImageRegions]:
-    """Detect and select the regions of B pictures.
-
-    Args:
-        pictures: B, (H, W, 3) uint8 RGB.
-        detect: from the pictures (3, H, W) uint8 on the device to their proposals.
-        select: from the proposals of an image to the numbers of those to keep.
-        device: where the detector is.
-    """
+    """Detect and select the regions of B pictures (H, W, 3) uint8 RGB; device: the detector's."""
     tensors = [torch.from_numpy(p).permute(2, 0, 1).contiguous().to(device) for p in pictures]
     with torch.inference_mode():
         return [
@@ -143,17 +66,17 @@ def regions_of(
 
 def _chosen(output: RegionOutput, rows: Tensor, size: tuple[int, int]) -> ImageRegions:
     """Selected regions with the label that is likeliest for each, background left out."""
-    scores, objects = output.object_scores[rows, 1:].max(1)
+    confidences, objects = output.object_scores[rows, 1:].max(1)
     likely = output.attribute_scores[rows]
     attributes = likely.max(1) if likely.shape[1] else (None, None)
     return ImageRegions(
         size,
         _array(output.boxes[rows]),
         _array(output.features[rows]),
-        _array(objects),
-        _array(attributes[1]),
-        _array(scores),
-        _array(attributes[0]),
+        objects=_array(objects),
+        attributes=_array(attributes[1]),
+        confidences=_array(confidences),
+        attribute_confidences=_array(attributes[0]),
     )
 
 
@@ -170,18 +93,7 @@ def detector_job(
     path: Path | None,
     max_pixels: int,
 ) -> FeatureJob:
-    """Regions that the detector of a file finds.
-
-    Args:
-        settings: the section `regions`.
-        runtime: its device is where the detector runs.
-        images: N rows of the corpus's table.
-        path: the file of the detector, None where it was not given.
-        max_pixels: larger images are refused before they are decoded.
-
-    Raises:
-        WorkbenchError: there is no such file.
-    """
+    """Regions that the detector of a file finds; path: the file, None where it was not given."""
     if path is None:
         raise WorkbenchError("regions.source = detector needs the option --detector")
     network: Any = load_detector(path)[0]
@@ -196,7 +108,7 @@ def detector_job(
         objects=network.object_names,
         attributes=network.attribute_names,
     )
-    fill = partial(
+    fill_rows = partial(
         extract_regions,
         images,
         network.to(device).regions,
@@ -209,7 +121,7 @@ def detector_job(
     slots = settings.boxes if isinstance(settings.boxes, int) else settings.max
     machine = [str(device), runtime.threads, torch.__version__, *kernels()]
     datasets = region_datasets(slots, network.region_dim)
-    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill)
+    return FeatureJob(images["image_id"].tolist(), datasets, attributes, machine, fill_rows)
 
 
 def select(settings: RegionsConfig, output: RegionOutput) -> torch.Tensor:

@@ -1,7 +1,6 @@
 """A detector as one file: weights, and what they are the weights of.
 
-Like a checkpoint (pipeline.storage.checkpoint), but with names of objects and attributes, and with
-sizes that are lists. Networks are built elsewhere: here are descriptions and tensors alone.
+As a checkpoint (pipeline.storage.checkpoint), with names of objects and attributes beside.
 """
 
 import json
@@ -20,35 +19,23 @@ from pipeline.storage.weights import KEY, damaged, read_weights, write_weights
 MARK = "detector"  # key of the metadata that tells these files from other weights of ours
 SCHEMA_VERSION = 1
 
-Names = Annotated[tuple[str, ...], Field(max_length=100_000, strict=False)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class DetectorDescription(BaseModel):
-    """What a detector's file says about itself.
-
-    Attributes:
-        schema_version: of the file.
-        architecture: one of ARCHITECTURES.
-        sizes: the keyword arguments of `build_detector`.
-        object_names: C, without background.
-        attribute_names: A, without "no attribute".
-        origin: how the weights were made.
-        params: values of params.yaml that decided them.
-        inputs: digests of what they were made from.
-        validation: recall, map and attributes as shares, empty when nothing was measured.
-    """
+    """What a detector's file says about itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_version: int = SCHEMA_VERSION
     architecture: Literal["fpn_resnet18", "fpn_resnet50", "c4_resnet101"]
-    sizes: dict[str, Any]
-    object_names: Names
-    attribute_names: Names
+    sizes: dict[str, Any]  # the keyword arguments of `build_detector`
+    object_names: Names  # C, without background
+    attribute_names: Names  # A, without "no attribute"
     origin: Literal["trained", "random", "file"]
-    params: dict[str, Any]
-    inputs: dict[str, str]
-    validation: dict[str, float]
+    params: dict[str, Any]  # values of params.yaml that decided the weights
+    inputs: dict[str, str]  # digests of what they were made from
+    validation: dict[str, float]  # recall, map and attributes as shares, or empty
 
 
 def describe(
@@ -58,15 +45,7 @@ def describe(
     inputs: dict[str, str],
     validation: Mapping[str, float],
 ) -> DetectorDescription:
-    """The description of a detector for its file.
-
-    Args:
-        network: the detector, which knows its architecture, sizes and names.
-        origin: how the weights were made.
-        params: values of params.yaml that decided them.
-        inputs: digests of what they were made from.
-        validation: shares that were measured, empty when nothing was.
-    """
+    """The description of a detector for its file; both kinds know architecture, sizes and names."""
     shape: Any = network  # both kinds know their architecture, sizes and names
     return DetectorDescription(
         architecture=shape.architecture,
@@ -81,13 +60,7 @@ def describe(
 
 
 def write_detector(path: Path | str, network: nn.Module, description: DetectorDescription) -> None:
-    """Write weights and description atomically; the same content gives the same bytes.
-
-    Args:
-        path: the file.
-        network: its weights are written.
-        description: of the network.
-    """
+    """Write weights and description atomically; the same content gives the same bytes."""
     write_weights(path, network.state_dict(), {MARK: True} | description.model_dump(mode="json"))
 
 
@@ -101,36 +74,21 @@ def is_detector_file(path: Path | str) -> bool:
 
 
 def read_detector(path: Path | str) -> tuple[DetectorDescription, dict[str, Tensor]]:
-    """Description and weights, on the CPU.
-
-    Raises WorkbenchError when the file is missing, damaged, of another program or of another kind,
-    or holds values that are not finite.
-    """
+    """Description and weights, on the CPU, of a whole file of this program."""
     entry, weights, _ = read_weights(path, "detector", SCHEMA_VERSION)
     if not entry.pop(MARK, False):
-        raise _damaged(path, "weights of something else")
+        raise damaged(Path(path), "weights of something else", "detector")
     try:
         return DetectorDescription.model_validate(entry), weights
     except ValidationError as error:
         keys = listing(".".join(map(str, detail["loc"])) for detail in error.errors())
-        raise _damaged(path, f"its metadata is wrong in: {keys}") from None
+        raise damaged(Path(path), f"its metadata is wrong in: {keys}", "detector") from None
 
 
 def read_names(folder: Path | str | None, objects: int, attributes: int) -> tuple[list[str], ...]:
-    """Names for a weights file: folder/objects.txt and folder/attributes.txt, one name a line.
+    """Names of objects and of attributes: folder/objects.txt and folder/attributes.txt, one a line.
 
-    Of several synonyms divided by commas the first is taken.
-
-    Args:
-        folder: of the two files, None to number the names from 1.
-        objects: how many the weights have, without background.
-        attributes: how many the weights have, without "no attribute".
-
-    Returns:
-        The names of the objects, then of the attributes.
-
-    Raises:
-        WorkbenchError: a file is missing or has another number of lines.
+    Of several synonyms divided by commas the first is taken. Without a folder they are numbered.
     """
     wanted = {"objects.txt": (objects, "class"), "attributes.txt": (attributes, "attribute")}
     return tuple(
@@ -158,7 +116,3 @@ def _lines(path: Path, count: int) -> list[str]:
             "one name per line, background left out",
         )
     return names
-
-
-def _damaged(path: Path | str, why: str) -> WorkbenchError:
-    return damaged(Path(path), why, "detector")

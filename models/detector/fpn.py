@@ -25,16 +25,9 @@ BODY = "backbone.body."
 
 
 class FPNDetector(nn.Module):
-    """Images to proposals with features, class and attribute scores.
+    """Images to proposals with features, class scores (C) and attribute scores (A, which may be 0).
 
-    Args:
-        architecture: fpn_resnet18 or fpn_resnet50.
-        object_names: C, without background.
-        attribute_names: A, may be empty.
-        sizes: of pyramid, proposals and heads.
-
-    Raises:
-        ValueError: impossible sizes.
+    architecture: fpn_resnet18 or fpn_resnet50. ValueError for impossible sizes.
     """
 
     mean: Tensor
@@ -59,13 +52,7 @@ class FPNDetector(nn.Module):
         self.backbone = pyramid(architecture.removeprefix("fpn_"), sizes)
         self.rpn = proposal_network(sizes)
         self.roi_heads = AttributeRoIHeads(
-            [str(level) for level in range(sizes.layers)],
-            sizes.channels,
-            sizes.hidden,
-            len(self.object_names) + 1,
-            len(self.attribute_names),
-            sizes.sampled,
-            sizes.positives,
+            sizes, len(self.object_names) + 1, len(self.attribute_names)
         )
         self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
@@ -150,17 +137,7 @@ def build_detector(
     attribute_names: Sequence[str],
     **sizes: Any,
 ) -> nn.Module:
-    """A detector by name, weights random.
-
-    Args:
-        architecture: one of ARCHITECTURES.
-        object_names: C, without background.
-        attribute_names: A, may be empty.
-        **sizes: of FPNSizes, or of C4Detector for c4_resnet101; those left out have its defaults.
-
-    Raises:
-        ValueError: unknown names and impossible sizes.
-    """
+    """A detector by name, weights random; ValueError for unknown names and impossible sizes."""
     if architecture not in ARCHITECTURES:
         raise ValueError(f"architecture {architecture!r}: allowed are {', '.join(ARCHITECTURES)}")
     if architecture == "c4_resnet101":
@@ -189,12 +166,9 @@ def current_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     The published file of 2019 names the convolutions of pyramid and proposal head without the
     wrapper they have had since torchvision 0.14.
     """
-    return {
-        re.sub(r"^rpn\.head\.conv\.(weight|bias)$", r"rpn.head.conv.0.0.\1", _wrapped(name)): value
-        for name, value in state.items()
-    }
-
-
-def _wrapped(name: str) -> str:
-    pattern = r"^(backbone\.fpn\.(?:inner|layer)_blocks\.\d+)\.(weight|bias)$"
-    return re.sub(pattern, r"\1.0.\2", name)
+    blocks = r"^(backbone\.fpn\.(?:inner|layer)_blocks\.\d+)\.(weight|bias)$"
+    renamed = {}
+    for name, value in state.items():
+        name = re.sub(blocks, r"\1.0.\2", name)
+        renamed[re.sub(r"^rpn\.head\.conv\.(weight|bias)$", r"rpn.head.conv.0.0.\1", name)] = value
+    return renamed

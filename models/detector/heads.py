@@ -7,6 +7,7 @@ from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHe
 from torchvision.models.detection.roi_heads import RoIHeads, fastrcnn_loss
 from torchvision.ops import MultiScaleRoIAlign, clip_boxes_to_image
 
+from models.detector.pyramid import FPNSizes
 from models.detector.selection import RegionOutput
 
 POOL_SIZE = 7  # cells along each side of a pooled region
@@ -16,17 +17,9 @@ class AttributePredictor(nn.Module):
     """Attributes of a region from its feature and its class (Anderson et al. 2018, section 3.1).
 
     The class enters as an embedding beside the feature, since what `large` looks like depends on
-    the
-    object; embedding and hidden layer have the paper's shares of D (256 and 512 of 2048). Every
-    attribute has a logit of its own where the paper has one softmax: objects with several
-    attributes
-    would otherwise have to share a probability of one, and those with none would have to invent
-    one.
-
-    Args:
-        width: D of the region features.
-        classes: with background.
-        attributes: A.
+    the object; embedding and hidden layer have the paper's shares of D (256 and 512 of 2048).
+    Every attribute has a logit of its own where the paper has one softmax, so that an object may
+    have several attributes or none.
     """
 
     def __init__(self, width: int, classes: int, attributes: int) -> None:
@@ -46,35 +39,18 @@ class AttributeRoIHeads(RoIHeads):
     """The box branch of Faster R-CNN with an attribute branch on the same region feature.
 
     The submodules have torchvision's names, so that its weights fit.
-
-    Args:
-        levels: names of the pyramid levels that regions are pooled from.
-        channels: of the pyramid.
-        hidden: D.
-        classes: with background.
-        attributes: A, 0 for no such branch.
-        sampled: regions per image that are trained on.
-        positives: largest share of them on objects.
     """
 
-    def __init__(
-        self,
-        levels: list[str],
-        channels: int,
-        hidden: int,
-        classes: int,
-        attributes: int,
-        sampled: int,
-        positives: float,
-    ) -> None:
+    def __init__(self, sizes: FPNSizes, classes: int, attributes: int) -> None:
+        levels = [str(level) for level in range(sizes.layers)]
         super().__init__(
             MultiScaleRoIAlign(levels, POOL_SIZE, sampling_ratio=2),
-            TwoMLPHead(channels * POOL_SIZE**2, hidden),
-            FastRCNNPredictor(hidden, classes),
+            TwoMLPHead(sizes.channels * POOL_SIZE**2, sizes.hidden),
+            FastRCNNPredictor(sizes.hidden, classes),
             fg_iou_thresh=0.5,
             bg_iou_thresh=0.5,
-            batch_size_per_image=sampled,
-            positive_fraction=positives,
+            batch_size_per_image=sizes.sampled,
+            positive_fraction=sizes.positives,
             bbox_reg_weights=None,
             score_thresh=0.0,
             nms_thresh=0.5,
@@ -82,7 +58,7 @@ class AttributeRoIHeads(RoIHeads):
         )
         self.attribute_predictor = None
         if attributes:
-            self.attribute_predictor = AttributePredictor(hidden, classes, attributes)
+            self.attribute_predictor = AttributePredictor(sizes.hidden, classes, attributes)
 
     def losses(
         self,
@@ -91,30 +67,21 @@ class AttributeRoIHeads(RoIHeads):
         shapes: list[tuple[int, int]],
         targets: list[dict[str, Tensor]],
     ) -> dict[str, Tensor]:
-        """Loss terms of sampled proposals: `class`, `box` and, where there are any, `attributes`.
+        """Loss terms (scalars) of sampled proposals: class, box and, with attributes, attributes.
 
-        The attribute term is the binary cross-entropy summed over attributes, averaged over the
-        regions
-        on objects.
-
-        Args:
-            maps: of each level, (B, channels, H, W).
-            proposals: per image (P, 4) pixels of the network's input.
-            shapes: per image its height and width in these pixels.
-            targets: per image boxes (G, 4) pixels, labels (G,) from 1 and attributes (G, A) of 0 or
-                1.
-
-        Returns:
-            A scalar per term.
+        maps: of each level, (B, channels, H, W); proposals: per image (P, 4); targets: per image
+        boxes (G, 4), labels (G,) from 1 and attributes (G, A) of 0 or 1; shapes: per image height
+        and width. Boxes are in pixels of the network's input. The attribute term is the binary
+        cross-entropy summed over attributes, averaged over the regions on objects.
         """
         chosen, matched, labels, offsets = self.select_training_samples(proposals, targets)
         features = self.box_head(self.box_roi_pool(maps, chosen, shapes))
         classes, boxes = fastrcnn_loss(*self.box_predictor(features), labels, offsets)
         terms = {"class": classes, "box": boxes}
         if self.attribute_predictor is not None:
-            found = torch.cat(labels)
-            on_object = found > 0
-            logits = self.attribute_predictor(features[on_object], found[on_object])
+            classes_of = torch.cat(labels)
+            on_object = classes_of > 0
+            logits = self.attribute_predictor(features[on_object], classes_of[on_object])
             wanted = torch.cat(
                 [
                     target["attributes"][rows[label > 0]]
@@ -131,12 +98,7 @@ class AttributeRoIHeads(RoIHeads):
         """All proposals of every image with features and scores, in pixels of the network's input.
 
         A proposal's box is refined once by the regression of its best class; the feature is that
-        of the proposal, and attributes are those of the best class.
-
-        Args:
-            maps: of each level, (B, channels, H, W).
-            proposals: per image (P, 4) pixels of the network's input.
-            shapes: per image its height and width in these pixels.
+        of the proposal, and attributes are those of the best class. Arguments are as for `losses`.
         """
         features = self.box_head(self.box_roi_pool(maps, proposals, shapes))
         logits, offsets = self.box_predictor(features)

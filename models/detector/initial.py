@@ -7,12 +7,7 @@ from torch import nn
 from models.backbone.network import BackboneError
 from models.backbone.weights import read_state_dict
 from models.detector.data import Labels
-from models.detector.file import (
-    DetectorDescription,
-    describe,
-    is_detector_file,
-    read_names,
-)
+from models.detector.file import DetectorDescription, describe, is_detector_file, read_names
 from models.detector.load import load_detector
 from models.detector.params import DetectorConfig
 from models.detector.setup import decisive, sizes_of
@@ -22,13 +17,7 @@ from pipeline.runtime.files import sha256_file
 
 
 def random_detector(settings: DetectorConfig, labels: Labels, seed: int) -> nn.Module:
-    """The detector of params.yaml before any training.
-
-    Args:
-        settings: the section `detector`.
-        labels: names of classes and attributes.
-        seed: of its weights.
-    """
+    """The detector of params.yaml before any training."""
     sizes = {}
     if settings.architecture.startswith("fpn_"):
         sizes = sizes_of(settings) | {"sampled": settings.training.sampled}
@@ -37,10 +26,7 @@ def random_detector(settings: DetectorConfig, labels: Labels, seed: int) -> nn.M
 
 
 def detector_of_file(settings: DetectorConfig) -> tuple[nn.Module, DetectorDescription]:
-    """The detector in the file that `weights` names: one of this program's, or a state dict.
-
-    Raises WorkbenchError with the missing, unexpected and ill-shaped names.
-    """
+    """The detector in the file that `weights` names: one of this program's, or a state dict."""
     path = Path(settings.weights)
     own = is_detector_file(path)
     network, validation = _of_own_file(settings, path) if own else (_of_others(settings, path), {})

@@ -5,10 +5,7 @@ from pathlib import Path
 from torch import nn
 
 from models.backbone.network import BackboneError
-from models.detector.file import (
-    DetectorDescription,
-    read_detector,
-)
+from models.detector.file import DetectorDescription, read_detector
 from models.detector.weights import own_detector
 from pipeline.storage.weights import damaged
 

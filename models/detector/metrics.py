@@ -21,39 +21,26 @@ LEAST_SCORE = 0.05  # as torchvision: detections must be above it
 
 
 @dataclass(frozen=True)
-class Truth:
-    """The objects of one image.
+class GroundTruth:
+    """The objects of one image."""
 
-    Attributes:
-        boxes: (G, 4) x1 y1 x2 y2 pixels.
-        labels: (G,) from 1.
-        attributes: (G, A) of 0 or 1.
-    """
-
-    boxes: Tensor
-    labels: Tensor
-    attributes: Tensor
+    boxes: Tensor  # (G, 4) x1 y1 x2 y2 pixels
+    labels: Tensor  # (G,) from 1
+    attributes: Tensor  # (G, A) of 0 or 1
 
 
 @dataclass(frozen=True)
 class Detections:
-    """Detections of one image by descending score.
+    """Detections of one image by descending score."""
 
-    Attributes:
-        boxes: (K, 4) x1 y1 x2 y2 pixels.
-        labels: (K,) from 1.
-        scores: (K,).
-        rows: (K,) of the RegionOutput they come from.
-    """
-
-    boxes: Tensor
-    labels: Tensor
-    scores: Tensor
-    rows: Tensor
+    boxes: Tensor  # (K, 4) x1 y1 x2 y2 pixels
+    labels: Tensor  # (K,) from 1
+    scores: Tensor  # (K,)
+    rows: Tensor  # (K,) of the RegionOutput they come from
 
 
 def detections(output: RegionOutput) -> Detections:
-    """The proposals of one image as detections: each class apart, suppressed within it."""
+    """The proposals of one image as detections, after NMS within each class."""
     scores = output.object_scores[:, 1:]
     rows, classes = torch.nonzero(scores > LEAST_SCORE, as_tuple=True)
     values, boxes = scores[rows, classes], output.boxes[rows]
@@ -62,23 +49,14 @@ def detections(output: RegionOutput) -> Detections:
 
 
 def detection_metrics(
-    outputs: Sequence[RegionOutput], truths: Sequence[Truth], threshold: float
+    outputs: Sequence[RegionOutput], truths: Sequence[GroundTruth], threshold: float
 ) -> dict[str, float]:
     """Quality over N images, as shares from 0 to 1.
 
     recall: objects with a detection of their class, score >= threshold, IoU >= 0.5; map: mean over
     the classes that occur of the average precision at IoU 0.5 (Pascal VOC from 2010 on: area under
     the precision envelope, a second detection of an object is wrong); attributes: of the objects
-    found and having n attributes, the share of true ones among the n with the largest scores,
-    0 when there are none.
-
-    Args:
-        outputs: N.
-        truths: N, of the same images.
-        threshold: least score of a detection that recall and attributes count.
-
-    Returns:
-        recall, map and attributes.
+    found and having n attributes, the share of true ones among the n with the largest scores.
     """
     found = [detections(output) for output in outputs]
     correct = [hits(one, truth) for one, truth in zip(found, truths, strict=True)]
@@ -94,21 +72,21 @@ def detection_metrics(
     return {
         "recall": hit / max(len(true), 1),
         "map": float(np.mean(precisions)) if precisions else 0.0,
-        "attributes": attribute_precision(outputs, found, correct, truths, threshold),
+        "attributes": _attribute_precision(outputs, found, correct, truths, threshold),
     }
 
 
-def hits(found: Detections, truth: Truth) -> Tensor:
+def hits(found: Detections, truth: GroundTruth) -> Tensor:
     """(K,) the object that each detection is the first to hit, -1 for wrong detections.
 
-    A detection aims at the object of its class that it overlaps most, taken or not.
+    A detection aims at the object of its class with the largest IoU, taken or not.
     """
     owners = torch.full((len(found.scores),), -1, dtype=torch.int64)
     if not len(truth.labels):
         return owners
-    overlaps = box_iou(found.boxes.double(), truth.boxes.double())
-    overlaps[found.labels[:, None] != truth.labels] = 0
-    best, aims = overlaps.max(1)
+    ious = box_iou(found.boxes.double(), truth.boxes.double())
+    ious[found.labels[:, None] != truth.labels] = 0
+    best, aims = ious.max(1)
     taken: set[int] = set()
     for row in torch.nonzero(best >= IOU).flatten().tolist():
         aim = int(aims[row])
@@ -119,14 +97,10 @@ def hits(found: Detections, truth: Truth) -> Tensor:
 
 
 def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> float:
-    """Area under the precision envelope over recall.
+    """Area under the precision envelope over recall, of detections with scores (K,), right (K,)
+    bool.
 
-    Equal scores count together, so that their order does not matter.
-
-    Args:
-        scores: (K,) of detections.
-        right: (K,) bool.
-        objects: number of true ones.
+    objects: number of true ones. Equal scores count together.
     """
     if not len(scores) or not objects:
         return 0.0
@@ -139,22 +113,14 @@ def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> fl
     return float((steps * envelope).sum())
 
 
-def attribute_precision(
+def _attribute_precision(
     outputs: Sequence[RegionOutput],
     found: Sequence[Detections],
     owners: Sequence[Tensor],
-    truths: Sequence[Truth],
+    truths: Sequence[GroundTruth],
     threshold: float,
 ) -> float:
-    """`attributes` of detection_metrics.
-
-    Args:
-        outputs: N.
-        found: N, detections of each.
-        owners: (detections,) each: the object that a detection found, -1 for none.
-        truths: N.
-        threshold: least score of a detection that counts.
-    """
+    """`attributes` of detection_metrics; owners: of each image, what `hits` gives."""
     right = total = 0
     for output, one, owner, truth in zip(outputs, found, owners, truths, strict=True):
         kept = (owner >= 0) & (one.scores >= threshold)

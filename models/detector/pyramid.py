@@ -14,40 +14,22 @@ from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 
 @dataclass(frozen=True)
 class FPNSizes:
-    """Sizes of an FPN detector, as plain values that JSON holds.
+    """Sizes of an FPN detector, as plain values that JSON holds."""
 
-    Attributes:
-        channels: width of the pyramid.
-        hidden: D of the region features.
-        layers: how many stages of the ResNet are kept, each with a pyramid level (strides 4, 8, 16,
-            32).
-        pooled_level: one more level, max-pooled.
-        anchors: side lengths in pixels, a list per level.
-        ratios: height to width.
-        short_side: images are scaled to it in pixels, 0 takes them as they are.
-        long_side: but no longer than this, in pixels.
-        candidates: boxes per level before suppression.
-        proposals: P per image at most.
-        proposal_iou: overlap above which the better one suppresses the other.
-        sampled: regions per image that are trained on.
-        positives: largest share of them on objects.
-        norm_eps: of batch normalisation.
-    """
-
-    channels: int = 64
-    hidden: int = 256
-    layers: int = 3
-    pooled_level: bool = False
-    anchors: Sequence[Sequence[float]] = ((16.0,), (26.0,), (40.0,))
-    ratios: Sequence[float] = (1.0,)
-    short_side: int = 0
-    long_side: int = 0
-    candidates: int = 300
-    proposals: int = 100
-    proposal_iou: float = 0.7
-    sampled: int = 32
-    positives: float = 0.5
-    norm_eps: float = 1e-5
+    channels: int = 64  # width of the pyramid
+    hidden: int = 256  # D of the region features
+    layers: int = 3  # stages of the ResNet, each with a pyramid level (strides 4, 8, 16, 32)
+    pooled_level: bool = False  # one more level, max-pooled
+    anchors: Sequence[Sequence[float]] = ((16.0,), (26.0,), (40.0,))  # sides in pixels, per level
+    ratios: Sequence[float] = (1.0,)  # height to width
+    short_side: int = 0  # of the scaled image in pixels, 0 takes images as they are
+    long_side: int = 0  # upper limit, in pixels
+    candidates: int = 300  # boxes per level before NMS
+    proposals: int = 100  # P, boxes per image after NMS at most
+    proposal_iou: float = 0.7  # threshold of NMS
+    sampled: int = 32  # regions per image that are trained on
+    positives: float = 0.5  # largest share of them on objects
+    norm_eps: float = 1e-5  # of batch normalisation
 
 
 # torchvision's fasterrcnn_resnet50_fpn; its frozen normalisation adds no epsilon.

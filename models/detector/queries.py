@@ -35,14 +35,7 @@ def region_finder(
 ) -> Callable[[Image.Image], Regions]:
     """A function from an RGB image to its regions, on the CPU.
 
-    Args:
-        stored: the regions of the corpus.
-        detector: the file of the detector that found them.
-        device: where the detector runs.
-
-    Raises:
-        WorkbenchError: these come from another tool, of which there is no detector, or the detector
-            is not the one that found them.
+    The detector must be the one that found the stored regions, which no other tool may have made.
     """
     settings = _settings(stored)
     network: Any = load_detector(detector)[0]

@@ -13,68 +13,35 @@ from models.detector.data import (
     read_labels,
 )
 from models.detector.params import DetectorConfig
-from models.detector.training import DetectorRecipe
+from models.detector.training import THRESHOLD, WEIGHT_DECAY
 from pipeline.corpus.tables import images_digest, load_boxes, load_images
 from pipeline.runtime.files import sha256_file
 
-SIZES = (
-    "channels",
-    "hidden",
-    "anchors",
-    "ratios",
-    "short_side",
-    "long_side",
-    "proposals",
-)
-# What no key of params.yaml varies: AdamW's weight decay, the weight of the attribute term, and the
-# least score of an object that counts as found in validation.
-FIXED: dict[str, Any] = {"weight_decay": 0.0001, "attribute_weight": 1.0, "threshold": 0.2}
+SIZES = ("channels", "hidden", "anchors", "ratios", "short_side", "long_side", "proposals")
+# What decides a training beside params.yaml; all loss terms have the same weight.
+FIXED = {"weight_decay": WEIGHT_DECAY, "attribute_weight": 1.0, "threshold": THRESHOLD}
 NO_BOXES = Labels(("object",), ())  # of random weights on a corpus that names nothing
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Labels, images and recipe.
-
-    Attributes:
-        labels: names of classes and attributes.
-        batches: of the training split.
-        validation: images of its split.
-        recipe: how it is trained.
-        params: what decides the result, for the file.
-        inputs: likewise, digests.
-    """
+    """Labels, images and recipe; `params` and `inputs` (digests) decide the result."""
 
     labels: Labels
     batches: DetectionBatches
     validation: LabelledImages
-    recipe: DetectorRecipe
     params: dict[str, Any]
     inputs: dict[str, str]
 
 
 def training_data(settings: DetectorConfig, seed: int, images: Path, boxes: Path) -> TrainingData:
-    """What a detector is trained on and how.
-
-    That the architecture can be trained here is checked with the parameters, stages.params.
-
-    Args:
-        settings: the section `detector`.
-        seed: of the order of the images.
-        images: table of the corpus.
-        boxes: table of the corpus.
-
-    Raises:
-        WorkbenchError: a corpus without boxes.
-    """
+    """What a detector is trained on; WorkbenchError for a corpus without boxes."""
     labels, training = read_labels(images, boxes), settings.training
     data = read_labelled_images(images, boxes, "train", labels)
-    recipe = training.model_dump(exclude={"batch_size", "images_per_epoch", "sampled"})
     return TrainingData(
         labels,
         DetectionBatches(data, training.batch_size, seed, training.images_per_epoch),
         read_labelled_images(images, boxes, "val", labels),
-        DetectorRecipe(**recipe, **FIXED),
         {"detector": decisive(settings), "seed": seed},
         {"images": images_digest(load_images(images)), "boxes": sha256_file(boxes)},
     )

@@ -5,76 +5,43 @@ so few epochs that the learning rate must change with every step: a warmup, then
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from models.detector.data import DetectionBatch, DetectionBatches, LabelledImages
 from models.detector.metrics import detection_metrics
+from models.detector.params import DetectorTrainingConfig
 from pipeline.training.loop import fit
 from pipeline.training.phases import EpochVerdict, Phase, Row, WarmupSchedule, optimiser
 from pipeline.training.resume import ResumeFile
 
+WEIGHT_DECAY = 0.0001  # of AdamW
+THRESHOLD = 0.2  # least score of an object that counts as found in validation
 LAST_SHARE = 0.02  # of the learning rate, in the last step
 NOT_FINITE = "lower detector.training.lr or set detector.training.clip to 2 or so"
-
-
-@dataclass(frozen=True)
-class DetectorRecipe:
-    """How the detector is trained.
-
-    Attributes:
-        epochs: passes over the training batches.
-        lr: the largest learning rate of AdamW.
-        warmup: steps until it is reached.
-        weight_decay: of AdamW.
-        clip: largest gradient norm, 0 for none.
-        attribute_weight: of the attribute term, all others have 1.
-        threshold: least score of an object that counts as found.
-    """
-
-    epochs: int
-    lr: float
-    warmup: int
-    weight_decay: float
-    clip: float
-    attribute_weight: float
-    threshold: float
 
 
 def fit_detector(
     model: Any,
     batches: DetectionBatches,
     validation: LabelledImages,
-    recipe: DetectorRecipe,
+    training: DetectorTrainingConfig,
     resume: ResumeFile,
 ) -> list[Row]:
     """Train a detector; returns one row per epoch: mean loss terms, validation, learning rate.
 
     The model is left in evaluation mode with the weights of the last epoch: with a learning rate
     that falls to zero it is the best one. Killed at any moment, a training continues from its last
-    written state and ends with the same bytes.
-
-    Args:
-        model: on its device, initialised from a seed.
-        batches: of the training split.
-        validation: judged after every epoch; rows have shares from 0 to 1.
-        recipe: how it is trained.
-        resume: where the state is kept (and looked for).
-
-    Raises:
-        WorkbenchError: the loss is not finite.
+    written state and ends with the same bytes. WorkbenchError where the loss is not finite.
     """
-    objective = partial(loss_terms, attribute_weight=recipe.attribute_weight)
     fitted = fit(
         model,
-        optimiser("adamw", model.parameters(), recipe.lr, weight_decay=recipe.weight_decay),
-        [Phase("detector", recipe.epochs, objective)],
+        optimiser("adamw", model.parameters(), training.lr, weight_decay=WEIGHT_DECAY),
+        [Phase("detector", training.epochs, loss_terms)],
         batches,
-        lambda: validate(model, validation, batches.size, recipe.threshold),
-        WarmupSchedule(recipe.warmup, LAST_SHARE, recipe.clip, "fp32"),
+        lambda: validate(model, validation, batches.size),
+        WarmupSchedule(training.warmup, LAST_SHARE, training.clip, "fp32"),
         resume,
         judge=judge_detections,
         not_finite=NOT_FINITE,
@@ -83,17 +50,10 @@ def fit_detector(
     return [{name: row[name] for name in row if name != "phase"} for row in fitted.history]
 
 
-def loss_terms(model: Any, batch: DetectionBatch, attribute_weight: float) -> dict[str, Tensor]:
-    """The weighted loss terms of a batch by name.
-
-    Args:
-        model: has `losses`, with its terms by name.
-        batch: on the model's device.
-        attribute_weight: of the term `attributes`, all others have 1.
-    """
+def loss_terms(model: Any, batch: DetectionBatch) -> dict[str, Tensor]:
+    """The loss terms (scalars) of a batch by name."""
     terms: dict[str, Tensor] = model.losses(batch.images, [vars(truth) for truth in batch.truths])
-    weights = {"attributes": attribute_weight}
-    return {name: weights.get(name, 1.0) * term for name, term in terms.items()}
+    return terms
 
 
 def judge_detections(figures: Mapping[str, float], history: Sequence[Row]) -> EpochVerdict:
@@ -103,21 +63,17 @@ def judge_detections(figures: Mapping[str, float], history: Sequence[Row]) -> Ep
     return EpochVerdict(columns, shown or "not validated")
 
 
-def validate(model: Any, data: LabelledImages, size: int, threshold: float) -> dict[str, float]:
+def validate(model: Any, data: LabelledImages, batch_size: int) -> dict[str, float]:
     """Recall, average precision and attributes (models.detector.metrics) on labelled images.
 
-    Args:
-        model: on its device; left in evaluation mode.
-        data: the images; none give no figures, an empty dict.
-        size: images per batch.
-        threshold: least score of an object that counts as found.
+    Without images there are no figures. The model is left in evaluation mode.
     """
     if not len(data):
         return {}
     model.eval()
     device = next(model.parameters()).device
     outputs: list[Any] = []
-    for start in range(0, len(data), size):
-        batch = data.batch(range(start, min(start + size, len(data)))).to(device)
+    for start in range(0, len(data), batch_size):
+        batch = data.batch(range(start, min(start + batch_size, len(data)))).to(device)
         outputs += [type(one)(*(part.cpu() for part in one)) for one in model.regions(batch.images)]
-    return detection_metrics(outputs, data.truths, threshold)
+    return detection_metrics(outputs, data.truths, THRESHOLD)

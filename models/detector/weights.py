@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from models.backbone.network import BackboneError, load_strict
-from models.detector.c4.keys import load_c4
+from models.detector.c4.keys import sizes_of, to_c4
 from models.detector.fpn import build_detector, current_names
 from models.detector.pyramid import PUBLISHED
 from pipeline.runtime.errors import first_line
 
-LARGEST = 100_000  # names of one kind, and any size: no detector comes near
 CLASSES = ("roi_heads.box_predictor.cls_score.weight",)
 
 # Tensors with a row per attribute; those of C4 have one more, for "no attribute".
@@ -35,15 +34,7 @@ def seeded_detector(
     seed: int,
     **sizes: Any,
 ) -> nn.Module:
-    """`build_detector` with seeded random weights; the global random state is untouched.
-
-    Args:
-        architecture: one of ARCHITECTURES.
-        object_names: C, without background.
-        attribute_names: A, may be empty.
-        seed: of the weights.
-        **sizes: as for build_detector.
-    """
+    """`build_detector` with seeded random weights; the global random state is untouched."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_detector(architecture, object_names, attribute_names, **sizes)
@@ -56,21 +47,7 @@ def own_detector(
     sizes: Mapping[str, Any],
     state: Mapping[str, Tensor],
 ) -> nn.Module:
-    """The detector of one of our own files, in evaluation mode.
-
-    Args:
-        architecture: one of ARCHITECTURES.
-        object_names: C, without background.
-        attribute_names: A, may be empty.
-        sizes: as for build_detector.
-        state: tensor by name.
-
-    Raises:
-        BackboneError: sizes out of range, and weights that do not fit them.
-    """
-    large = [name for name, value in sizes.items() if largest(value) > LARGEST]
-    if large:
-        raise BackboneError(f"sizes out of range: {', '.join(large)}")
+    """The detector of one of our own files, in evaluation mode; BackboneError for a misfit."""
     try:
         with torch.device("meta"):  # nothing is allocated before names and shapes are known to fit
             load_strict(
@@ -85,19 +62,13 @@ def own_detector(
 
 
 def known_names(architecture: str, state: Mapping[str, Tensor]) -> tuple[int, int]:
-    """How many objects and attributes a state dict of others knows, without the "none" of each.
-
-    Raises BackboneError where it has no class scores, and for numbers that cannot be meant.
-    """
+    """How many objects and attributes a state dict of others knows, without the "none" of each."""
     bottom_up = architecture == "c4_resnet101"
     objects = rows(state, CLASSES)
     attributes = rows(state, C4_ATTRIBUTES if bottom_up else FPN_ATTRIBUTES)
     if objects < 2:
-        raise BackboneError(
-            f"no weights of a detector {architecture}: {CLASSES[0]} is missing or empty"
-        )
-    if max(objects, attributes) > LARGEST:
-        raise BackboneError(f"{max(objects, attributes):,} names; allowed are at most {LARGEST:,}")
+        problem = f"{CLASSES[0]} is missing or empty"
+        raise BackboneError(f"no weights of a detector {architecture}: {problem}")
     return objects - 1, max(attributes - bottom_up, 0)
 
 
@@ -112,32 +83,18 @@ def foreign_detector(
 
     c4_resnet101: of either public conversion, its sizes read from the shapes; fpn_resnet50: of
     torchvision's fasterrcnn_resnet50_fpn, with any number of classes; fpn_resnet18: of `sizes`.
-
-    Args:
-        architecture: one of ARCHITECTURES.
-        state: tensor by name.
-        object_names: C, without background.
-        attribute_names: A, may be empty.
-        sizes: of FPNSizes, read for fpn_resnet18 alone.
-
-    Raises:
-        BackboneError: naming what is missing, unexpected or ill-shaped.
-        ValueError: sizes.
+    BackboneError names what is missing, unexpected or ill-shaped.
     """
     if architecture == "c4_resnet101":
-        return load_c4(state, object_names, attribute_names)
-    used = asdict(PUBLISHED) if architecture == "fpn_resnet50" else dict(sizes)
-    return own_detector(architecture, object_names, attribute_names, used, current_names(state))
+        renamed = to_c4(state)
+        used: Mapping[str, Any] = sizes_of(renamed)
+    else:
+        renamed = current_names(state)
+        used = asdict(PUBLISHED) if architecture == "fpn_resnet50" else sizes
+    return own_detector(architecture, object_names, attribute_names, used, renamed)
 
 
 def rows(state: Mapping[str, Tensor], names: Sequence[str]) -> int:
     """First size of the tensor under one of the names, perhaps with a prefix; 0 without one."""
     found = [value for name, value in state.items() if name.endswith(tuple(names)) and value.ndim]
     return len(found[0]) if found else 0
-
-
-def largest(value: Any) -> float:
-    """The largest number in nested lists, infinite where there is something else."""
-    if isinstance(value, list | tuple):
-        return max(map(largest, value), default=0)
-    return value if isinstance(value, int | float) else float("inf")

@@ -10,8 +10,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from models.backbone.extraction import Pictures
 from models.backbone.preprocessing import check_aspect
-from models.detector.extraction import Pictures
 from models.phrases.regions import Describer, as_tensors
 from models.phrases.views import Proposed, View
 from pipeline.corpus.loading import ImageFiles, decode_ahead, whole_batches

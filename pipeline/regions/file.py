@@ -37,15 +37,9 @@ def described(
 ) -> dict[str, str | int | float]:
     """What a file of regions says of itself.
 
-    Args:
-        images: of the corpus.
-        settings: the section regions; what changes no value (workers, where files lie) is left out.
-        model: name of the detector, or what the regions were imported from.
-        layer: whose output the features are.
-        weights: digest of the detector, or of the files that were imported.
-        objects: names of the object classes, by number.
-        attributes: names of the attribute classes, by number.
-        has_boxes: whether the boxes are more than zeros.
+    settings: the section regions; model: name of the detector, or what the regions were imported
+    from; layer: whose output the features are; weights: digest of the detector, or of the imported
+    files; objects, attributes: names by number.
     """
     return {
         "model": model,
@@ -59,30 +53,17 @@ def described(
     }
 
 
-MAX_DIM = 1 << 16  # width of a region's feature
-
-
 @dataclass(frozen=True)
 class ImageRegions:
-    """The K regions of one image.
+    """The K regions of one image; None for what is unknown."""
 
-    Attributes:
-        size: width, height in pixels.
-        boxes: (K, 4) float32 x1, y1, x2, y2 in pixels.
-        features: (K, D) float32.
-        objects: (K,) class numbers, None where unknown.
-        attributes: (K,) class numbers, None where unknown.
-        confidences: (K,) of the objects, None where unknown.
-        attribute_confidences: (K,) of the attributes, None where unknown.
-    """
-
-    size: tuple[int, int]
-    boxes: npt.NDArray[np.float32]
-    features: npt.NDArray[np.float32]
-    objects: npt.NDArray[np.int64] | None = None
-    attributes: npt.NDArray[np.int64] | None = None
-    confidences: npt.NDArray[np.float32] | None = None
-    attribute_confidences: npt.NDArray[np.float32] | None = None
+    size: tuple[int, int]  # width, height in pixels
+    boxes: npt.NDArray[np.float32]  # (K, 4) x1, y1, x2, y2 in pixels
+    features: npt.NDArray[np.float32]  # (K, D)
+    objects: npt.NDArray[np.int64] | None = None  # (K,) class numbers
+    attributes: npt.NDArray[np.int64] | None = None  # (K,) class numbers
+    confidences: npt.NDArray[np.float32] | None = None  # (K,) of the objects
+    attribute_confidences: npt.NDArray[np.float32] | None = None  # (K,)
 
 
 def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -100,17 +81,9 @@ def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], 
 
 
 def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, Array]:
-    """The datasets' rows of some images: zero beyond the counts, classes -1.
+    """The datasets' rows (B, ...) of B images with at most R = `slots` regions: zero beyond them.
 
-    Features stay float32; the writer converts them and notices what float16 cannot hold.
-
-    Args:
-        images: B of them, with at most R regions each.
-        slots: R.
-        width: D.
-
-    Returns:
-        Dataset name -> (B, ...).
+    Classes are -1 there. Features stay float32; the writer notices what float16 cannot hold.
     """
     arrays: dict[str, Array] = {
         name: np.zeros((len(images), *row), "float32" if name == "features" else dtype)
@@ -124,26 +97,4 @@ def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, 
             values = getattr(image, name)
             if values is not None:
                 arrays[name][row, :count] = values
-    return arrays
-
-
-def packed_alike(
-    sizes: npt.NDArray[np.int64],
-    boxes: npt.NDArray[np.float32],
-    features: npt.NDArray[np.float32],
-) -> dict[str, Array]:
-    """The datasets' rows of images that all have R regions, of no class.
-
-    Args:
-        sizes: (B, 2) widths and heights, pixels.
-        boxes: (B, R, 4) x1, y1, x2, y2 in pixels.
-        features: (B, R, D).
-    """
-    shapes = region_datasets(*features.shape[1:])
-    arrays: dict[str, Array] = {
-        name: np.zeros((len(sizes), *row), dtype) for name, (row, dtype) in shapes.items()
-    }
-    arrays |= {"features": features, "boxes": boxes}
-    arrays["sizes"][:], arrays["counts"][:] = sizes, features.shape[1]
-    arrays["objects"][:] = arrays["attributes"][:] = -1
     return arrays

@@ -23,11 +23,7 @@ MAX_REGIONS = 1000  # per image; more is taken for damage
 
 
 class GridNetworkConfig(Section):
-    """The network whose feature map is the grid: keys as in image_features.
-
-    A section of its own, so that other image features leave regions as they are, and those of the
-    detector too.
-    """
+    """The network whose feature map is the grid: a section apart, with keys of image_features."""
 
     model: Name = "resnet18"
     weights: Name = "detector"

@@ -14,21 +14,14 @@ from forked import Killer, ended, killed
 from models.detector.data import DetectionBatches, LabelledImages
 from models.detector.file import describe, write_detector
 from models.detector.fpn import build_detector
-from models.detector.metrics import Truth
-from models.detector.training import DetectorRecipe, fit_detector
+from models.detector.metrics import GroundTruth
+from models.detector.params import DetectorTrainingConfig
+from models.detector.training import fit_detector
 from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
 
 POINTS = ["never", "step 1", "step 4", "validation 1"]  # 3 steps an epoch, 2 epochs
-RECIPE = DetectorRecipe(
-    epochs=2,
-    lr=0.002,
-    warmup=2,
-    weight_decay=1e-4,
-    clip=10.0,
-    attribute_weight=0.5,
-    threshold=0.05,
-)
+TRAINING = DetectorTrainingConfig(epochs=2, lr=0.002, warmup=2, clip=10.0)
 SIZES = {"channels": 8, "hidden": 8, "layers": 2, "anchors": [[12.0], [20.0]], "proposals": 10}
 
 
@@ -46,7 +39,7 @@ class Squares(LabelledImages):
             self.pictures.append(picture)
             box = torch.tensor([[x, y, x + 14, y + 14]], dtype=torch.float32)
             shades = torch.tensor([[1 - blue, blue]], dtype=torch.float32)
-            truths.append(Truth(box, torch.tensor([1]), shades))
+            truths.append(GroundTruth(box, torch.tensor([1]), shades))
         super().__init__([""] * count, np.zeros((count, 2)), truths)
 
     def image(self, row):
@@ -62,7 +55,7 @@ def train(folder, output, killer):
     model.regions = lambda *values: (killer.event("validation"), regions(*values))[1]
     batches = DetectionBatches(Squares(12, 0), 4, seed=1)
     resume = ResumeFile(folder, "tiny", interval=0.0)
-    history = fit_detector(model, batches, Squares(4, 1), RECIPE, resume)
+    history = fit_detector(model, batches, Squares(4, 1), TRAINING, resume)
     description = describe(model, "trained", {}, {}, {})
     write_detector(output.with_suffix(".safetensors"), model, description)
     output.with_suffix(".tsv").write_text(curve_tsv(history))

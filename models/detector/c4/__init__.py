@@ -23,33 +23,19 @@ CHUNK = 64  # regions in res5 at a time: about 150 MB for its widest maps
 
 @dataclass(frozen=True)
 class C4Sizes:
-    """Sizes of a C4 detector, as plain values that JSON holds; the defaults are the paper's.
+    """Sizes of a C4 detector, as plain values that JSON holds; the defaults are the paper's."""
 
-    Attributes:
-        width: channels of the stem (D is 32 times that).
-        blocks: of res2 to res5.
-        hidden: channels of the proposal network.
-        embedding: width of a class in the attribute head.
-        attribute_hidden: width of its hidden layer.
-        candidates: boxes per image before suppression.
-        proposals: P per image at most.
-        proposal_iou: overlap above which the better one suppresses the other.
-        smallest: side in pixels that a proposal needs.
-        short_side: images are scaled to it, in pixels.
-        long_side: but no longer than this, in pixels.
-    """
-
-    width: int = 64
-    blocks: Sequence[int] = (3, 4, 23, 3)
-    hidden: int = 512
-    embedding: int = 256
-    attribute_hidden: int = 512
-    candidates: int = 6000
-    proposals: int = 300
-    proposal_iou: float = 0.7
-    smallest: float = 16.0
-    short_side: int = 600
-    long_side: int = 1000
+    width: int = 64  # channels of the stem; D is 32 times that
+    blocks: Sequence[int] = (3, 4, 23, 3)  # of res2 to res5
+    hidden: int = 512  # channels of the proposal network
+    embedding: int = 256  # width of a class in the attribute head
+    attribute_hidden: int = 512  # width of the attribute head's hidden layer
+    candidates: int = 6000  # boxes per image before NMS
+    proposals: int = 300  # P, boxes per image after NMS at most
+    proposal_iou: float = 0.7  # threshold of NMS
+    smallest: float = 16.0  # least side of a proposal, in pixels of the image as given
+    short_side: int = 600  # of the scaled image, in pixels
+    long_side: int = 1000  # upper limit, in pixels
 
     def __post_init__(self) -> None:
         if len(self.blocks) != 4 or min(self.blocks) < 1:
@@ -57,18 +43,10 @@ class C4Sizes:
 
 
 class C4Detector(nn.Module):
-    """Images to proposals with features, class and attribute scores.
+    """Images to proposals with features, class scores (C) and attribute scores (A, which may be 0).
 
-    State names are those of MILVLG's conversion (see c4_keys), without its box refinement: the
+    State names are those of MILVLG's conversion (see c4.keys), without its box refinement: the
     published features are those of the proposals as they are.
-
-    Args:
-        object_names: C, without background.
-        attribute_names: A, without "no attribute", may be empty.
-        **sizes: see C4Sizes.
-
-    Raises:
-        ValueError: unknown and impossible sizes.
     """
 
     architecture = "c4_resnet101"
@@ -92,10 +70,10 @@ class C4Detector(nn.Module):
         self.proposal_generator = ProposalNetwork(
             inside,
             self.sizes.hidden,
-            self.sizes.candidates,
-            self.sizes.proposals,
-            self.sizes.proposal_iou,
-            self.sizes.smallest,
+            candidates=self.sizes.candidates,
+            proposals=self.sizes.proposals,
+            iou=self.sizes.proposal_iou,
+            smallest=self.sizes.smallest,
         )
         self.roi_heads = RegionHead(
             inside, blocks[3], len(self.object_names), len(self.attribute_names), self.sizes
@@ -107,15 +85,14 @@ class C4Detector(nn.Module):
 
         images: uint8 RGB (3, H, W), any sizes, on the model's device. Images pass one at a time:
         their sizes differ, and padding would change what is seen at the borders.
-        Raises RegionError for images without pixels and weights that give values not finite.
         """
-        return [self._describe(image) for image in images]
-
-    def _describe(self, image: Tensor) -> RegionOutput:
-        pixels, scale = self.scaled(image)
-        maps = self.backbone(pixels)
-        boxes = self.proposal_generator(maps, *pixels.shape[-2:], scale)
-        return RegionOutput(boxes / scale, *self.roi_heads(maps, boxes))
+        outputs = []
+        for image in images:
+            pixels, scale = self.scaled(image)
+            maps = self.backbone(pixels)
+            boxes = self.proposal_generator(maps, *pixels.shape[-2:], scale)
+            outputs.append(RegionOutput(boxes / scale, *self.roi_heads(maps, boxes)))
+        return outputs
 
     def scaled(self, image: Tensor) -> tuple[Tensor, float]:
         """uint8 RGB (3, H, W) to BGR (1, 3, H', W') without its mean, and the scale.
@@ -134,15 +111,7 @@ class C4Detector(nn.Module):
 
 
 class RegionHead(nn.Module):
-    """Features, class and attribute scores of boxes on res4's maps.
-
-    Args:
-        inside: channels of res4.
-        blocks: of res5.
-        objects: C.
-        attributes: A, 0 for no such branch.
-        sizes: of the attribute branch.
-    """
+    """Features, class and attribute scores of boxes on res4's maps."""
 
     def __init__(
         self, inside: int, blocks: int, objects: int, attributes: int, sizes: C4Sizes
@@ -152,10 +121,8 @@ class RegionHead(nn.Module):
         self.box_predictor = Predictor(2 * inside, objects, attributes, sizes)
 
     def forward(self, maps: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Maps (1, inside, H, W) and boxes (P, 4), pixels of the scaled image, best first.
-
-        Returns features (P, D), object scores (P, C + 1) and attribute scores (P, A).
-        """
+        """Maps (1, inside, H, W) and boxes (P, 4), pixels of the scaled image, to features (P, D),
+        object scores (P, C + 1) and attribute scores (P, A)."""
         features = torch.cat([self.features(maps, part) for part in boxes.split(CHUNK)])
         return features, *self.box_predictor(features)
 
@@ -169,12 +136,6 @@ class Predictor(nn.Module):
     """Class scores of a region, and attribute scores from its feature and best class.
 
     Column 0 of the layers is "background" or "no attribute".
-
-    Args:
-        width: D.
-        objects: C.
-        attributes: A, 0 for no such branch.
-        sizes: of the attribute branch.
     """
 
     def __init__(self, width: int, objects: int, attributes: int, sizes: C4Sizes) -> None:
@@ -187,10 +148,7 @@ class Predictor(nn.Module):
             self.attr_linear2 = nn.Linear(sizes.attribute_hidden, attributes + 1)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """(P, D) to softmax scores (P, C + 1) and (P, A).
-
-        The attributes' softmax includes "no attribute", which is then left out.
-        """
+        """(P, D) to softmax scores (P, C + 1) and (P, A), the latter without "no attribute"."""
         logits = self.cls_score(features)
         objects = logits.softmax(1)
         if not self.attributes:

@@ -15,15 +15,7 @@ EXPANSION = 4  # output channels of a block to those of its 3 x 3 convolution
 
 
 class NormedConv(nn.Conv2d):
-    """A convolution without bias, then batch normalisation with fixed statistics.
-
-    Args:
-        inside: channels of the maps it takes.
-        outside: channels of those it gives.
-        size: side of the kernel, odd.
-        stride: in cells.
-        dilation: in cells.
-    """
+    """A convolution without bias, then batch normalisation with fixed statistics."""
 
     def __init__(
         self, inside: int, outside: int, size: int, stride: int = 1, dilation: int = 1
@@ -50,14 +42,7 @@ class Stem(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """Residual block (B, inside, H, W) to (B, 4 x width, H', W'); the stride is in `conv1`.
-
-    Args:
-        inside: channels of the maps it takes.
-        width: channels of its 3 x 3 convolution.
-        stride: in cells.
-        dilation: of its 3 x 3 convolution.
-    """
+    """Residual block (B, inside, H, W) to (B, 4 x width, H', W'); the stride is in `conv1`."""
 
     def __init__(self, inside: int, width: int, stride: int, dilation: int) -> None:
         super().__init__()
@@ -76,15 +61,7 @@ class Bottleneck(nn.Module):
 
 
 def stage(inside: int, width: int, blocks: int, stride: int, dilation: int = 1) -> nn.Sequential:
-    """Residual blocks, the first with the stride: (B, inside, H, W) to (B, 4 x width, H', W').
-
-    Args:
-        inside: channels of the maps it takes.
-        width: channels of a 3 x 3 convolution.
-        blocks: how many.
-        stride: of the first, in cells.
-        dilation: of all.
-    """
+    """Residual blocks, the first with the stride: (B, inside, H, W) to (B, 4 x width, H', W')."""
     outside = EXPANSION * width
     return nn.Sequential(
         Bottleneck(inside, width, stride, dilation),

@@ -3,15 +3,12 @@
 Two PyTorch conversions of Anderson et al.'s Caffe weights circulate; both name the ResNet as
 detectron2 does (`backbone.stem.conv1.norm.weight`, `backbone.res4.22.conv3.weight`):
 
-- MILVLG/bottom-up-attention.pytorch (bua/caffe/modeling/{backbone,rpn,roi_heads,fast_rcnn}.py, the
-  `bua-caffe-frcn-r101*.pth` files): background and "no attribute" first, two objectness logits per
-  anchor (all background logits first), anchors of a place by ratio, then by scale;
-  `cls_embed`, `attr_linear1`, `attr_linear2`. C4Detector uses these names and this order.
-- airsplay/py-bottom-up-attention (its changes to detectron2 in StandardRPNHeadForVGWithHiddenDim
-  and FastRCNNOutputLayers, the `faster_rcnn_from_caffe*.pkl` files): background and "no attribute"
-  last, one objectness logit per anchor, detectron2's anchors by scale, then by ratio;
-  `cls_embedding`, `fc_attr`, `attr_score`. Its anchors are centred half a stride off Caffe's, as
-  airsplay/py-bottom-up-attention issue 1 says; here Caffe's are used for both.
+- MILVLG/bottom-up-attention.pytorch (bua-caffe-frcn-r101*.pth): background and "no attribute"
+  first, two objectness logits per anchor (all background logits first), anchors of a place by
+  ratio, then by scale. C4Detector uses its names and this order.
+- airsplay/py-bottom-up-attention (faster_rcnn_from_caffe*.pkl): background and "no attribute"
+  last, one objectness logit per anchor, detectron2's anchors by scale, then by ratio. Its anchors
+  are centred half a stride off Caffe's (its issue 1); here Caffe's are used for both.
 
 Box refinement (`bbox_pred`) is left out of both: the published features are those of proposals.
 """
@@ -22,8 +19,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from models.backbone.network import BackboneError, load_strict
-from models.detector.c4 import MEAN, C4Detector
+from models.backbone.network import BackboneError
+from models.detector.c4 import MEAN
 from models.detector.c4.proposals import RATIOS, SCALES
 
 ANCHORS = len(RATIOS) * len(SCALES)
@@ -36,41 +33,11 @@ UNUSED = re.compile(
 RENAMED = {"cls_embedding": "cls_embed", "fc_attr": "attr_linear1", "attr_score": "attr_linear2"}
 
 
-def load_c4(
-    state: Mapping[str, Tensor],
-    object_names: Sequence[str] | None = None,
-    attribute_names: Sequence[str] | None = None,
-) -> C4Detector:
-    """A detector in evaluation mode with the weights of either conversion or its own state dict.
-
-    The numbers of objects and attributes, widths and depths are read from the shapes.
-
-    Args:
-        state: tensor by name.
-        object_names: C, without background; None for `object 1` and so on.
-        attribute_names: A, without "no attribute"; None for `attribute 1` and so on.
-
-    Raises:
-        BackboneError: naming what is missing, unexpected or ill-shaped, or when the names given are
-            not as many as the weights know.
-    """
-    own = to_c4(state)
-    objects = _names("object", object_names, _rows(own, PREDICTOR + "cls_score.weight", 1601) - 1)
-    known = _rows(own, PREDICTOR + "attr_linear2.weight", 1) - 1
-    attributes = _names("attribute", attribute_names, known)
-    with torch.device("meta"):  # load_strict compares names and shapes alone
-        network = C4Detector(objects, attributes, **sizes_of(own))
-    _check(network, own)
-    network = network.to_empty(device="cpu")
-    load_strict(network, own)
-    return network.eval().requires_grad_(False)
-
-
 def to_c4(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A public conversion's state dict under C4Detector's names and in its order of rows.
 
     A prefix `module.` or `model.` of all names is removed; counters, anchors and box refinement
-    are left out. Raises BackboneError for another pixel normalisation than the paper's.
+    are left out. BackboneError for another pixel normalisation than the paper's.
     """
     bare = {re.sub(r"^(module\.|model\.)+", "", name): value for name, value in state.items()}
     _check_pixels(bare)
@@ -130,20 +97,6 @@ def _blocks(state: Mapping[str, Tensor], stage: str) -> int:
 
 def _rows(state: Mapping[str, Tensor], name: str, otherwise: int) -> int:
     return len(state[name]) if name in state and state[name].ndim else otherwise
-
-
-def _names(kind: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    if given is None:
-        return tuple(f"{kind} {number}" for number in range(1, count + 1))
-    if len(given) != count:
-        raise BackboneError(f"{len(given)} {kind} names were given, the weights know {count}")
-    return tuple(given)
-
-
-def _check(network: C4Detector, own: Mapping[str, Tensor]) -> None:
-    """Refuse a misfit before memory is taken for the network."""
-    empty = {name: torch.empty(value.shape, device="meta") for name, value in own.items()}
-    load_strict(network, empty)
 
 
 def _check_pixels(state: Mapping[str, Tensor]) -> None:

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchvision.ops import nms
+from torchvision.ops import clip_boxes_to_image, nms
 
 from models.detector.selection import RegionError
 
@@ -39,19 +39,17 @@ class ProposalHead(nn.Module):
 
 
 class ProposalNetwork(nn.Module):
-    """Proposals of one image, best first.
-
-    Args:
-        inside: channels of res4.
-        hidden: channels of its 3 x 3 convolution.
-        candidates: boxes kept by score before suppression.
-        proposals: P at most after it.
-        iou: overlap above which the better one suppresses the other.
-        smallest: side in pixels of the image as given that a box needs.
-    """
+    """Proposals of one image, best first; the sizes are those of C4Sizes."""
 
     def __init__(
-        self, inside: int, hidden: int, candidates: int, proposals: int, iou: float, smallest: float
+        self,
+        inside: int,
+        hidden: int,
+        *,
+        candidates: int,
+        proposals: int,
+        iou: float,
+        smallest: float,
     ) -> None:
         super().__init__()
         self.rpn_head = ProposalHead(inside, hidden)
@@ -59,44 +57,29 @@ class ProposalNetwork(nn.Module):
         self.iou, self.smallest = iou, smallest
 
     def forward(self, maps: Tensor, height: int, width: int, scale: float) -> Tensor:
-        """Maps to boxes.
+        """Maps (1, inside, H, W) to boxes (P, 4) in pixels of the scaled image, inside it.
 
-        Args:
-            maps: (1, inside, H, W).
-            height: of the scaled image in pixels.
-            width: of the scaled image in pixels.
-            scale: its size to that of the image as given.
-
-        Returns:
-            (P, 4) in pixels of the scaled image, inside it.
-
-        Raises:
-            RegionError: values that are not finite.
+        height, width: of the scaled image in pixels; scale: its size to that of the image as given.
         """
         logits, deltas = self.rpn_head(maps)
         if not bool(torch.isfinite(logits).all() & torch.isfinite(deltas).all()):
             raise RegionError("the detector's weights give proposals that are not finite")
         scores = object_scores(logits)
         boxes = decode(anchors(maps.shape[-2], maps.shape[-1], maps.device), rows(deltas, 4))
-        return self.best(clip(boxes, height, width), scores, self.smallest * scale)
+        inside = clip_boxes_to_image(boxes, (height - 1, width - 1))
+        return self.best(inside, scores, self.smallest * scale)
 
     def best(self, boxes: Tensor, scores: Tensor, smallest: float) -> Tensor:
-        """The boxes that are large enough and survive.
+        """Large enough boxes (N, 4) that survive NMS by their scores (N,): (P, 4), best first.
 
-        Args:
-            boxes: (N, 4) in pixels of the scaled image.
-            scores: (N,).
-            smallest: side in pixels of the scaled image that a box needs.
-
-        Returns:
-            (P, 4), best first.
+        smallest: least side in pixels of the scaled image, as the boxes are.
         """
         sides = boxes[:, 2:] - boxes[:, :2]
         large = ((sides > 0) & (sides + 1 >= smallest)).all(1)
         boxes, scores = boxes[large], scores[large]
         order = scores.argsort(descending=True, stable=True)[: self.candidates]
         boxes, scores = boxes[order], scores[order]
-        # Ends moved by one pixel give torchvision's overlap the sides that include the last pixel.
+        # Ends moved by one pixel give torchvision's IoU the sides that include the last pixel.
         ends = boxes + boxes.new_tensor([0, 0, 1, 1])
         return boxes[nms(ends, scores, self.iou)[: self.proposals]]
 
@@ -113,7 +96,7 @@ def object_scores(logits: Tensor) -> Tensor:
 
 
 def cell_anchors() -> Tensor:
-    """(12, 4) boxes around the first place of the map, ratios outside and scales inside.
+    """(12, 4) boxes around the first place of the map, ratio by ratio, scale by scale.
 
     Widths and heights are rounded for every ratio before they are scaled (py-faster-rcnn).
     """
@@ -129,16 +112,7 @@ def cell_anchors() -> Tensor:
 
 
 def anchors(height: int, width: int, device: torch.device) -> Tensor:
-    """Boxes of every place of a map, rows of the map outside.
-
-    Args:
-        height: H of the map.
-        width: W of the map.
-        device: of the boxes.
-
-    Returns:
-        (H x W x 12, 4) in pixels of the scaled image.
-    """
+    """(H x W x 12, 4) boxes of every place of a map, row by row, in pixels of the scaled image."""
     down = torch.arange(height, device=device, dtype=torch.float32) * STRIDE
     across = torch.arange(width, device=device, dtype=torch.float32) * STRIDE
     y, x = torch.meshgrid(down, across, indexing="ij")
@@ -152,18 +126,3 @@ def decode(boxes: Tensor, deltas: Tensor) -> Tensor:
     centres = boxes[:, :2] + sides / 2 + deltas[:, :2] * sides
     half = sides * deltas[:, 2:].clamp(max=LARGEST).exp() / 2
     return torch.cat([centres - half, centres + half], dim=1)
-
-
-def clip(boxes: Tensor, height: float, width: float) -> Tensor:
-    """Boxes limited to the pixels 0 to width - 1 and 0 to height - 1.
-
-    Args:
-        boxes: (N, 4) in pixels of the scaled image.
-        height: of this image in pixels.
-        width: of this image in pixels.
-
-    Returns:
-        (N, 4).
-    """
-    ends = boxes.new_tensor([width, height, width, height]) - 1
-    return torch.minimum(boxes.clamp(min=0), ends)

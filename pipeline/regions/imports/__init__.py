@@ -22,10 +22,7 @@ from pipeline.regions.imports.source import (
 )
 from pipeline.regions.imports.tsv import TsvRegions
 from pipeline.regions.params import RegionsConfig
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.shards import FeatureJob
-
-__all__ = ["ImportCorpus", "RegionSource", "import_regions", "imported_slots", "open_source"]
 
 _READERS: dict[str, Callable[[Path, ImportCorpus], RegionSource]] = {
     "tsv": TsvRegions,
@@ -34,43 +31,16 @@ _READERS: dict[str, Callable[[Path, ImportCorpus], RegionSource]] = {
 }
 
 
-def open_source(kind: str, path: str | None, corpus: ImportCorpus) -> RegionSource:
-    """Open the files of one kind and match them with a corpus.
-
-    Args:
-        kind: tsv, scan_npy or butd_h5.
-        path: the file or folder, regions.path.
-        corpus: whose images the regions are of.
-
-    Raises:
-        WorkbenchError: every fault that can be seen without reading the values.
-    """
-    if path is None:
-        raise WorkbenchError(
-            f"regions.path = null, but regions.source = {kind} reads files",
-            "set regions.path in params.yaml to the file or folder",
-        )
-    if not Path(path).exists():
-        raise WorkbenchError(
-            f"regions.path = {path!r}: no such file or folder", "set regions.path in params.yaml"
-        )
+def open_source(kind: str, path: str, corpus: ImportCorpus) -> RegionSource:
+    """Open the files of one kind and match them with a corpus; values are read later."""
     return _READERS[kind](Path(path), corpus)
 
 
 def import_job(settings: RegionsConfig, images: pd.DataFrame, captions: Path | None) -> FeatureJob:
-    """Regions from other tools' files.
-
-    Args:
-        settings: the section regions.
-        images: of the corpus.
-        captions: its table, for formats that name images by captions; None for the others.
-
-    Raises:
-        WorkbenchError: all that does not fit the corpus.
-    """
+    """Regions from other tools' files; captions: for formats that name images by captions."""
     table = load_captions(captions) if captions else None
     corpus = ImportCorpus(images, table, skip_others=settings.other_images == "skip")
-    source = open_source(settings.source, settings.path, corpus)
+    source = open_source(settings.source, str(settings.path), corpus)
     attributes = described(
         images,
         settings.model_dump(),

@@ -20,7 +20,6 @@ from pipeline.runtime.text import read_json, read_text
 from pipeline.storage.hdf5 import opened
 
 MAX_CHUNK = 1 << 28  # bytes that one stored block may unfold to
-ENDINGS = (".hdf5", ".h5")
 CONVERT = (
     "turn the pickle of ids into JSON with the program that wrote it: "
     "json.dump({str(k): int(v) for k, v in pickle.load(open(A, 'rb')).items()}, open(B, 'w'))"
@@ -34,18 +33,15 @@ class ButdFile:
         self.path = path
         with opened(path) as file:
             features = _dataset(path, file, "image_features", (2, 3))
-            boxes = _dataset(path, file, "image_bb", (features.ndim,))
             self.flat, self.width = features.ndim == 2, int(features.shape[-1])
-            if boxes.shape != (*features.shape[:-1], 4):
-                raise WorkbenchError(
-                    f"{path}: image_bb {boxes.shape} does not fit image_features {features.shape}"
-                )
             self.spatial = "spatial_features" in file
-            if self.spatial:
-                spatial = _dataset(path, file, "spatial_features", (features.ndim,))
-                if spatial.shape != (*features.shape[:-1], 6):
+            columns = {"image_bb": 4} | ({"spatial_features": 6} if self.spatial else {})
+            for name, count in columns.items():
+                shape = _dataset(path, file, name, (features.ndim,)).shape
+                if shape != (*features.shape[:-1], count):
                     raise WorkbenchError(
-                        f"{path}: spatial_features {spatial.shape}; expected are 6 per box"
+                        f"{path}: {name} {shape} does not fit image_features {features.shape}: "
+                        f"expected are {count} per box"
                     )
             self.starts, self.stops = self._bounds(file, features)
         self.names = _ids(path, len(self.starts))
@@ -53,10 +49,9 @@ class ButdFile:
 
     def values(self, name: str, row: int) -> np.ndarray:
         """(K, ...) float32 of the image in a row of this file."""
+        place = slice(self.starts[row], self.stops[row]) if self.flat else row
         with opened(self.path) as file:
-            place = slice(self.starts[row], self.stops[row]) if self.flat else row
-            found = file[name][place]
-        return np.asarray(found, np.float32)
+            return np.asarray(file[name][place], np.float32)
 
     def _bounds(self, file: h5py.File, features: h5py.Dataset) -> tuple[np.ndarray, np.ndarray]:
         if not self.flat:
@@ -80,7 +75,7 @@ class ButdRegions:
     """Regions in one such file or all of a folder; see RegionSource.
 
     The image's size follows from spatial_features (corners as shares of it), without them it is
-    taken from the corpus. Raises WorkbenchError for files and ids that do not fit.
+    taken from the corpus.
     """
 
     has_boxes = True
@@ -94,7 +89,7 @@ class ButdRegions:
                 raise WorkbenchError(f"{file.path}: width {file.width:,}, others {self.width:,}")
         self.rows = [(file, row) for file in self.files for row in range(len(file.names))]
         matcher = ImageMatcher(corpus.images["image_id"].tolist(), corpus.skip_others)
-        self.places = matcher.match([file.names[row] for file, row in self.rows], str(path))
+        self.places = matcher.match([name for file in self.files for name in file.names], str(path))
         self.order = np.argsort(self.places)
         counts = [int(f.stops[r] - f.starts[r]) for f, r in (self.rows[p] for p in self.places)]
         self.most = max(counts)
@@ -155,9 +150,9 @@ def _dataset(
 
 
 def _files(path: Path) -> list[Path]:
+    files = sorted(file for file in path.glob("*") if file.suffix in (".hdf5", ".h5"))
     if path.is_file():
         return [path]
-    files = sorted(file for file in path.glob("*") if file.suffix in ENDINGS and file.is_file())
     if not files:
         raise WorkbenchError(
             f"regions.path = {str(path)!r}: no HDF5 file and no folder with .hdf5 or .h5 files",
@@ -172,25 +167,21 @@ def _ids(path: Path, count: int) -> list[str]:
         path.with_name(f"{path.stem}_{ending}")
         for ending in ("ids.txt", "ids.json", "imgid2idx.json")
     )
-    if text.is_file():
-        found = [line.strip() for line in read_text(text).rstrip("\n").split("\n")]
-        return _checked_ids(text, found, count)
-    if names.is_file():
-        values = read_json(names)
-        found = [str(value) for value in values] if isinstance(values, list) else []
-        return _checked_ids(names, found, count)
-    if index.is_file():
+    if index.is_file() and not text.is_file() and not names.is_file():
         values = read_json(index)
         rows = list(values.values()) if isinstance(values, dict) else []
         if any(type(row) is not int for row in rows) or sorted(rows) != list(range(count)):
             raise WorkbenchError(f"{index}: not a mapping of ids to the rows 0 to {count - 1:,}")
-        return [name for name, _ in sorted(values.items(), key=lambda item: item[1])]
-    raise WorkbenchError(
-        f"{path}: no ids: looked for {text.name}, {names.name}, {index.name}", CONVERT
-    )
-
-
-def _checked_ids(path: Path, found: list[str], count: int) -> list[str]:
-    if len(found) != count:
-        raise WorkbenchError(f"{path}: {len(found):,} ids for {count:,} rows of the HDF5 file")
-    return found
+        return sorted(values, key=values.__getitem__)
+    if text.is_file():
+        listed = [line.strip() for line in read_text(text).rstrip("\n").split("\n")]
+    elif names.is_file():
+        values = read_json(names)
+        listed = [str(value) for value in values] if isinstance(values, list) else []
+    else:
+        raise WorkbenchError(
+            f"{path}: no ids: looked for {text.name}, {names.name}, {index.name}", CONVERT
+        )
+    if len(listed) != count:
+        raise WorkbenchError(f"{path}: {len(listed):,} ids for {count:,} rows of the HDF5 file")
+    return listed

@@ -24,10 +24,7 @@ SCAN_CAPTIONS = 5  # a constant of SCAN's code: fewer rows than captions mean fi
 
 
 def export_tsv(file: FeatureFile, folder: Path) -> Path:
-    """Write regions.tsv, all images in the file's order; image_id is the corpus's own.
-
-    Raises WorkbenchError when the regions have no boxes.
-    """
+    """Write regions.tsv, all images in the file's order; image_id is the corpus's own."""
     if not has_boxes(file):
         raise WorkbenchError(
             f"{file.path}: its regions have no boxes, which the TSV needs",
@@ -51,22 +48,10 @@ def export_tsv(file: FeatureFile, folder: Path) -> Path:
 def export_scan(
     file: FeatureFile, images: pd.DataFrame, captions: pd.DataFrame, folder: Path
 ) -> list[Path]:
-    """Write {train,dev,test}_ims.npy (N, R, D) float32, _caps.txt and _ids.txt.
+    """Write {train,dev,test}_ims.npy (N, R, D) float32, _caps.txt and _ids.txt; the arrays' paths.
 
     A row per image where every image of a split has five captions, else a row per caption, which
     SCAN's code takes as well. Captions are the corpus's words, separated by blanks.
-
-    Args:
-        file: of regions.
-        images: of the corpus.
-        captions: of the corpus.
-        folder: that gets the files.
-
-    Returns:
-        The arrays' paths.
-
-    Raises:
-        WorkbenchError: images without regions in the file or without a caption.
     """
     return [
         _export_split(file, in_split(images, split), in_split(captions, split), folder, split)
@@ -77,8 +62,8 @@ def export_scan(
 
 def _line(file: FeatureFile, row: int, name: str) -> bytes:
     count = int(file.read([row], "counts")[0])
-    width, height = file.read([row], "sizes")[0].tolist()
-    fields = [name.encode(), *(str(number).encode() for number in (width, height, count))]
+    numbers = (*file.read([row], "sizes")[0].tolist(), count)
+    fields = [name.encode(), *(str(number).encode() for number in numbers)]
     for dataset in ("boxes", "features"):
         values = file.read([row], dataset)[0][:count]
         fields.append(base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()))

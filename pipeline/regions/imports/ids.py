@@ -24,8 +24,7 @@ COCO = re.compile(r"(?:^|_)(\d{12})$")
 class ImageMatcher:
     """Rows of a corpus by the ids of other tools.
 
-    image_ids: N ids in the order of the corpus; skip_others: leave out ids of other images, saying
-    how many, instead of raising.
+    skip_others: leave out ids of other images, saying how many, instead of raising.
     """
 
     def __init__(self, image_ids: Sequence[str], skip_others: bool = False) -> None:
@@ -49,8 +48,8 @@ class ImageMatcher:
     def match(self, names: Sequence[str], where: str) -> npt.NDArray[np.int64]:
         """(N,) the place in `names` that describes each image of the corpus.
 
-        where: the files, for the message. Raises WorkbenchError listing ids that occur twice, that
-        match no image or several, and images without an id: all kinds at once.
+        WorkbenchError lists ids that occur twice or match no image or several, and images without
+        an id.
         """
         places: dict[int, int] = {}
         twice: list[str] = []
@@ -77,8 +76,8 @@ class ImageMatcher:
             "that are not in the corpus"
         )
         if unknown:
-            left_out = f"left out {len(unknown):,} images that are not in the corpus"
-            say(f"{where}: {left_out}: {listing(unknown)}")
+            count = f"{len(unknown):,} images that are not in the corpus"
+            say(f"{where}: left out {count}: {listing(unknown)}")
         return np.array([places[row] for row in range(len(self.image_ids))], dtype=np.int64)
 
     def _described(self, name: str, rows: list[int]) -> str:

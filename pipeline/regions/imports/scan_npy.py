@@ -30,17 +30,11 @@ NOT_WORDS = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True)
 class Place:
-    """Rows of an array that show one image.
+    """Rows of an array that show one image."""
 
-    Attributes:
-        path: of the array.
-        values: (N, R, D) the array.
-        rows: consecutive; more than one where the array repeats the image.
-    """
-
-    path: Path
-    values: np.ndarray
-    rows: range
+    path: Path  # of the array
+    values: np.ndarray  # (N, R, D)
+    rows: range  # consecutive; more than one where the array repeats the image
 
     @property
     def name(self) -> str:
@@ -51,8 +45,7 @@ class Place:
 class ScanRegions:
     """Regions in a folder of SCAN's files; see RegionSource.
 
-    A row of zeros at the end of an image's regions is padding. Raises WorkbenchError for arrays,
-    ids or captions that do not fit each other or the corpus.
+    A row of zeros at the end of an image's regions is padding.
     """
 
     has_boxes = False
@@ -78,11 +71,9 @@ class ScanRegions:
         self.most_name = str(longest.path)
         check_sizes(self.most_name, self.most, self.width)
         for place in self.places:
-            if place.values.shape[2] != self.width:
-                raise WorkbenchError(
-                    f"{place.path}: features of width {place.values.shape[2]:,}; "
-                    f"{longest.path} has {self.width:,}"
-                )
+            if (width := place.values.shape[2]) != self.width:
+                others = f"{longest.path} has {self.width:,}"
+                raise WorkbenchError(f"{place.path}: features of width {width:,}; {others}")
 
     def read(self, row: int) -> ImageRegions:
         """Regions of one image, boxes zero; WorkbenchError naming array and row."""
@@ -97,9 +88,8 @@ class ScanRegions:
                 )
         used = np.flatnonzero(features.any(axis=1))
         features = features[: used[-1] + 1 if used.size else 0]
-        return ImageRegions(
-            self.corpus.size(row), np.zeros((len(features), 4), np.float32), features
-        )
+        no_boxes = np.zeros((len(features), 4), np.float32)
+        return ImageRegions(self.corpus.size(row), no_boxes, features)
 
 
 def _prefix(folder: Path, split: str) -> Path:
@@ -138,11 +128,7 @@ def _rows_of(
 
 
 def _by_ids(
-    prefix: Path,
-    count: int,
-    ids: list[str],
-    matcher: ImageMatcher,
-    captions: list[str] | None,
+    prefix: Path, count: int, ids: list[str], matcher: ImageMatcher, captions: list[str] | None
 ) -> dict[str, range]:
     where = f"{prefix}_ids.txt"
     if len(ids) != count:

@@ -8,35 +8,27 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pipeline.regions.file import MAX_DIM, ImageRegions, packed
+from pipeline.regions.file import ImageRegions, packed
 from pipeline.regions.params import MAX_REGIONS
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
 from pipeline.storage.features import FeatureWriter
 
+MAX_DIM = 1 << 16  # width of a region's feature
 OUTSIDE = 1.0  # pixels beyond the border that are rounding: some tools count corners, some pixels
 
 Rows = npt.NDArray[np.int64]
 
 
 class RegionSource(Protocol):
-    """Files of regions whose ids have been matched with a corpus; values are read when asked for.
+    """Files of regions with ids matched with a corpus; values are read when asked for."""
 
-    Attributes:
-        order: the corpus's N rows in the order of the files.
-        width: D.
-        most: largest number of regions of an image.
-        most_name: the id of an image with that many.
-        has_boxes: whether there are boxes.
-        digest: SHA-256 over all that was read.
-    """
-
-    order: Rows
-    width: int
-    most: int
-    most_name: str
+    order: Rows  # the corpus's N rows in the order of the files
+    width: int  # D
+    most: int  # largest number of regions of an image
+    most_name: str  # where an image with that many is
     has_boxes: bool
-    digest: str
+    digest: str  # SHA-256 over all that was read
 
     def read(self, row: int) -> ImageRegions:
         """The regions of the image in a row of the corpus; WorkbenchError naming what is wrong."""
@@ -45,17 +37,11 @@ class RegionSource(Protocol):
 
 @dataclass(frozen=True)
 class ImportCorpus:
-    """The part of a corpus that imports need.
-
-    Attributes:
-        images: N rows.
-        captions: its table, where a format asks for it.
-        skip_others: leave out images that only the files have, instead of raising.
-    """
+    """The part of a corpus that imports need."""
 
     images: pd.DataFrame
-    captions: pd.DataFrame | None = None
-    skip_others: bool = False
+    captions: pd.DataFrame | None = None  # where a format asks for them
+    skip_others: bool = False  # leave out images that only the files have, instead of raising
 
     def size(self, row: int) -> tuple[int, int]:
         """Width and height in pixels."""
@@ -64,13 +50,7 @@ class ImportCorpus:
 
 
 def import_regions(source: RegionSource, writer: FeatureWriter, *, batch_size: int) -> None:
-    """Copy the missing rows of a file of regions from other tools' files, in the files' order.
-
-    Args:
-        source: the files.
-        writer: of the file of regions.
-        batch_size: images held at once.
-    """
+    """Copy the missing rows of a file of regions from other tools' files, in the files' order."""
     slots, width = writer.datasets["features"][0]
     missing = source.order[np.isin(source.order, writer.missing)]
     done = len(source.order) - len(missing)
@@ -84,18 +64,11 @@ def import_regions(source: RegionSource, writer: FeatureWriter, *, batch_size: i
 def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
     """R of an imported file: the fixed number, or when adaptive the largest number in the files.
 
-    Args:
-        source: the files.
-        boxes: regions.boxes, a number or adaptive.
-        maximum: regions.max, the largest number allowed when adaptive.
-
-    Raises:
-        WorkbenchError: an image with more regions than the settings allow: which of them to leave
-            out, the files do not say.
+    More regions than the settings allow are refused: the files do not say which to leave out.
     """
-    allowed = boxes if isinstance(boxes, int) else maximum
-    if source.most > allowed:
-        key = "regions.boxes" if isinstance(boxes, int) else "regions.max"
+    fixed = isinstance(boxes, int)
+    key, allowed = ("regions.boxes", boxes) if fixed else ("regions.max", maximum)
+    if source.most > int(allowed):
         raise WorkbenchError(
             f"{source.most_name} has {source.most} regions; {key} = {allowed}",
             f"set {key} to {source.most} or more, or regions.boxes to adaptive",
@@ -104,16 +77,7 @@ def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
 
 
 def check_sizes(place: str, count: int, width: int) -> None:
-    """Refuse a number of regions, or a width, that cannot be meant.
-
-    Args:
-        place: what the message begins with.
-        count: regions of an image.
-        width: D of their features.
-
-    Raises:
-        WorkbenchError: count above MAX_REGIONS, or width not within 1 to MAX_DIM.
-    """
+    """Refuse a number of regions above MAX_REGIONS and a width not within 1 to MAX_DIM."""
     if not 0 <= count <= MAX_REGIONS:
         raise WorkbenchError(f"{place}: {count:,} boxes; allowed are at most {MAX_REGIONS:,}")
     if not 1 <= width <= MAX_DIM:
@@ -128,15 +92,9 @@ def check_features(place: str, features: np.ndarray) -> None:
 
 
 def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
-    """Refuse boxes that are not finite, ordered and inside the image.
+    """Refuse boxes (K, 4) that are not finite, ordered and inside an image of width and height.
 
-    Args:
-        place: what the message begins with.
-        boxes: (K, 4) x1, y1, x2, y2 in pixels.
-        size: width, height of the image in pixels.
-
-    Raises:
-        WorkbenchError: the first such box; beyond the border by OUTSIDE pixels is inside.
+    Beyond the border by OUTSIDE pixels is inside.
     """
     with np.errstate(invalid="ignore"):
         ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)

@@ -7,7 +7,6 @@ and it would take a quotation mark for a quotation.
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Iterator
@@ -26,31 +25,21 @@ LONGEST_LINE = 1 << 26  # bytes; 100 boxes of 2,048 values take a megabyte
 LARGEST_SIDE = 1 << 20  # pixels
 FIELDS = ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features")
 NUMBER = re.compile(rb"\d{1,9}")
+CUT = "the number of boxes is wrong or the line is cut short"
 
 
 @dataclass(frozen=True)
 class Line:
-    """Where a line is and what its short fields say.
-
-    Attributes:
-        path: of the file.
-        number: of the line, from 1.
-        offset: bytes from the start of the file.
-        length: bytes, the line's end included.
-        name: image_id.
-        size: width, height of the image in pixels.
-        count: boxes.
-        width: D of the features.
-    """
+    """Where a line is and what its short fields say."""
 
     path: Path
-    number: int
-    offset: int
-    length: int
-    name: str
-    size: tuple[int, int]
-    count: int
-    width: int
+    number: int  # of the line, from 1
+    offset: int  # bytes from the start of the file
+    length: int  # bytes, the line's end included
+    name: str  # image_id
+    size: tuple[int, int]  # width, height of the image in pixels
+    count: int  # boxes
+    width: int  # D
 
     @property
     def place(self) -> str:
@@ -62,27 +51,36 @@ class TsvRegions:
     """Regions in one TSV file or in all of a folder (*.tsv, *.tsv.0, ...); see RegionSource.
 
     Sizes are those that the lines give: boxes are in pixels of that image, whatever the size of the
-    corpus's own copy. Raises WorkbenchError for lines, ids and widths that do not fit.
+    corpus's own copy.
     """
 
     has_boxes = True
 
     def __init__(self, path: Path, corpus: ImportCorpus) -> None:
-        files = tsv_files(path)
+        files = sorted(file for file in path.glob("*.tsv*") if file.is_file())
+        if path.is_file():
+            files = [path]
+        if not files:
+            raise WorkbenchError(
+                f"regions.path = {str(path)!r}: no TSV file and no folder with *.tsv",
+                "set regions.path in params.yaml",
+            )
         digest = hashlib.sha256()
         self.lines = [line for file in files for line in _scan(file, digest)]
-        if not self.lines:
-            raise WorkbenchError(f"{path}: no lines")
         self.digest = digest.hexdigest()
-        self.width = 0
+        # a line without boxes does not tell the width
+        self.width = next((line.width for line in self.lines if line.width), 0)
         for line in self.lines:
-            self.width = self.width or line.width  # a line without boxes does not tell
             if line.count and line.width != self.width:
-                raise _other_width(line, self.width)
+                _float64(line.place, "features", line.width, self.width)
+                raise WorkbenchError(
+                    f"{line.place}: features of width {line.width:,} for {line.count} boxes; the "
+                    f"first line's are {self.width:,} wide",
+                    f"{CUT}, or the files are of different kinds",
+                )
         check_sizes(str(path), 0, self.width)
-        names = [line.name for line in self.lines]
         matcher = ImageMatcher(corpus.images["image_id"].tolist(), corpus.skip_others)
-        self.places = matcher.match(names, str(path))
+        self.places = matcher.match([line.name for line in self.lines], str(path))
         self.order = np.argsort(self.places)
         longest = max((self.lines[place] for place in self.places), key=lambda line: line.count)
         self.most, self.most_name = longest.count, longest.place
@@ -93,26 +91,18 @@ class TsvRegions:
         with open(line.path, "rb") as handle:
             handle.seek(line.offset)
             fields = handle.read(line.length).rstrip(b"\r\n").split(b"\t")
-        if len(fields) != len(FIELDS):
-            raise WorkbenchError(f"{line.place}: changed while it was read")
-        boxes = _decoded(line, "boxes", fields[4]).reshape(line.count, 4)
-        features = _decoded(line, "features", fields[5]).reshape(line.count, self.width)
+        try:
+            boxes, features = (
+                np.frombuffer(base64.b64decode(text, validate=True), "<f4").astype(np.float32)
+                for text in fields[4:]
+            )
+            boxes = boxes.reshape(line.count, 4)
+            features = features.reshape(line.count, self.width)
+        except ValueError as error:  # the lengths were right when the file was scanned
+            raise WorkbenchError(f"{line.place}: no base64 of float32 values: {error}") from None
         check_boxes(line.place, boxes, line.size)
         check_features(line.place, features)
         return ImageRegions(line.size, boxes, features)
-
-
-def tsv_files(path: Path) -> list[Path]:
-    """The file itself, or the TSV files of a folder by name; WorkbenchError when there are none."""
-    if path.is_file():
-        return [path]
-    files = sorted(file for file in path.glob("*.tsv*") if file.is_file())
-    if not files:
-        raise WorkbenchError(
-            f"regions.path = {str(path)!r}: no TSV file and no folder with *.tsv",
-            "set regions.path in params.yaml",
-        )
-    return files
 
 
 def _scan(path: Path, digest: "hashlib._Hash") -> Iterator[Line]:
@@ -143,16 +133,13 @@ def _parsed(path: Path, number: int, offset: int, data: bytes) -> Line:
             f"{place}: {len(fields)} fields separated by tabs; expected are {', '.join(FIELDS)}",
             "if it is the last line, the file was cut short: copy or unpack it again",
         )
-    try:
-        name = fields[0].decode()
-    except UnicodeDecodeError:
-        raise WorkbenchError(f"{place}: image_id is not UTF-8 text") from None
     if number == 1 and tuple(field.decode(errors="replace") for field in fields) == FIELDS:
         raise WorkbenchError(f"{place}: a header; bottom-up TSV files have none", "remove the line")
     for label, field in zip(FIELDS[1:4], fields[1:4], strict=True):
         if not NUMBER.fullmatch(field):
             raise WorkbenchError(f"{place}: {label} is {field[:40]!r}, not a whole number")
     width, height, count = map(int, fields[1:4])
+    name = fields[0].decode(errors="replace")
     place = f"{place} (image_id {name})"
     if not (1 <= width <= LARGEST_SIDE and 1 <= height <= LARGEST_SIDE):
         raise WorkbenchError(f"{place}: an image of {width} x {height} pixels")
@@ -163,20 +150,18 @@ def _parsed(path: Path, number: int, offset: int, data: bytes) -> Line:
 def _columns(place: str, count: int, boxes: bytes, features: bytes) -> int:
     """D, from the lengths of the base64 texts: nothing is decoded or allocated before they fit."""
     check_sizes(place, count, 1)  # before they are multiplied
-    found, expected = _decoded_length(place, "boxes", boxes), 16 * count
-    if count and found == 2 * expected:
-        raise _float64(place, "boxes")
-    if found != expected:
+    length, expected = _decoded_length(place, "boxes", boxes), 16 * count
+    if length != expected:
+        _float64(place, "boxes", length, expected)
         raise WorkbenchError(
-            f"{place}: boxes hold {found:,} bytes; {count} boxes as float32 take {expected:,}",
-            "the number of boxes is wrong or the line is cut short",
+            f"{place}: boxes hold {length:,} bytes; {count} boxes as float32 take {expected:,}", CUT
         )
     length = _decoded_length(place, "features", features)
     width, rest = divmod(length, 4 * count) if count else (0, length)
     if rest:
         raise WorkbenchError(
             f"{place}: features hold {length:,} bytes, which {count} rows of float32 cannot fill",
-            "the number of boxes is wrong or the line is cut short",
+            CUT,
         )
     check_sizes(place, count, width if count else 1)
     return width
@@ -191,29 +176,10 @@ def _decoded_length(place: str, label: str, text: bytes) -> int:
     return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"=")))
 
 
-def _decoded(line: Line, label: str, text: bytes) -> np.ndarray:
-    try:
-        values = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
-    except (binascii.Error, ValueError) as error:
-        raise WorkbenchError(f"{line.place}: {label} is not base64: {error}") from None
-    expected = line.count * (4 if label == "boxes" else line.width)
-    if values.size != expected:
-        raise WorkbenchError(f"{line.place}: {label} changed while it was read")
-    return values.astype(np.float32)
-
-
-def _other_width(line: Line, width: int) -> WorkbenchError:
-    if line.width == 2 * width:
-        return _float64(line.place, "features")
-    return WorkbenchError(
-        f"{line.place}: features of width {line.width:,} for {line.count} boxes; the first line's "
-        f"are {width:,} wide",
-        "the number of boxes is wrong, the line is cut short, or the files are of different kinds",
-    )
-
-
-def _float64(place: str, label: str) -> WorkbenchError:
-    return WorkbenchError(
-        f"{place}: {label} have the length of float64; the format holds float32",
-        "write the file again with float32 values",
-    )
+def _float64(place: str, label: str, length: int, expected: int) -> None:
+    """Raise WorkbenchError for a length that is twice the expected one."""
+    if expected and length == 2 * expected:
+        raise WorkbenchError(
+            f"{place}: {label} have the length of float64; the format holds float32",
+            "write the file again with float32 values",
+        )

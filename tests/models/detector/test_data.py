@@ -8,7 +8,6 @@ from PIL import Image
 
 from models.detector.data import (
     DetectionBatches,
-    LabelledImages,
     Labels,
     read_labelled_images,
     read_labels,
@@ -60,7 +59,8 @@ def test_images_with_their_objects(tmp_path):
 def test_an_epoch_is_a_permutation_that_can_be_taken_up_anywhere(tmp_path, budget):
     boxes = [(f"train{i}", 0, 0, i + 1, 5, "star", []) for i in range(11)]
     tables = write(tmp_path, boxes, [("train", 11)])
-    data = read_labelled_images(*tables, "train", read_labels(*tables), budget)
+    data = read_labelled_images(*tables, "train", read_labels(*tables))
+    data.budget = budget
     batches = DetectionBatches(data, 3, seed=4)
     widths = [[t.boxes[0, 2].item() for t in b.truths] for b in batches.epoch(2)]
     assert [len(batch) for batch in widths] == [3, 3, 3, 2]
@@ -116,6 +116,6 @@ def test_wrong_boxes_are_all_named(tmp_path):
 def test_an_image_that_has_changed_size_is_named(tmp_path):
     tables = write(tmp_path, GOOD)
     Image.new("RGB", (9, 9)).save(tmp_path / "train0.png")
-    data: LabelledImages = read_labelled_images(*tables, "train", read_labels(*tables))
+    data = read_labelled_images(*tables, "train", read_labels(*tables))
     with pytest.raises(WorkbenchError, match=r"train0\.png: 9 x 9 pixels, the corpus says 32 x 24"):
         data.batch([0])

@@ -72,9 +72,7 @@ def test_one_of_our_own_files_keeps_its_sizes(written):
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({"hidden": 10**9}, "sizes out of range: hidden"),
-        ({"anchors": [["a"]]}, "sizes out of range: anchors"),
-        ({"hidden": 9}, "of another shape"),
+        ({"hidden": 10**9}, "of another shape"),
         ({"strange": 1}, "strange"),
         ({"layers": 3}, "anchors for 1"),
     ],

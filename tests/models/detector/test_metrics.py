@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from torchvision.ops import clip_boxes_to_image
 
 from models.detector.heads import AttributeRoIHeads
-from models.detector.metrics import Truth, average_precision, detection_metrics, detections
+from models.detector.metrics import GroundTruth, average_precision, detection_metrics, detections
+from models.detector.pyramid import FPNSizes
 from models.detector.selection import RegionOutput
 
 
@@ -23,7 +24,7 @@ def output(boxes, scores, attributes=()):
 
 def truth(boxes, labels, attributes=()):
     rows = torch.tensor(attributes, dtype=torch.float32).reshape(len(boxes), -1)
-    return Truth(torch.tensor(boxes, dtype=torch.float32), torch.tensor(labels), rows)
+    return GroundTruth(torch.tensor(boxes, dtype=torch.float32), torch.tensor(labels), rows)
 
 
 A, B, FAR = [0, 0, 10, 10], [20, 20, 30, 30], [50, 50, 60, 60]
@@ -95,7 +96,7 @@ def overlap(one, two):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_mean_average_precision_is_that_of_its_definition(seed):
     generator = torch.Generator().manual_seed(seed)
 
@@ -112,7 +113,7 @@ def test_mean_average_precision_is_that_of_its_definition(seed):
         empty = torch.zeros(proposals, 0)
         outputs.append(RegionOutput(boxes, empty, scores, empty))
         labels = torch.randint(1, 4, (objects,), generator=generator)
-        truths.append(Truth(crowd(objects), labels, torch.zeros(objects, 0)))
+        truths.append(GroundTruth(crowd(objects), labels, torch.zeros(objects, 0)))
     judged = detection_metrics(outputs, truths, threshold=0.3)
     assert judged["map"] == pytest.approx(slow_map(outputs, truths), abs=1e-9)
 
@@ -120,7 +121,7 @@ def test_mean_average_precision_is_that_of_its_definition(seed):
 def test_detections_are_torchvisions():
     """Its own post-processing, with every class given the one box that a proposal has here."""
     torch.manual_seed(0)
-    heads = AttributeRoIHeads(["0"], 4, 8, 4, 0, 8, 0.5)
+    heads = AttributeRoIHeads(FPNSizes(channels=4, hidden=8, layers=1, sampled=8), 4, 0)
     heads.score_thresh, heads.nms_thresh, heads.detections_per_img = 0.05, 0.5, 1000
     proposals = torch.rand(60, 4) * 30 + torch.tensor([0.0, 0, 30, 30])
     logits, offsets = torch.randn(60, 4) * 2, torch.randn(60, 1, 4).expand(60, 4, 4)
@@ -140,7 +141,7 @@ def test_detections_are_torchvisions():
     st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.5, 0.9]), st.booleans()), max_size=12),
     st.integers(0, 3),
 )
-@settings(max_examples=60)
+@settings(max_examples=20)
 def test_average_precision_is_the_area_under_the_envelope(found, missed):
     scores, right = np.array([s for s, _ in found]), np.array([r for _, r in found], bool)
     objects = int(right.sum()) + missed

@@ -3,11 +3,11 @@
 import pytest
 import torch
 from forked import run_script
-from killed_detector import POINTS, RECIPE, SIZES, Squares
+from killed_detector import POINTS, SIZES, TRAINING, Squares
 
 from models.detector.data import DetectionBatches
 from models.detector.fpn import build_detector
-from models.detector.training import fit_detector, loss_terms, validate
+from models.detector.training import fit_detector, validate
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.training.resume import ResumeFile
 
@@ -44,7 +44,7 @@ def model():
 
 def fitted(model, folder, validation):
     batches = DetectionBatches(Squares(8, 0), 4, seed=1)
-    return fit_detector(model, batches, validation, RECIPE, ResumeFile(folder, "x", 1e6))
+    return fit_detector(model, batches, validation, TRAINING, ResumeFile(folder, "x", 1e6))
 
 
 def test_the_learning_rate_of_each_step_rises_and_falls(model, tmp_path):
@@ -59,18 +59,7 @@ def test_the_learning_rate_of_each_step_rises_and_falls(model, tmp_path):
         patch.setattr(torch.optim, "AdamW", Watched)
         fitted(model, tmp_path, Squares(0, 0))
     shares = [0.5 * 1, 0.75, 0.5, 0.25]
-    assert rates == pytest.approx([share * RECIPE.lr for share in shares])
-
-
-def test_only_the_attribute_term_is_weighted(model):
-    batch, terms = Squares(4, 0).batch(range(4)), []
-    model.train()
-    for weight in (1.0, 0.5):
-        torch.manual_seed(0)  # regions are sampled
-        terms.append({name: term.item() for name, term in loss_terms(model, batch, weight).items()})
-    full, half = terms
-    assert half["attributes"] == pytest.approx(0.5 * full["attributes"])
-    assert [half[name] == full[name] for name in half if name != "attributes"] == [True] * 4
+    assert rates == pytest.approx([share * TRAINING.lr for share in shares])
 
 
 def test_a_loss_that_is_not_finite_stops_the_training(model, tmp_path):
@@ -82,5 +71,5 @@ def test_a_loss_that_is_not_finite_stops_the_training(model, tmp_path):
 
 
 def test_no_validation_images_give_no_figures(model, tmp_path):
-    assert validate(model, Squares(0, 0), 4, 0.2) == {}
+    assert validate(model, Squares(0, 0), 4) == {}
     assert not any(name.startswith("val_") for name in fitted(model, tmp_path, Squares(0, 0))[0])
