@@ -1,6 +1,7 @@
 """From a trained model and a split to the scores that retrieval is measured on."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,14 +45,26 @@ def score_vectors(model: VectorModel, split: Split, device: torch.device) -> Spl
     Returns:
         Products (N, M) of the embeddings, and these, with the ids.
     """
+    with evaluating(model):
+        images = torch.cat(list(embedded_images(model, split, device))).cpu().numpy()
+        captions = torch.cat(list(embedded_captions(model, split, device))).cpu().numpy()
+    return scores_of(split, Products(images, captions), images, captions)
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """A model in evaluation mode and without gradients, afterwards in the mode it was in."""
     mode = model.training
     model.train(False)
     with torch.inference_mode():
-        images = torch.cat(list(embedded_images(model, split, device))).cpu().numpy()
-        captions = torch.cat(list(embedded_captions(model, split, device))).cpu().numpy()
+        yield
     model.train(mode)
+
+
+def scores_of(split: Split, scores: Any, images: np.ndarray, captions: np.ndarray) -> SplitScores:
+    """Scores (N, M) and embeddings (N, K) and (M, K), with the ids of their split."""
     return SplitScores(
-        scores=Products(images, captions),
+        scores=scores,
         image_ids=split.image_ids,
         caption_ids=split.caption_ids,
         caption_image_ids=[split.image_ids[row] for row in split.described],
