@@ -2,14 +2,14 @@
 
 nn.GRU over packed sequences makes one product per step and direction for the gradient of its
 weights and keeps every small tensor between. Here both directions go together, a step holds only
-the sequences that have not ended, and the backward is written out: its gates' derivatives and the
-gradient of the weights are computed for all steps at once.
+the sequences that have not ended, and the backward pass computes the derivatives of the gates and
+the gradient of the weights for all steps at once.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from models.layers.linear import at_least_float32
@@ -17,37 +17,17 @@ from models.layers.linear import at_least_float32
 GATHERED = 512  # rows gathered at once
 
 
-class _Steps(NamedTuple):
-    """What is read when, the sequences sorted by falling length.
+def bidirectional_mean(gru: nn.GRU, rows: Tensor, numbers: Tensor, lengths: Tensor) -> Tensor:
+    """Mean (P, L, K) of both directions' states at every position, at least float32, zeros beyond
+    the lengths (P,). Gradients of first order only.
 
-    places: (2, S) into the flat (P, L) positions, step after step, first position first and last
-    position first; sizes: sequences that have not ended at each step, S in all.
-    """
-
-    places: torch.Tensor
-    sizes: list[int]
-
-
-def bidirectional_mean(
-    gru: nn.GRU, rows: torch.Tensor, numbers: torch.Tensor, lengths: torch.Tensor
-) -> torch.Tensor:
-    """Mean of both directions' states at every position.
-
-    Gradients of first order only.
-
-    Args:
-        gru: one layer, bidirectional, with biases; its parameters are used, not its forward.
-        rows: (N, D), what can be read.
-        numbers: (P, L) the row at each position, not read beyond the lengths.
-        lengths: (P,) positions that exist.
-
-    Returns:
-        (P, L, K), at least float32, zeros beyond the lengths.
+    gru: one layer, bidirectional, with biases; its parameters are used, not its forward. rows: (N,
+    D). numbers: (P, L) the row at each position, not read beyond the lengths.
     """
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     both = [(getattr(gru, f"{n}_l0"), getattr(gru, f"{n}_l0_reverse")) for n in names]
-    steps = _steps(lengths.cpu(), numbers.shape[1])
-    places = steps.places.to(rows.device)
+    places, sizes = _steps(lengths.cpu(), numbers.shape[1])
+    places = places.to(rows.device)
     with torch.autocast(rows.device.type, enabled=False):
         inputs, recurrent, input_bias, bias = (torch.stack(pair) for pair in both)
         rows, width = at_least_float32(rows), gru.hidden_size
@@ -57,38 +37,39 @@ def bidirectional_mean(
         projected = torch.baddbmm(input_bias[:, None], rows.expand(2, -1, -1), inputs.mT)
         sources = numbers.to(rows.device).flatten()[places]
         own = bias[:, 2 * width :]
-        return _BiGRU.apply(projected, recurrent, own, sources, places, steps.sizes, numbers.shape)
+        return _BiGRU.apply(projected, recurrent, own, sources, places, sizes, numbers.shape)
 
 
-def _steps(lengths: torch.Tensor, width: int) -> _Steps:
-    """lengths: (P,) on the CPU; width: L."""
+def _steps(lengths: Tensor, width: int) -> tuple[Tensor, list[int]]:
+    """Which of the flat (P, L) positions are read step after step, forwards and backwards (2, S),
+    and how many sequences have not ended at each step, S in all; lengths: (P,) on the CPU."""
     sorted_lengths, order = lengths.sort(descending=True, stable=True)
     there = torch.arange(width)[:, None] < sorted_lengths
     step, rank = there.nonzero(as_tuple=True)
     first = order[rank] * width
     places = torch.stack([first + step, first + sorted_lengths[rank] - 1 - step])
-    return _Steps(places, [size for size in there.sum(1).tolist() if size])
+    return places, [size for size in there.sum(1).tolist() if size]
 
 
 class _BiGRU(torch.autograd.Function):
     """From projected rows (2, N, 3 K), gates new, reset, update, to mean states (P, L, K).
 
     weight: (2, 3 K, K), gates reset, update, new; bias: (2, K), added to the new gate's share of
-    the state; sources: (2, S) rows of each direction's steps; places: (2, S) and sizes: of _Steps;
-    shape: (P, L).
+    the state; sources: (2, S) rows of each direction's steps; places: (2, S) and sizes: of
+    `_steps`; shape: (P, L).
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        projected: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor,
-        sources: torch.Tensor,
-        places: torch.Tensor,
+        projected: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        sources: Tensor,
+        places: Tensor,
         sizes: list[int],
         shape: tuple[int, int],
-    ) -> torch.Tensor:
+    ) -> Tensor:
         width, count = weight.shape[2], places.shape[1]
         gates = projected.new_empty(2, count, 4 * width)  # new, reset, update, recurrent new
         _gather(gates, projected, bias, sources)
@@ -102,7 +83,7 @@ class _BiGRU(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         gates, states, weight, sources, places = ctx.saved_tensors
         width, states = weight.shape[2], states[:, :-1]
         arriving = (gradients[0] * 0.5).reshape(-1, width).index_select(0, places.flatten())
@@ -115,9 +96,7 @@ class _BiGRU(torch.autograd.Function):
         return to_projected, to_weight, hidden[..., 2 * width :].sum(1), None, None, None, None
 
 
-def _gather(
-    gates: torch.Tensor, projected: torch.Tensor, bias: torch.Tensor, sources: torch.Tensor
-) -> None:
+def _gather(gates: Tensor, projected: Tensor, bias: Tensor, sources: Tensor) -> None:
     """Write into the gates (2, S, 4 K) what does not depend on the states."""
     width = projected.shape[2] // 3
     for own, rows, numbers, offset in zip(gates, projected, sources, bias, strict=True):
@@ -127,17 +106,17 @@ def _gather(
         own[:, 3 * width :] = offset
 
 
-def _inverse(places: torch.Tensor, count: int) -> torch.Tensor:
+def _inverse(places: Tensor, count: int) -> Tensor:
     """(2, count): which of the S steps of each direction is at each place, S where none is."""
     result = places.new_full((2, count), places.shape[1])
     steps = torch.arange(places.shape[1], device=places.device)
     return result.scatter_(1, places, steps.expand(2, -1))
 
 
-def _run(gates: torch.Tensor, states: torch.Tensor, weight: torch.Tensor, sizes: list[int]) -> None:
+def _run(gates: Tensor, states: Tensor, weight: Tensor, sizes: list[int]) -> None:
     """Fill the states and finish the gates, step by step."""
     width = weight.shape[2]
-    before: torch.Tensor | None = None
+    before: Tensor | None = None
     for own, state in zip(gates.split(sizes, 1), states.split(sizes, 1), strict=True):
         if before is not None:
             before = before[:, : own.shape[1]]
@@ -153,15 +132,15 @@ def _run(gates: torch.Tensor, states: torch.Tensor, weight: torch.Tensor, sizes:
         before = state
 
 
-def _earlier(states: torch.Tensor, sizes: list[int]) -> torch.Tensor:
+def _earlier(states: Tensor, sizes: list[int]) -> Tensor:
     """The state before each of the states (2, S, K)."""
     parts = states.split(sizes, 1)[:-1]
     kept = [part[:, :size] for part, size in zip(parts, sizes[1:], strict=True)]
     return torch.cat([states.new_zeros(2, sizes[0] if sizes else 0, states.shape[2]), *kept], 1)
 
 
-def _derivatives(gates: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:
-    """Of a state with respect to what enters its gates, (2, S, 4 K) as the gates."""
+def _derivatives(gates: Tensor, earlier: Tensor) -> Tensor:
+    """Derivatives of a state by what enters its gates, (2, S, 4 K) as the gates."""
     result = torch.empty_like(gates)
     new, reset, update, hidden = gates.chunk(4, dim=-1)
     to_new, to_reset, to_update, to_hidden = result.chunk(4, dim=-1)
@@ -177,18 +156,14 @@ def _derivatives(gates: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:
 
 
 def _run_back(
-    changes: torch.Tensor,
-    arriving: torch.Tensor,
-    gates: torch.Tensor,
-    weight: torch.Tensor,
-    sizes: list[int],
+    changes: Tensor, arriving: Tensor, gates: Tensor, weight: Tensor, sizes: list[int]
 ) -> None:
     """Turn derivatives into gradients, in place, from the last step to the first.
 
-    changes, gates: (2, S, 4 K); arriving: (2, S, K), from outside, is used up.
+    changes, gates: (2, S, 4 K); arriving: (2, S, K), the gradient from outside; overwritten.
     """
     width = weight.shape[2]
-    carried: torch.Tensor | None = None
+    carried: Tensor | None = None
     steps = zip(*(tensor.split(sizes, 1) for tensor in (changes, arriving, gates)), strict=True)
     for number, (change, state, gate) in reversed(list(enumerate(steps))):
         if carried is not None:
@@ -199,10 +174,10 @@ def _run_back(
             carried.baddbmm_(change[..., width:], weight)
 
 
-def _row_sums(changes: torch.Tensor, sources: torch.Tensor, count: int) -> torch.Tensor:
+def _row_sums(changes: Tensor, sources: Tensor, count: int) -> Tensor:
     """Sums (2, count, W) of the changes (2, S, W) that came from the same source (2, S).
 
-    By sorting: adding row by row, as index_add does, takes many times longer on a CPU.
+    By sorting: adding row by row, as index_add does, is many times slower on a CPU.
     """
     own = sources + count * torch.arange(2, device=sources.device)[:, None]
     ends = torch.bincount(own.flatten(), minlength=2 * count).cumsum(0)

@@ -10,51 +10,51 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from models.layers.linear import at_least_float32
+from models.layers.linear import at_least_float32, inside
 
 SMALLEST_NORM = 1e-8  # of a context's cosines over the queries; SCAN's value
 
-# a squared norm below this many units of rounding is not told from zero, nor from a negative one
+# a squared norm below this many rounding errors counts as zero
 ROUNDING = 10
 
-# of a weight beside others of 1: squares of their sums stay within float32 up to there
+# of a weight beside others of 1: up to here squares of their sums fit float32
 LARGEST_EXPONENT = 40.0
 
-# queries in all; a CPU takes half as long again over products of a width that is no multiple of it
+# pad queries to a multiple of it: on a CPU other widths are 1.5x slower
 EVEN = 8
 
-# values of a chunk of pairs: within a CPU's second cache, or enough to fill another device
+# values of a chunk of pairs: fits a CPU's second cache, or fills another device
 CHUNK_ON_CPU, CHUNK_ELSEWHERE = 1 << 17, 1 << 24
 
 
 def attended_cosines(
-    queries: torch.Tensor,
-    contexts: torch.Tensor,
-    query_lengths: torch.Tensor,
-    context_lengths: torch.Tensor,
+    queries: Tensor,
+    contexts: Tensor,
+    query_lengths: Tensor,
+    context_lengths: Tensor,
     temperature: float,
-    norms: torch.Tensor | None = None,
+    norms: Tensor | None = None,
     reduced: torch.dtype | None = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Cosine of each query vector with its attended context vector, for all pairs of two sets.
 
-    Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). Padding never enters. Memory:
-    A B Q C floats, as many again for gradients; gradients of first order only.
-    With norms it is the vectors as they are that are attended to, as in eq. 5 and 8; without, the
-    unit vectors, as in SCAN. Autocast changes nothing.
+    Chen and Luo 2020, eq. 4-6 (and 7-9 with the sides exchanged). Memory: A B Q C floats, as many
+    again for gradients; gradients of first order only. Autocast changes nothing.
 
     Args:
-        queries: (A, Q, K) unit vectors or zeros, padded at the end.
-        contexts: (B, C, K) unit vectors or zeros, padded at the end.
-        query_lengths: (A,) integers, best on the CPU.
-        context_lengths: (B,) integers, best on the CPU.
+        queries: (A, Q, K) unit vectors or zeros, padded at the end; padding never enters.
+        contexts: (B, C, K) likewise.
+        query_lengths: (A,) best on the CPU.
+        context_lengths: (B,) best on the CPU.
         temperature: the factor lambda inside the softmax over the contexts.
-        norms: (B, C) lengths of the contexts' vectors before they were made unit vectors.
-        reduced: a type of half precision that the factors of the inner products across the sides,
-            and these, are rounded to; None for none. Sums are float32.
+        norms: (B, C) lengths of the contexts' vectors before they were made unit vectors: these are
+            attended to, as in eq. 5 and 8. None: the unit vectors, as in SCAN.
+        reduced: half precision of the inner products across the sides; their sums are float32.
+            None: full precision.
 
     Returns:
         (A, B, Q), at least float32, 0 at padded queries and where a side is zero.
@@ -69,77 +69,52 @@ def attended_cosines(
 
 
 def gram_cosines(
-    products: torch.Tensor,
-    gram: torch.Tensor,
-    temperature: float,
-    norms: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The cosines of `attended_cosines` from inner products, which are 0 where a vector is padding.
+    products: Tensor, gram: Tensor, temperature: float, norms: Tensor | None = None
+) -> Tensor:
+    """Cosines (B, Q, A), as in `attended_cosines`, from inner products (B, C, Q, A), which are 0
+    where a vector is padding, and the contexts' Gram matrices (B, C, C).
 
-    A sum of vectors as they are is one of unit vectors whose weights are multiplied by the norms.
-
-    Args:
-        products: (B, C, Q, A) of C contexts and A sets of Q queries each.
-        gram: (B, C, C) of the contexts.
-        temperature: the factor lambda inside the softmax over the contexts.
-        norms: as in `attended_cosines`.
-
-    Returns:
-        (B, Q, A).
+    norms: (B, C), factors of the weights. The sum of vectors as they are is that of unit vectors
+    times their norms.
     """
     return _GramCosines.apply(products, gram, norms, temperature)
 
 
 def attention_weights(
-    queries: torch.Tensor,
-    contexts: torch.Tensor,
-    query_lengths: torch.Tensor,
-    context_lengths: torch.Tensor,
+    queries: Tensor,
+    contexts: Tensor,
+    query_lengths: Tensor,
+    context_lengths: Tensor,
     temperature: float,
-) -> torch.Tensor:
-    """The softmax weights of `attended_cosines`, for pictures; no gradients.
+) -> Tensor:
+    """The softmax weights (A, B, Q, C) of `attended_cosines`, for pictures; no gradients.
 
-    Args:
-        queries: (A, Q, K) unit vectors or zeros, padded at the end.
-        contexts: (B, C, K) unit vectors or zeros, padded at the end.
-        query_lengths: (A,) integers, best on the CPU.
-        context_lengths: (B,) integers, best on the CPU.
-        temperature: the factor lambda inside the softmax over the contexts.
-
-    Returns:
-        (A, B, Q, C), sums of 1 over the contexts of each query, zero at padding.
+    Sums over the contexts are 1, weights at padding 0; arguments as there.
     """
     with torch.no_grad(), torch.autocast(queries.device.type, enabled=False):
         queries = without_padding(queries, query_lengths)
         contexts = without_padding(contexts, context_lengths)
         weights, _, _ = _relative_weights(_inner_products(queries, contexts), temperature)
-        weights *= inside(context_lengths, contexts)[:, :, None, None]
+        device, width, other = queries.device, queries.shape[1], contexts.shape[1]
+        weights *= inside(context_lengths, other, device)[:, :, None, None]
         weights /= weights.sum(1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
-        return weights.permute(3, 0, 2, 1) * inside(query_lengths, queries)[:, None, :, None]
+        return weights.permute(3, 0, 2, 1) * inside(query_lengths, width, device)[:, None, :, None]
 
 
-def inside(lengths: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Bool (A, Q): which of the vectors (A, Q, K) are not padding."""
-    steps = torch.arange(vectors.shape[1], device=vectors.device)
-    return steps < lengths.to(vectors.device)[:, None]
-
-
-def without_padding(vectors: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def without_padding(vectors: Tensor, lengths: Tensor) -> Tensor:
     """Vectors (A, Q, K) with zeros in the padding, at least float32; a copy only if needed."""
     vectors = at_least_float32(vectors)
     if bool((lengths >= vectors.shape[1]).all()):
         return vectors
-    return vectors.masked_fill(~inside(lengths, vectors)[..., None], 0.0)
+    there = inside(lengths, vectors.shape[1], vectors.device)
+    return vectors.masked_fill(~there[..., None], 0.0)
 
 
 def _inner_products(
-    queries: torch.Tensor, contexts: torch.Tensor, reduced: torch.dtype | None = None
-) -> torch.Tensor:
-    """All inner products of (A, Q, K) with (B, C, K), one GEMM: (B, C, Q, A).
-
-    Sums over contexts and queries then run along rows of A values side by side in memory.
-    reduced: type of the factors, which are rounded to it, and so are products; sums are float32.
-    """
+    queries: Tensor, contexts: Tensor, reduced: torch.dtype | None = None
+) -> Tensor:
+    """All inner products of (A, Q, K) with (B, C, K), one GEMM: (B, C, Q, A), so that sums over
+    contexts and queries run along rows of A values side by side in memory."""
     side = queries.transpose(0, 1)
     rows = side.reshape(-1, side.shape[2])
     missing = -len(rows) % EVEN
@@ -149,14 +124,12 @@ def _inner_products(
     return flat[:, : len(rows)].unflatten(1, side.shape[:2]).unflatten(0, contexts.shape[:2])
 
 
-def _relative_weights(
-    products: torch.Tensor, temperature: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _relative_weights(products: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
     """Attention (..., C, Q, A) up to a factor per query, affinities (..., C, Q, A), inverse norms.
 
-    A cosine does not see the factor of a softmax, nor a context whose vector is zero, so that
-    padding needs no mask. Affinities are the cosines above zero, times the inverse norms over the
-    queries (..., C, 1, A).
+    A cosine does not depend on the factor of a softmax, nor on a context whose vector is zero, so
+    that padding needs no mask. Affinities are the cosines above zero, times the inverse norms over
+    the queries (..., C, 1, A).
     """
     affinity = products.relu()
     # not vector_norm and not exp: on a CPU they take many times longer over these dimensions
@@ -172,32 +145,29 @@ class _GramCosines(torch.autograd.Function):
     """From inner products (B, C, Q, A), Gram matrices (B, C, C) and norms (B, C) or None to cosines
     (B, Q, A).
 
-    A few context sets at a time, so that what lies between stays small (on a CPU: in its cache);
-    it is computed again for the gradients instead of being kept.
+    A few context sets at a time, so that intermediate values stay small (on a CPU: in its cache);
+    they are computed again for the gradients.
     """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        products: torch.Tensor,
-        gram: torch.Tensor,
-        norms: torch.Tensor | None,
-        temperature: float,
-    ) -> torch.Tensor:
+        ctx: Any, products: Tensor, gram: Tensor, norms: Tensor | None, temperature: float
+    ) -> Tensor:
         ctx.save_for_backward(products, gram, norms)
         ctx.temperature = temperature
         cosines = products.new_empty(products.shape[0], *products.shape[2:])
         own = () if norms is None else (norms,)
         for result, product, matrix, *norm in _in_chunks(cosines, products, gram, *own):
             weights, _, _ = _relative_weights(product, temperature)
-            _multiply(weights, *norm)
+            if norm:
+                weights *= norm[0][..., None, None]
             along, squares, _ = _along_and_squares(weights, product, matrix)
             torch.mul(along, torch.maximum(squares, _floor(weights)).rsqrt_(), out=result)
         return cosines
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         products, gram, norms = ctx.saved_tensors
         to_products, to_gram = torch.empty_like(products), torch.empty_like(gram)
         to_norms = None if norms is None else torch.empty_like(norms)
@@ -207,13 +177,7 @@ class _GramCosines(torch.autograd.Function):
         return to_products, to_gram, to_norms, None
 
 
-def _multiply(weights: torch.Tensor, norms: torch.Tensor | None = None) -> None:
-    """Multiply weights (B, C, Q, A) by the contexts' norms (B, C), if there are any."""
-    if norms is not None:
-        weights *= norms[..., None, None]
-
-
-def _in_chunks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+def _in_chunks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Views of the same few context sets, from tensors (B, ...)."""
     largest = max(tensor[0].numel() for tensor in tensors)
     size = CHUNK_ON_CPU if tensors[0].device.type == "cpu" else CHUNK_ELSEWHERE
@@ -221,8 +185,8 @@ def _in_chunks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 
 def _along_and_squares(
-    weights: torch.Tensor, products: torch.Tensor, gram: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    weights: Tensor, products: Tensor, gram: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The attended vectors' parts along their queries, squared norms (B, Q, A), and G a.
 
     weights, products and G a: (B, C, Q, A); gram: (B, C, C).
@@ -231,7 +195,7 @@ def _along_and_squares(
     return (weights * products).sum(1), (weights * spread).sum(1), spread
 
 
-def _floor(weights: torch.Tensor) -> torch.Tensor:
+def _floor(weights: Tensor) -> Tensor:
     """Squared norms (B, Q, A) that rounding may leave where attended vectors are zero."""
     total = weights.sum(1)
     return total.mul_(total).mul_(ROUNDING * torch.finfo(weights.dtype).eps)
@@ -239,25 +203,25 @@ def _floor(weights: torch.Tensor) -> torch.Tensor:
 
 def _backward(
     temperature: float,
-    products: torch.Tensor,
-    gradient: torch.Tensor,
-    gram: torch.Tensor,
-    to_products: torch.Tensor,
-    to_gram: torch.Tensor,
-    norms: torch.Tensor | None = None,
-    to_norms: torch.Tensor | None = None,
+    products: Tensor,
+    gradient: Tensor,
+    gram: Tensor,
+    to_products: Tensor,
+    to_gram: Tensor,
+    norms: Tensor | None = None,
+    to_norms: Tensor | None = None,
 ) -> None:
     """Write the gradients of a few context sets.
 
-    With weights a, products s and r = |attended|: cos = a's / r, so that
-    dcos/ds = a / r and dcos/da = s / r - (a's) G a / r^3; then through softmax's exponential and
-    the division by the norm over the queries. A norm is a factor of its context's weights, so that
-    its gradient is the sum of a dcos/da over its queries, divided by it.
-    gradient: (B, Q, A); products, to_products: (B, C, Q, A); gram, to_gram: (B, C, C); norms,
-    to_norms: (B, C).
+    With weights a, products s and r = |attended|: cos = a's / r, so that dcos/ds = a / r and
+    dcos/da = s / r - (a's) G a / r^3; then through softmax's exponential and the division by the
+    norm over the queries. A norm is a factor of its context's weights: its gradient is the sum of a
+    dcos/da over its queries, divided by it. gradient: (B, Q, A); products, to_products: (B, C, Q,
+    A); gram, to_gram: (B, C, C); norms, to_norms: (B, C).
     """
     weights, affinity, scale = _relative_weights(products, temperature)
-    _multiply(weights, norms)
+    if norms is not None:
+        weights *= norms[..., None, None]
     along, squares, spread = _along_and_squares(weights, products, gram)
     floor = _floor(weights)
     inverse = torch.maximum(squares, floor).rsqrt_()

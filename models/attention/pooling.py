@@ -1,24 +1,17 @@
 """From the cosines of words, or regions, with what they attend to, to one similarity."""
 
-import torch
+from torch import Tensor
 
-POOLINGS = ("mean", "lse")
+from models.layers.linear import inside
 
 
-def pool_cosines(
-    cosines: torch.Tensor, present: torch.Tensor, pooling: str, lse: float
-) -> torch.Tensor:
-    """The mean or LogSumExp of cosines (Lee et al. 2018).
+def pool_cosines(cosines: Tensor, lengths: Tensor, pooling: str, lse: float) -> Tensor:
+    """Similarity (A, B) of cosines (A, B, Q), 0 where no query exists (Lee et al. 2018).
 
-    Args:
-        cosines: (A, B, Q), zeros where padded.
-        present: (A, Q) bool, which of the queries exist.
-        pooling: mean, or lse: log(sum exp(lse cosine)) / lse, at most 1 + log(Q) / lse.
-        lse: lambda_2, read by lse alone.
-
-    Returns:
-        (A, B), 0 where no query exists.
+    lengths: (A,) queries that exist; pooling: mean, or lse: log(sum exp(lse cosine)) /
+    lse, at most 1 + log(Q) / lse; lse: lambda_2, read by lse alone.
     """
+    present = inside(lengths, cosines.shape[2], cosines.device)
     if pooling == "mean":
         return cosines.sum(2) / present.sum(1, keepdim=True).clamp_min(1)
     empty = ~present.any(1, keepdim=True)

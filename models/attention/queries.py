@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 
 from models.base.queries import Files, Query, open_trained
 from models.base.texts import stored_word_ids, word_ids
@@ -17,19 +18,14 @@ from pipeline.inputs.regions import RegionInputs, Regions
 from pipeline.runtime.process import say
 from pipeline.storage.checkpoint import Checkpoint
 
-Embedded = tuple[Any, torch.Tensor]  # what the model makes of one side, and its numbers of parts
+Embedded = tuple[Any, Tensor]  # what the model makes of one side, and its numbers of parts
 
 
 class RegionQueries(ABC):
     """A models.base.queries.QueryModel; `network`: class of the model.
 
-    Args:
-        files: by what they are: `text`, `features`, `captions` and `detector` are read.
-        checkpoint: of the model.
-        device: where it runs.
-
-    Raises:
-        WorkbenchError: files that are not those of the training.
+    Of the files `text`, `features`, `captions` and `detector` are read. Raises WorkbenchError for
+    files that are not those of the training.
     """
 
     network: Any
@@ -39,28 +35,22 @@ class RegionQueries(ABC):
         self.model, self.files, self.device = model.to(device), files, device
 
     @abstractmethod
-    def image_vectors(self, images: Embedded, /) -> torch.Tensor:
+    def image_vectors(self, images: Embedded, /) -> Tensor:
         """The vectors (N, K) of images that score files keep."""
 
     @abstractmethod
-    def caption_vectors(self, captions: Embedded, /) -> torch.Tensor:
+    def caption_vectors(self, captions: Embedded, /) -> Tensor:
         """The vectors (M, K) of captions that score files keep."""
 
     @abstractmethod
-    def score(self, images: Embedded, captions: Embedded) -> torch.Tensor:
+    def score(self, images: Embedded, captions: Embedded) -> Tensor:
         """Similarities (N, M)."""
 
     @torch.inference_mode()
     def of_words(
         self, words: Sequence[str], wordnet: Path | None, tell: Callable[[str], None] = say
     ) -> Query:
-        """The query of a text; images are scored by their regions.
-
-        Args:
-            words: of the text.
-            wordnet: folder of WordNet's files, None to look for them.
-            tell: is told of words that are not known.
-        """
+        """The query of a text; images are scored by their regions."""
         caption = self._of_words(*word_ids(words, self.read.vocabulary, tell))
 
         @torch.inference_mode()
@@ -94,5 +84,5 @@ class RegionQueries(ABC):
         made = self.model.embed_images(there.features, there.positions, there.counts)
         return made, there.counts
 
-    def _of_words(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Embedded:
+    def _of_words(self, tokens: Tensor, lengths: Tensor) -> Embedded:
         return self.model.embed_captions(tokens.to(self.device), lengths), lengths

@@ -1,4 +1,4 @@
-"""A trained model as something that can be asked what it attended to."""
+"""A trained model as something that shows what it attended to."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,16 +22,8 @@ def open_reader(
 ) -> AttentionReader:
     """A function from ids of a split's image and caption to what the model attended to.
 
-    Args:
-        network: class of the model.
-        view: from the network and a pair to its attention.
-        checkpoint: of the model.
-        inputs: the vocabulary, regions and tables.
-        device: where the model runs.
-        split: its name.
-
-    Raises:
-        WorkbenchError: regions without boxes, inputs that are not those of the training.
+    view: from the network and a pair to a models.attention.view.AttentionView. Raises
+    WorkbenchError for regions without boxes and inputs that are not those of the training.
     """
     opened = RegionInputs(inputs, in_memory=False)
     checkpoint.require(opened.identity)

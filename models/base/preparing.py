@@ -7,10 +7,12 @@ from typing import Any
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Trained, advice
+from models.base.phases import Arguments, Trained, advice, chosen_loss, ranking_phases
+from models.ranking.pairs import PairLoss
 from pipeline.corpus.vocabulary import load_word_vectors
-from pipeline.inputs.batches import Split
+from pipeline.inputs.batches import PairBatches, Split
 from pipeline.inputs.sources import OpenedInputs
+from pipeline.scores.file import SplitScores
 from pipeline.training.loop import fit
 from pipeline.training.phases import Batches, Phase, Schedule, optimiser
 
@@ -22,6 +24,35 @@ def set_first_weights(model: Any, config: Any, inputs: OpenedInputs, train: Spli
         model.initialise_words(torch.from_numpy(matrix))
     if config.standardise_images:
         model.standardise_images(*inputs.images(train.image_ids).moments())
+
+
+def pair_job(
+    name: str,
+    settings: Settings,
+    inputs: OpenedInputs,
+    train: Split,
+    model: Any,
+    architecture: dict[str, Any],
+    arguments: Arguments,
+    score: Callable[[Any, Split, torch.device], SplitScores],
+    device: torch.device,
+) -> TrainingJob:
+    """A training by the ranking loss on batches of image-caption pairs of the split `train`.
+
+    arguments: from the network and a batch to what a PairLoss takes; score: of the validation.
+    """
+    training, val = settings.config.training, inputs.split("val")
+    wrap = partial(PairLoss, reduction=training.reduction)
+    return training_job(
+        name,
+        settings,
+        inputs,
+        architecture,
+        Trained(model, wrap(chosen_loss(settings))).to(device),
+        ranking_phases(settings, wrap, arguments),
+        PairBatches(train, training.batch_size, settings.seed),
+        lambda: score(model, val, device),
+    )
 
 
 def training_job(

@@ -1,6 +1,7 @@
 """From a trained model and a split to the scores that retrieval is measured on."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,31 @@ def score_vectors(model: Any, split: Split, device: torch.device) -> SplitScores
     in evaluation mode and left in the mode it was in. Memory holds the embeddings; products are
     made when they are asked for.
     """
-    mode = model.training
-    model.train(False)
     of_images, of_captions = [], []
-    with torch.inference_mode():
+    with evaluating(model):
         for rows in in_batches(len(split.image_ids)):
             of_images.append(model.embed_images(split.images(rows).to(device)))
         for rows in in_batches(len(split.caption_ids)):
             first, *others = split.captions(rows)
             of_captions.append(model.embed_captions(first.to(device), *others))
         images, captions = (torch.cat(part).cpu().numpy() for part in (of_images, of_captions))
+    return scores_of(split, Products(images, captions), images, captions)
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """A model in evaluation mode and without gradients, afterwards in the mode it was in."""
+    mode = model.training
+    model.train(False)
+    with torch.inference_mode():
+        yield
     model.train(mode)
+
+
+def scores_of(split: Split, scores: Any, images: np.ndarray, captions: np.ndarray) -> SplitScores:
+    """Scores (N, M) and embeddings (N, K) and (M, K), with the ids of their split."""
     return SplitScores(
-        scores=Products(images, captions),
+        scores=scores,
         image_ids=split.image_ids,
         caption_ids=split.caption_ids,
         caption_image_ids=[split.image_ids[row] for row in split.described],

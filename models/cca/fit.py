@@ -26,23 +26,14 @@ class Canonical:
     W' (C + r I) W = I on either side, r the regulariser. Directions whose correlation is no more
     than rounding, such as those beyond the rank of the data, have correlation 0 and, like constant
     columns, weights of zero.
-
-    Attributes:
-        image_mean: (Dx,) float32.
-        image_weights: (Dx, K) float32.
-        sentence_mean: (Dy,) float32.
-        sentence_weights: (Dy, K) float32.
-        correlations: (K,) float64 in [0, 1].
-        constant: numbers of columns that never vary, of the image features and of the sentence
-            vectors.
     """
 
-    image_mean: np.ndarray
-    image_weights: np.ndarray
-    sentence_mean: np.ndarray
-    sentence_weights: np.ndarray
-    correlations: np.ndarray
-    constant: tuple[int, int]
+    image_mean: np.ndarray  # (Dx,) float32
+    image_weights: np.ndarray  # (Dx, K) float32
+    sentence_mean: np.ndarray  # (Dy,) float32
+    sentence_weights: np.ndarray  # (Dy, K) float32
+    correlations: np.ndarray  # (K,) float64 in [0, 1]
+    constant: tuple[int, int]  # how many columns of images and of sentences never vary
 
 
 def fit_cca(
@@ -58,9 +49,9 @@ def fit_cca(
         rows: of all blocks together.
 
     Raises:
-        WorkbenchError: dim not within 1 to min(Dx, Dy, rows - 1), values that are not finite,
-            another number of rows, no column of a side that varies, a covariance that is singular
-            because the regularisation is too small.
+        WorkbenchError: dim not within 1 to min(Dx, Dy, rows - 1), NaN or infinity, another number
+            of rows, a side without a column that varies, a covariance that is singular because the
+            regularisation is too small.
     """
     return next(fit_each(blocks, dim, (regularisation,), rows))
 
@@ -71,17 +62,7 @@ def fit_each(
     regularisations: Sequence[float],
     rows: int,
 ) -> Iterator[Canonical]:
-    """What fit_cca gives for each of some regularisations, in one pass over the blocks.
-
-    Args:
-        blocks: pairs (N, D1) and (N, D2), as in fit_cca.
-        dim: as in fit_cca.
-        regularisations: one or more.
-        rows: as in fit_cca.
-
-    Raises:
-        WorkbenchError: as fit_cca.
-    """
+    """What fit_cca gives for each of some regularisations, in one pass over the blocks."""
     widths, parts = peek(blocks)
     _require_dim(dim, rows, widths)
     narrow = int(widths[1] < widths[0])
@@ -196,10 +177,10 @@ def _rounding(
 ) -> np.ndarray:
     """What the float32 products of the covariance may add to each of K correlations.
 
-    deviations: (Da,) and (Db,) standard deviations of the columns; weights: (Da, K) and (Db, K).
-    The rounding of an entry of C is of size eps s_i s_j; a matrix E of independent errors of size
-    eps has norm eps (sqrt(Da) + sqrt(Db)) (Vershynin 2012, theorem 5.32), so that of a correlation
-    wb' C wa no more than that times |s wb| |s wa| is rounding.
+    deviations: (Da,) and (Db,) of the columns; weights: (Da, K) and (Db, K). The rounding of an
+    entry of C is of size eps s_i s_j; a matrix E of independent errors of size eps has norm eps
+    (sqrt(Da) + sqrt(Db)) (Vershynin 2012, theorem 5.32): of a correlation wb' C wa no more than
+    that times |s wb| |s wa| is rounding.
     """
     sizes = np.sqrt(len(deviations_a)) + np.sqrt(len(deviations_b))
     scale_a, scale_b = (

@@ -23,16 +23,8 @@ BLOCK = 4096  # pairs per block of the covariances
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The fit of the canonical directions of image and sentence vectors on the training pairs.
-
-    Args:
-        settings: the section `cca`.
-        inputs: the sentence vectors, image features and tables.
-        device: unused, the fit runs on the CPU.
-
-    Raises:
-        WorkbenchError: artefacts that are missing or damaged; when run, as fit_cca does.
-    """
+    """The fit of the canonical directions of image and sentence vectors on the training pairs, on
+    the CPU."""
     config = settings.config
     opened = VectorInputs(inputs)
     train, val = opened.split("train"), opened.split("val")

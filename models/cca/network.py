@@ -1,7 +1,7 @@
 """Canonical correlation analysis as a model: nothing to learn here, only to apply."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.layers.linear import unit_rows
 
@@ -12,18 +12,15 @@ class CCA(nn.Module):
     Each side is centred, multiplied by its canonical weights scaled by a power of the correlations,
     and L2-normalised, so that an inner product is a cosine. All zero until `initialise`.
 
-    Args:
-        image_dim: Dx.
-        sentence_dim: Dy.
-        dim: K of the joint space.
+    image_dim: Dx; sentence_dim: Dy; dim: K of the joint space.
     """
 
     def __init__(self, image_dim: int, sentence_dim: int, dim: int) -> None:
         super().__init__()
-        self.image_mean: torch.Tensor
-        self.image_weights: torch.Tensor
-        self.sentence_mean: torch.Tensor
-        self.sentence_weights: torch.Tensor
+        self.image_mean: Tensor
+        self.image_weights: Tensor
+        self.sentence_mean: Tensor
+        self.sentence_weights: Tensor
         self.register_buffer("image_mean", torch.zeros(image_dim))
         self.register_buffer("image_weights", torch.zeros(image_dim, dim))
         self.register_buffer("sentence_mean", torch.zeros(sentence_dim))
@@ -31,48 +28,29 @@ class CCA(nn.Module):
 
     def initialise(
         self,
-        image_mean: torch.Tensor,
-        image_weights: torch.Tensor,
-        sentence_mean: torch.Tensor,
-        sentence_weights: torch.Tensor,
-        scales: torch.Tensor,
+        image_mean: Tensor,
+        image_weights: Tensor,
+        sentence_mean: Tensor,
+        sentence_weights: Tensor,
+        scales: Tensor,
     ) -> None:
-        """Take what the fit found.
-
-        Args:
-            image_mean: (Dx,).
-            image_weights: (Dx, K) canonical weights.
-            sentence_mean: (Dy,).
-            sentence_weights: (Dy, K) canonical weights.
-            scales: (K,), the correlations to the power p: p = 4 in Gong et al. 2014.
-        """
+        """Take the means (Dx,) and (Dy,) and canonical weights (Dx, K) and (Dy, K) of the fit;
+        scales: (K,), the correlations to the power p (p = 4 in Gong et al. 2014)."""
         scales = scales.to(self.image_weights.dtype)
         self.image_mean.copy_(image_mean)
         self.image_weights.copy_(image_weights * scales)
         self.sentence_mean.copy_(sentence_mean)
         self.sentence_weights.copy_(sentence_weights * scales)
 
-    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+    def embed_images(self, images: Tensor) -> Tensor:
         """Image features (B, Dx) to unit rows (B, K); a row equal to the mean stays zero."""
         return unit_rows((images - self.image_mean) @ self.image_weights)
 
-    def embed_captions(
-        self, vectors: torch.Tensor, lengths: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Sentence vectors (B, Dy) to unit rows (B, K); lengths are not needed and not read."""
+    def embed_captions(self, vectors: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Sentence vectors (B, Dy) to unit rows (B, K); lengths are not read."""
         return unit_rows((vectors - self.sentence_mean) @ self.sentence_weights)
 
-    def forward(
-        self, images: torch.Tensor, vectors: torch.Tensor, lengths: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Cosine of every image with every caption of a batch.
-
-        Args:
-            images: (B, Dx) features.
-            vectors: (B, Dy) of the captions.
-            lengths: as other models have them; not read.
-
-        Returns:
-            (B, B), images in rows.
-        """
+    def forward(self, images: Tensor, vectors: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Cosines (B, B), images in rows, of image features (B, Dx) and sentence vectors (B,
+        Dy)."""
         return self.embed_images(images) @ self.embed_captions(vectors, lengths).T

@@ -1,10 +1,77 @@
-"""What DP-RNN attended to in a pair of image and caption."""
+"""What DP-RNN attended to in one image and one caption: figures 3 and 4 of Chen and Luo 2020."""
 
 from functools import partial
 
-from models.attention.reader import open_reader
-from models.dp_rnn.network import DPRNN
-from models.dp_rnn.view import dp_rnn_view
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
 
-# of a checkpoint, its inputs, a device and a split's name: what looks at pairs of the split
-attention = partial(open_reader, DPRNN, dp_rnn_view)
+from models.attention.reader import open_reader
+from models.attention.view import AttentionView
+from models.dp_rnn.matching import pair_products, pair_weights
+from models.dp_rnn.network import DPRNN
+from models.dp_rnn.tower import OrientedTower, Side
+
+
+@torch.no_grad()
+def view(
+    model: DPRNN,
+    features: Tensor,
+    positions: Tensor,
+    counts: Tensor,
+    tokens: Tensor,
+    lengths: Tensor,
+) -> AttentionView:
+    """The view of one image and one caption, batches of one as in DPRNN.forward: features
+    (1, R, D), positions (1, R, 4), tokens (1, T); counts and lengths (1,) on the CPU.
+
+    The score is that of all towers. Word weights (eq. 10) are those of the word-oriented tower,
+    region weights (eq. 11) of the object-oriented one, after recurrence. The rest is of the
+    word-oriented tower, where there is one: word-to-object attention after recurrence (eq. 8),
+    order of the objects.
+    """
+    images = model.embed_images(features, positions, counts)
+    captions = model.embed_captions(tokens, lengths)
+    tower = model.networks()[0]  # both: the word-oriented one is the first
+    image, caption, order = images[0], captions[0], None
+    if model.use_recurrence:
+        pair = torch.zeros(1, 1, dtype=torch.int64, device=features.device)
+        score = model.score_selected(images, captions, pair)
+        order = tower.order(image, caption, pair)[0, 0]
+    else:
+        score = model.score(images, captions)
+    words, regions = int(lengths[0]), int(counts[0])
+    shares = {
+        name: own.pair_shares(one, other, model.use_recurrence)[0]
+        for name, own, one, other in zip(
+            model.towers, model.networks(), images, captions, strict=True
+        )
+        if own.match.weighs
+    }
+    return AttentionView(
+        score.item(),
+        _weights(tower, image, caption, order)[:words, :regions],
+        shares["word"][:words] if "word" in shares else None,
+        shares["object"][:regions] if "object" in shares else None,
+        None if order is None else order[:regions],
+    )
+
+
+def _weights(tower: OrientedTower, image: Side, caption: Side, order: Tensor | None) -> Tensor:
+    """Weights (T, R) of the objects in the image's own order; order: (R,) as they are read."""
+    objects = image.vectors
+    if order is not None:
+        first = torch.zeros(1, 1, dtype=torch.int64, device=objects.device)
+        objects = tower.reread(image, order[None, None], first)[:, 0]
+    vectors = normalize(objects, dim=-1)[:, None], normalize(caption.vectors, dim=-1)
+    cosines = pair_products(*vectors, image.lengths[:, None], caption.lengths)[0, 0]
+    temperature = tower.match.temperature
+    if tower.match.by_words:
+        weights = pair_weights(cosines.T, image.lengths[0], temperature)
+    else:
+        weights = pair_weights(cosines, caption.lengths[0], temperature).T
+    return weights if order is None else torch.zeros_like(weights).index_copy(1, order, weights)
+
+
+# of a checkpoint, its inputs, a device and a split's name: shows pairs of the split
+attention = partial(open_reader, DPRNN, view)

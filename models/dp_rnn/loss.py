@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.ranking.loss import RankingLoss
 from models.ranking.pairs import PairLoss
@@ -15,8 +14,7 @@ class NetworksLoss(nn.Module):
     Of a query's computed pairs max_margin reads the hardest (eq. 13), whatever their number d;
     losses that add up over negatives grow with d.
 
-    rankings: of models.losses, by the name of the network; reduction: as in
-    models.ranking.pairs.PairLoss.
+    rankings: by the name of the network; reduction: as in models.ranking.pairs.PairLoss.
     """
 
     def __init__(self, rankings: Mapping[str, RankingLoss], reduction: str = "sum") -> None:
@@ -26,17 +24,14 @@ class NetworksLoss(nn.Module):
 
     def forward(
         self,
-        networks: Sequence[tuple[torch.Tensor, torch.Tensor]],
-        groups: torch.Tensor,
-        related: torch.Tensor | None = None,
-    ) -> dict[str, torch.Tensor]:
+        networks: Sequence[tuple[Tensor, Tensor]],
+        groups: Tensor,
+        related: Tensor | None = None,
+    ) -> dict[str, Tensor]:
         """The losses of one batch, a scalar by the name of each network.
 
-        Args:
-            networks: of each its scores (B, B), images in rows, and (B, B) bool which of them it
-                computed.
-            groups: (B,), pairs of one group are never each other's negatives.
-            related: (B, B) bool, more that are no negatives; None for none.
+        networks: of each its scores (B, B), images in rows, and (B, B) bool which of them it
+        computed; groups: (B,), related: (B, B) as in PairLoss.
         """
         each = zip(self.pairs.items(), networks, strict=True)
         return {

@@ -25,26 +25,11 @@ from pipeline.training.phases import Fitted, Phase
 from pipeline.training.processes import divided, on_first
 
 # Keys of the section that the training reads; the others are the network's.
-OF_TRAINING = {
-    "word_vectors",
-    "standardise_images",
-    "validation_shortlist",
-    "margin",
-    "training",
-}
+OF_TRAINING = {"word_vectors", "standardise_images", "validation_shortlist", "margin", "training"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded.
-
-    Args:
-        settings: the section `dp_rnn` and the ranking loss.
-        inputs: the vocabulary, regions and tables.
-        device: where the training runs.
-
-    Raises:
-        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
-    """
+    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, RegionInputs(inputs)
     training = config.training
     architecture = config.model_dump(exclude=OF_TRAINING) | opened.sizes
@@ -81,13 +66,8 @@ def weights_of(name: str) -> tuple[str, ...]:
 
 
 def validated(trained: Trained, fitted: Fitted, validation: Callable[[], Validation]) -> Fitted:
-    """The outcome with the validation of what was kept: each network of its own best epoch.
-
-    Args:
-        trained: left with the weights that were kept.
-        fitted: the outcome of the loop.
-        validation: of the networks in it.
-    """
+    """The outcome with the validation of the kept weights, which `trained` then holds: each network
+    of its own best epoch."""
     trained.load_state_dict(fitted.weights)
     return replace(fitted, together=on_first(lambda: judge_networks(validation(), []).columns))
 
@@ -100,15 +80,8 @@ def uses_shortlist(checkpoint: Checkpoint) -> bool:
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device, shortlist: int = 1
 ) -> Callable[[str], SplitScores]:
-    """As models.base.scoring.split_scorer.
-
-    Args:
-        checkpoint: weights of the model.
-        inputs: the vocabulary, regions and tables.
-        device: where the model runs.
-        shortlist: images per caption that are scored with recurrence; not read by weights that use
-            none.
-    """
+    """As models.base.scoring.split_scorer; shortlist: images per caption that are scored with
+    recurrence, not read by weights without it."""
     score = partial(score_selecting, shortlist=shortlist)
     return split_scorer(RegionInputs, DPRNN, checkpoint, inputs, device, score)
 
@@ -116,7 +89,7 @@ def scorer(
 def phases_of(settings: Settings) -> list[Phase]:
     """The three phases of the paper; without recurrence all epochs that train the rest are one.
 
-    The first epochs of the matching are the warm-up, where the loss wants one.
+    The first epochs of the matching are the warm-up, where the loss needs one.
     """
     config, epochs = settings.config, settings.config.training.epochs
     counts = {"matching": epochs.matching, "recurrent": epochs.recurrent, "all": epochs.all}

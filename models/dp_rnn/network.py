@@ -4,20 +4,15 @@ Chen and Luo 2020. The word-oriented and the object-oriented model are two netwo
 their own; they are held together because their scores are averaged.
 """
 
-from collections.abc import Collection
+import copy
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from models.attention.pooling import POOLINGS
-from models.dp_rnn.recurrent import ORDERS
 from models.dp_rnn.tower import OrientedTower, PairScores, Side
 from models.layers.dividing import Divide, undivided
 
 TOWERS = {"both": ("word", "object"), "word": ("word",), "object": ("object",)}
-MATCHINGS = ("multi_attention", "scan")
-VECTORS = ("raw", "unit")
-PHASES = ("matching", "recurrent", "all")
 Sides = list[Side]  # one per tower
 
 
@@ -26,56 +21,29 @@ class DPRNN(nn.Module):
 
     Both networks start from the same state of the random generator, and each from the weights that
     it would have alone.
-
-    Args:
-        image_dim: D of a region's features.
-        vocabulary_size: V.
-        word_dim: width of a word embedding.
-        dim: K.
-        orientation: both, word or object.
-        matching: multi_attention, or scan, where words and objects have no weights of their own.
-        vectors: raw, the paper's form, or unit (models.dp_rnn.tower.OrientedTower).
-        pooling: of scan's cosines, mean or lse (LogSumExp).
-        lse: lambda_2 of LogSumExp (6; objects 5 or 20), read by lse alone.
-        recurrent: whether there is a recurrent visual embedding.
-        order: attended, or random (table 1).
-        temperature_objects: lambda_1 of eq. 5.
-        temperature_words: lambda_2 of eq. 8.
-        beta_words: of eq. 10.
-        beta_objects: of eq. 11.
-        candidates: d, wrong images per caption that are scored with recurrence in training.
-        position_gate: as in RegionEncoder.
-
-    Raises:
-        ValueError: another orientation, matching, order, pooling or kind of vectors.
     """
 
     def __init__(
         self,
-        image_dim: int,
-        vocabulary_size: int,
-        word_dim: int,
-        dim: int,
-        orientation: str = "both",
-        matching: str = "multi_attention",
-        vectors: str = "raw",
-        pooling: str = "mean",
-        lse: float = 6.0,
-        recurrent: bool = True,
-        order: str = "attended",
-        temperature_objects: float = 9.0,
-        temperature_words: float = 4.0,
-        beta_words: float = 0.3,
-        beta_objects: float = 0.3,
-        candidates: int = 10,
-        position_gate: bool = True,
+        image_dim: int,  # D of a region's features
+        vocabulary_size: int,  # V
+        word_dim: int,  # width of a word embedding
+        dim: int,  # K
+        orientation: str = "both",  # both, word or object
+        matching: str = "multi_attention",  # or scan: words and objects have no weights
+        vectors: str = "raw",  # raw, the paper's form, or unit (models.dp_rnn.tower.OrientedTower)
+        pooling: str = "mean",  # of scan's cosines, mean or lse (LogSumExp)
+        lse: float = 6.0,  # lambda_2 of LogSumExp (6; objects 5 or 20), read by lse alone
+        recurrent: bool = True,  # whether there is a recurrent visual embedding
+        order: str = "attended",  # attended, or random (table 1)
+        temperature_objects: float = 9.0,  # lambda_1 of eq. 5
+        temperature_words: float = 4.0,  # lambda_2 of eq. 8
+        beta_words: float = 0.3,  # of eq. 10
+        beta_objects: float = 0.3,  # of eq. 11
+        candidates: int = 10,  # d, wrong images per caption that train with recurrence
+        position_gate: bool = True,  # as in RegionEncoder
     ) -> None:
         super().__init__()
-        _check("orientation", orientation, TOWERS)
-        _check("matching", matching, MATCHINGS)
-        _check("order", order, ORDERS)
-        _check("vectors", vectors, VECTORS)
-        _check("pooling", pooling, POOLINGS)
         self.candidates = candidates
         sizes = (image_dim, vocabulary_size, word_dim, dim)
         temperatures = {"word": temperature_words, "object": temperature_objects}
@@ -89,7 +57,7 @@ class DPRNN(nn.Module):
             self.towers[name] = OrientedTower(
                 *sizes, name, temperatures[name], *betas, *forms, *kinds
             )
-        self.recurrence: torch.Tensor  # a buffer: weights are scored the way they were trained
+        self.recurrence: Tensor  # a buffer: weights are scored the way they were trained
         self.register_buffer("recurrence", torch.zeros((), dtype=torch.uint8))
 
     @property
@@ -102,84 +70,64 @@ class DPRNN(nn.Module):
 
         matching: everything but the recurrent embedding, which is not used; recurrent: the
         recurrent embedding alone; all: everything.
-        Raises ValueError on other names, and without a recurrent embedding on all but matching.
         """
-        _check("phase", phase, PHASES)
-        modules = [tower.recurrent for tower in self.networks()]
-        if phase != "matching" and None in modules:
-            raise ValueError(f"phase {phase!r} needs a model built with recurrent = True")
         self.recurrence.fill_(phase != "matching")
         self.requires_grad_(phase != "recurrent")
-        for module in modules:
-            if module is not None:
-                module.requires_grad_(phase != "matching")
+        for tower in self.networks():
+            if tower.recurrent is not None:
+                tower.recurrent.requires_grad_(phase != "matching")
 
-    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
         """Centre and scale region features by the training regions' mean and deviation, (D,)."""
         for tower in self.networks():
             tower.image.standardise.fit(mean, deviation)
 
-    def initialise_words(self, matrix: torch.Tensor) -> None:
+    def initialise_words(self, matrix: Tensor) -> None:
         """Start the word embeddings from `matrix` (V, word_dim)."""
         for tower in self.networks():
             tower.text.initialise_words(matrix)
 
-    def embed_images(
-        self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
-    ) -> Sides:
-        """Regions as each tower compares them.
+    def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Sides:
+        """Regions (B, R, D), of which counts (B,) exist, as each tower compares them.
 
-        Args:
-            features: (B, R, D).
-            positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
-            counts: (B,) regions that exist.
+        positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
         """
         return [tower.embed_images(features, positions, counts) for tower in self.networks()]
 
-    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Sides:
+    def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Sides:
         """Padded word ids (B, T) with lengths (B,) on the CPU, per tower."""
         return [tower.embed_captions(tokens, lengths) for tower in self.networks()]
 
-    def image_vectors(self, images: Sides) -> torch.Tensor:
+    def image_vectors(self, images: Sides) -> Tensor:
         """(N, towers x K), whose products with `caption_vectors` are the towers' S_em together."""
         each = zip(self.networks(), images, strict=True)
         return torch.cat([tower.image_sums(side) for tower, side in each], dim=1)
 
-    def caption_vectors(self, captions: Sides) -> torch.Tensor:
+    def caption_vectors(self, captions: Sides) -> Tensor:
         """(M, towers x K)."""
         each = zip(self.networks(), captions, strict=True)
         return torch.cat([tower.caption_sums(side) for tower, side in each], dim=1)
 
-    def score(self, images: Sides, captions: Sides) -> torch.Tensor:
+    def score(self, images: Sides, captions: Sides) -> Tensor:
         """Similarity (N, M) without recurrence, the mean of the towers."""
         each = zip(self.networks(), images, captions, strict=True)
         return torch.stack([tower.score(own, other) for tower, own, other in each]).mean(0)
 
-    def score_selected(
-        self, images: Sides, captions: Sides, selected: torch.Tensor
-    ) -> torch.Tensor:
-        """Similarity with recurrence of captions and a selection of images, the mean of the towers.
-
-        Args:
-            images: N, per tower.
-            captions: M, per tower.
-            selected: (M, S) numbers of the images to compare each caption with.
-
-        Returns:
-            (M, S).
-        """
+    def score_selected(self, images: Sides, captions: Sides, selected: Tensor) -> Tensor:
+        """Similarity with recurrence (M, S) of captions and images numbered `selected` (M, S), the
+        mean of the towers."""
         each = zip(self.networks(), images, captions, strict=True)
         scores = [tower.score_selected(own, other, selected) for tower, own, other in each]
         return torch.stack(scores).mean(0)
 
     def forward(
         self,
-        features: torch.Tensor,
-        positions: torch.Tensor,
-        counts: torch.Tensor,
-        tokens: torch.Tensor,
-        lengths: torch.Tensor,
-        groups: torch.Tensor,
+        features: Tensor,
+        positions: Tensor,
+        counts: Tensor,
+        tokens: Tensor,
+        lengths: Tensor,
+        groups: Tensor,
         divide: Divide = undivided,
     ) -> list[PairScores]:
         """Scores of a batch of pairs, of each tower by itself.
@@ -187,14 +135,9 @@ class DPRNN(nn.Module):
         Each has a loss of its own (models.dp_rnn.loss): they share no weights, so that each learns
         as if trained alone.
 
-        Args:
-            features: (B, R, D) of the regions.
-            positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
-            counts: (B,) regions that exist.
-            tokens: (B, T) word ids, padded at the end.
-            lengths: (B,) words that exist, on the CPU.
-            groups: (B,) integers, equal where pairs are not each other's negatives.
-            divide: how rows are shared.
+        features: (B, R, D), positions: (B, R, 4), counts: (B,) as in `embed_images`; tokens: (B, T)
+        word ids, padded at the end; lengths: (B,) on the CPU; groups: (B,) integers, equal where
+        pairs are not each other's negatives; divide: how rows are shared.
         """
         images = divide(self.embed_images, features, positions, counts)
         captions = divide(self.embed_captions, tokens, lengths)
@@ -204,11 +147,12 @@ class DPRNN(nn.Module):
         chosen = groups, self.candidates, divide
         return [tower.selected_pairs(own, other, *chosen) for tower, own, other in each]
 
+    def alone(self, name: str) -> "DPRNN":
+        """One of the networks as a model of its own, with the same weights in memory."""
+        model = copy.copy(self)
+        model._modules = {"towers": nn.ModuleDict({name: self.towers[name]})}
+        return model
+
     def networks(self) -> list[OrientedTower]:
         """The towers: word before object."""
         return [tower for tower in self.towers.values() if isinstance(tower, OrientedTower)]
-
-
-def _check(what: str, value: str, allowed: Collection[str]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{what} {value!r}: allowed are {', '.join(allowed)}")

@@ -6,7 +6,7 @@ Apart from models.dp_rnn.network, because the paper trains two of them that shar
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from models.attention.cosines import without_padding
@@ -24,24 +24,18 @@ from models.layers.linear import at_least_float32
 
 
 class Side(NamedTuple):
-    """Images or captions as a tower compares them.
+    """Images or captions as a tower compares them."""
 
-    Attributes:
-        vectors: (N, L, K) of objects or words, unit vectors unless the tower compares raw ones.
-        lengths: (N,) how many of the L exist, on the vectors' device.
-        codes: (N,) int64, what a random order is drawn from.
-    """
-
-    vectors: torch.Tensor
-    lengths: torch.Tensor
-    codes: torch.Tensor
+    vectors: Tensor  # (N, L, K) of objects or words, as the tower reads them
+    lengths: Tensor  # (N,) how many of the L exist, on the vectors' device
+    codes: Tensor  # (N,) int64, what a random order is drawn from
 
 
 class PairScores(NamedTuple):
     """Scores (B, B), images in rows, 0 where not computed, and what was, (B, B) bool."""
 
-    scores: torch.Tensor
-    computed: torch.Tensor
+    scores: Tensor
+    computed: Tensor
 
 
 class OrientedTower(nn.Module):
@@ -51,20 +45,10 @@ class OrientedTower(nn.Module):
     the sums of eq. 5 and 8, self-attention (10, 11), the order (14), the recurrent embedding (15)
     and early selection (16). The other form reads unit vectors everywhere, as SCAN does.
 
-    Args:
-        image_dim: D.
-        vocabulary_size: V.
-        word_dim: width of a word embedding.
-        dim: K.
-        orientation: word or object.
-        temperature: of models.dp_rnn.matching.MultiAttention.
-        beta_words: of eq. 10, for the order and early selection of either orientation.
-        beta_objects: of eq. 11.
-        raw: whether vectors are read as they are.
-        lse: of models.dp_rnn.matching.MultiAttention.
-        position_gate: of RegionEncoder.
-        recurrent: whether there is a recurrent embedding.
-        random: whether its order is.
+    image_dim: D; vocabulary_size: V; dim: K; orientation: word or object; temperature, lse: of
+    MultiAttention; beta_words: of eq. 10, for the order and early selection of either orientation;
+    beta_objects: of eq. 11; raw: whether vectors are read as they are; recurrent: whether there is
+    a recurrent embedding; random: whether its order is.
     """
 
     def __init__(
@@ -95,65 +79,53 @@ class OrientedTower(nn.Module):
         self.word_attention = SelfAttention(dim, beta_words, learns=False) if own else None
         self.recurrent = RecurrentVisualEmbedding(dim) if recurrent else None
 
-    def embed_images(
-        self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
-    ) -> Side:
-        """Regions as this tower compares them.
-
-        Args:
-            features: (B, R, D).
-            positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
-            counts: (B,) regions that exist.
-        """
+    def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Side:
+        """Regions (B, R, D) at positions (B, R, 4), of which counts (B,) exist, as this tower
+        compares them."""
         return self._side(self.image(features, positions), features, counts)
 
-    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Side:
+    def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Side:
         """Padded word ids (B, T) with lengths (B,) on the CPU."""
         return self._side(self.text(tokens, lengths), tokens, lengths)
 
-    def _side(self, vectors: torch.Tensor, inputs: torch.Tensor, lengths: torch.Tensor) -> Side:
+    def _side(self, vectors: Tensor, inputs: Tensor, lengths: Tensor) -> Side:
         vectors = self._as_read(at_least_float32(vectors))
         lengths = lengths.to(inputs.device)
         codes = content_codes(inputs, lengths) if self.random else torch.zeros_like(lengths)
         return Side(vectors, lengths, codes)
 
-    def _as_read(self, vectors: torch.Tensor) -> torch.Tensor:
+    def _as_read(self, vectors: Tensor) -> Tensor:
         """Vectors (..., K) as they are, or made unit vectors."""
         return vectors if self.raw else functional.normalize(vectors, dim=-1)
 
-    def score(self, images: Side, captions: Side) -> torch.Tensor:
+    def score(self, images: Side, captions: Side) -> Tensor:
         """Similarity (N, M) of all pairs, without recurrence."""
         with torch.autocast(images.vectors.device.type, enabled=False):
             return self.match(images.vectors, images.lengths, captions.vectors, captions.lengths)
 
-    def image_sums(self, images: Side) -> torch.Tensor:
+    def image_sums(self, images: Side) -> Tensor:
         """Sum of an image's objects, (N, K): S_em (eq. 16) is its product with `caption_sums`."""
         return without_padding(images.vectors, images.lengths).sum(1)
 
-    def caption_sums(self, captions: Side) -> torch.Tensor:
+    def caption_sums(self, captions: Side) -> Tensor:
         """Sum of a caption's words times their weights, (M, K)."""
         return self._relevant_words(captions).sum(1)
 
-    def _relevant_words(self, captions: Side) -> torch.Tensor:
+    def _relevant_words(self, captions: Side) -> Tensor:
         """a_j w_j (M, T, K), zero in the padding: P(i, j) (eq. 14) is its product with o_i."""
         return captions.vectors * self.word_weights(captions)[..., None]
 
-    def word_weights(self, captions: Side) -> torch.Tensor:
+    def word_weights(self, captions: Side) -> Tensor:
         """a_j (M, T), eq. 10, zero in the padding."""
         weigh = self.word_attention or self.match.attention
         return weigh(captions.vectors, captions.lengths)
 
     @torch.no_grad()
-    def pair_shares(self, images: Side, captions: Side, recurrent: bool) -> torch.Tensor:
-        """What weighs the cosines of pairs, image b with caption b (eq. 10, 11; figure 4).
+    def pair_shares(self, images: Side, captions: Side, recurrent: bool) -> Tensor:
+        """What weighs the cosines of pairs, image b with caption b (eq. 10, 11; figure 4): (B, T)
+        of words or (B, R) of the objects in their own order; zero in the padding.
 
-        Args:
-            images: B.
-            captions: B.
-            recurrent: whether objects are weighed after the recurrent embedding.
-
-        Returns:
-            (B, T) of words or (B, R) of the objects in their own order; zero in the padding.
+        recurrent: whether objects are weighed after the recurrent embedding.
         """
         if self.match.by_words:
             return self.word_weights(captions)
@@ -164,55 +136,25 @@ class OrientedTower(nn.Module):
         shares = self.match.attention(self.reread(images, order, own)[:, 0], images.lengths)
         return torch.zeros_like(shares).scatter(1, order[:, 0], shares)
 
-    def score_selected(self, images: Side, captions: Side, selected: torch.Tensor) -> torch.Tensor:
-        """Similarity with recurrence of captions and a selection of images.
-
-        Args:
-            images: N.
-            captions: M.
-            selected: (M, S) numbers of the images to compare each caption with.
-
-        Returns:
-            (M, S).
-
-        Raises:
-            ValueError: the tower has no recurrent embedding.
-        """
-        if self.recurrent is None:
-            raise ValueError("this model was built without a recurrent visual embedding")
+    def score_selected(self, images: Side, captions: Side, selected: Tensor) -> Tensor:
+        """Similarity with recurrence (M, S) of captions and images numbered `selected` (M, S)."""
         with torch.autocast(images.vectors.device.type, enabled=False):
             objects = self.reread(images, self.order(images, captions, selected), selected)
             counts = images.lengths[selected]
             return self.match.chosen(objects, counts, captions.vectors, captions.lengths)
 
-    def reread(self, images: Side, order: torch.Tensor, selected: torch.Tensor) -> torch.Tensor:
-        """The objects of a selection of images after the recurrent embedding (eq. 15).
-
-        Args:
-            images: N.
-            order: (M, S, R) object numbers as they are read.
-            selected: (M, S) numbers of the images.
-
-        Returns:
-            (M, S, R, K), objects in the order they were read.
-        """
+    def reread(self, images: Side, order: Tensor, selected: Tensor) -> Tensor:
+        """The objects (M, S, R, K) of images numbered `selected` (M, S) after the recurrent
+        embedding (eq. 15), in the order they were read; order: (M, S, R) object numbers."""
         assert self.recurrent is not None
         pairs = selected.flatten(), order.flatten(0, 1)
         objects = self.recurrent(images.vectors, images.lengths, *pairs)
         return self._as_read(objects.unflatten(0, selected.shape))
 
     @torch.no_grad()
-    def order(self, images: Side, captions: Side, selected: torch.Tensor) -> torch.Tensor:
-        """The order in which objects are read for each caption.
-
-        Args:
-            images: N.
-            captions: M.
-            selected: (M, S) numbers of the images to compare each caption with.
-
-        Returns:
-            (M, S, R) object numbers.
-        """
+    def order(self, images: Side, captions: Side, selected: Tensor) -> Tensor:
+        """The order (M, S, R) in which objects of images numbered `selected` (M, S) are read per
+        caption."""
         counts = images.lengths[selected]
         if self.random:
             codes = images.codes[selected], captions.codes[:, None]
@@ -222,13 +164,7 @@ class OrientedTower(nn.Module):
         return attended_order(relations, counts, captions.lengths[:, None])
 
     def all_pairs(self, images: Side, captions: Side, divide: Divide = undivided) -> PairScores:
-        """A batch's scores without recurrence: every pair is computed.
-
-        Args:
-            images: B.
-            captions: B.
-            divide: how the images are shared.
-        """
+        """A batch's scores without recurrence: every pair is computed."""
         scores = divide(lambda *own: self.score(Side(*own), captions), *images)
         return PairScores(scores, torch.ones_like(scores, dtype=torch.bool))
 
@@ -236,18 +172,14 @@ class OrientedTower(nn.Module):
         self,
         images: Side,
         captions: Side,
-        groups: torch.Tensor,
+        groups: Tensor,
         candidates: int,
         divide: Divide = undivided,
     ) -> PairScores:
         """A batch's scores with recurrence, of true pairs and of candidates.
 
-        Args:
-            images: B.
-            captions: B, the ones that describe them.
-            groups: (B,) integers, equal where pairs are not each other's negatives.
-            candidates: images per caption beside its own.
-            divide: how the captions are shared.
+        groups: (B,) integers, equal where pairs are not each other's negatives; candidates: images
+        per caption beside its own; divide: how the captions are shared.
         """
         with torch.no_grad(), torch.autocast(groups.device.type, enabled=False):
             early = self.image_sums(images) @ self.caption_sums(captions).T
@@ -261,19 +193,12 @@ class OrientedTower(nn.Module):
         return PairScores(scores, empty.scatter_add(0, selected.T, valid.T.to(empty.dtype)) > 0)
 
 
-def select_early(
-    early: torch.Tensor, groups: torch.Tensor, candidates: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """For each caption its image and the others of the largest early scores.
+def select_early(early: Tensor, groups: Tensor, candidates: int) -> tuple[Tensor, Tensor]:
+    """For each caption the numbers (B, S) of its image, first, and the others of the largest early
+    scores; and which are valid (B, S): there may be fewer candidates than asked for.
 
-    Args:
-        early: (B, B) S_em, images in rows.
-        groups: (B,), images of the caption's group are no candidates.
-        candidates: how many others.
-
-    Returns:
-        Images (B, S), the true one first, and which of them are valid (B, S): a caption may have
-        fewer candidates than asked for.
+    early: (B, B) S_em, images in rows; groups: (B,), images of the caption's group are no
+    candidates.
     """
     own = torch.arange(len(groups), device=early.device)[:, None]
     others = early.masked_fill(groups[:, None] == groups[None, :], -torch.inf).T

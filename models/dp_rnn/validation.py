@@ -1,5 +1,5 @@
 """How DP-RNN is validated: each network by its own scores, as if it were trained alone, and the
-average of both; and how far self-attention is from weighing everything evenly."""
+average of both; and how even the weights of self-attention are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from models.base.scoring import in_batches
-from models.dp_rnn.network import DPRNN, Sides
+from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import CAPTIONS, score_selecting
 from models.dp_rnn.tower import OrientedTower
 from pipeline.inputs.batches import Split
@@ -18,60 +19,12 @@ from pipeline.training.curve import is_collapsed, validation_columns
 from pipeline.training.phases import EpochVerdict, Row
 
 
-class OneNetwork:
-    """One tower as a models.dp_rnn.scoring.SelectingModel; what it embeds is a list of one Side."""
-
-    def __init__(self, model: DPRNN, tower: OrientedTower) -> None:
-        self.tower, self.training, self.use_recurrence = tower, tower.training, model.use_recurrence
-
-    def train(self, mode: bool = True) -> object:
-        """Put the tower into training mode, or out of it."""
-        self.training = mode
-        return self.tower.train(mode)
-
-    def embed_images(self, *regions: torch.Tensor) -> Sides:
-        """As models.dp_rnn.network.DPRNN does."""
-        return [self.tower.embed_images(*regions)]
-
-    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> Sides:
-        """As models.dp_rnn.network.DPRNN does."""
-        return [self.tower.embed_captions(tokens, lengths)]
-
-    def image_vectors(self, images: Sides) -> torch.Tensor:
-        """(N, K)."""
-        return self.tower.image_sums(images[0])
-
-    def caption_vectors(self, captions: Sides) -> torch.Tensor:
-        """(M, K)."""
-        return self.tower.caption_sums(captions[0])
-
-    def score(self, images: Sides, captions: Sides) -> torch.Tensor:
-        """Similarity (N, M) without recurrence."""
-        return self.tower.score(images[0], captions[0])
-
-    def score_selected(
-        self, images: Sides, captions: Sides, selected: torch.Tensor
-    ) -> torch.Tensor:
-        """Similarity with recurrence of captions and a selection of images.
-
-        Args:
-            images: N.
-            captions: M.
-            selected: (M, S) numbers of the images to compare each caption with.
-
-        Returns:
-            (M, S).
-        """
-        return self.tower.score_selected(images[0], captions[0], selected)
-
-
 @dataclass(frozen=True)
 class Validation:
-    """What the networks make of the validation split.
+    """Of the validation split.
 
-    Attributes:
-        scores: by the name of the network.
-        entropies: columns of the curve, as `entropy_share`: val_word_entropy, val_object_entropy.
+    scores: by the name of the network; entropies: columns of the curve, as `entropy_share`:
+    val_word_entropy, val_object_entropy.
     """
 
     scores: dict[str, SplitScores]
@@ -79,23 +32,15 @@ class Validation:
 
 
 def validate(model: DPRNN, split: Split, device: torch.device, shortlist: int) -> Validation:
-    """Score and look into every network.
-
-    Args:
-        model: on the device.
-        split: its images are pipeline.inputs.regions.Regions.
-        device: where the model is.
-        shortlist: images per caption that are scored in full, by each network's own choice.
-    """
-    towers = dict(zip(model.towers, model.networks(), strict=True))
+    """Score every network by its own shortlist of images per caption, and measure its weights."""
     return Validation(
         {
-            name: score_selecting(OneNetwork(model, tower), split, device, shortlist)
-            for name, tower in towers.items()
+            name: score_selecting(model.alone(name), split, device, shortlist)
+            for name in model.towers
         },
         {
             f"val_{name}_entropy": attention_entropy(tower, split, device, model.use_recurrence)
-            for name, tower in towers.items()
+            for name, tower in zip(model.towers, model.networks(), strict=True)
             if tower.match.weighs
         },
     )
@@ -134,14 +79,8 @@ def average(scores: Sequence[SplitScores]) -> SplitScores:
 def attention_entropy(
     tower: OrientedTower, split: Split, device: torch.device, recurrent: bool
 ) -> float:
-    """The mean `entropy_share` of the tower's weights in a split's true pairs.
-
-    Args:
-        tower: on the device; word weights of the word network, object weights of the other.
-        split: with at least one pair of two words, or objects.
-        device: where the tower is.
-        recurrent: whether objects are weighed after the recurrent embedding.
-    """
+    """The mean `entropy_share` of the tower's weights in a split's true pairs: word weights of the
+    word network, object weights of the other, after the recurrent embedding if `recurrent`."""
     shares = []
     for rows in in_batches(len(split.caption_ids), CAPTIONS):
         tokens, lengths = split.captions(rows)
@@ -154,8 +93,9 @@ def attention_entropy(
     return torch.cat(shares).mean().item()
 
 
-def entropy_share(weights: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """Entropies of weights (B, L) over the first counts (B,), as shares of that of even weights.
+def entropy_share(weights: Tensor, counts: Tensor) -> Tensor:
+    """Entropies of weights (B, L) over the first counts (B,), as shares of the entropy of even
+    weights.
 
     1 is even, 0 is all on one; rows with fewer than two places are left out: theirs is always 0.
     """

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pipeline.inputs.batches import Split, drawn, prepared_ahead
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -18,35 +19,23 @@ from pipeline.runtime.errors import WorkbenchError, listing
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """B images, each with one caption.
+    """B images, each with one caption."""
 
-    Attributes:
-        images: (B, D) float32 features or (B, 3, S, S) uint8 pixels.
-        captions: (B, S) word ids in slots, or whatever the caption source gives first.
-        groups: (B,) integers, equal where images and captions are not each other's negatives.
-        labels: (B,) class numbers of the instance loss.
-        related: (B, B) bool, images in rows, True for more that are no negatives; None for none.
-    """
-
-    images: torch.Tensor
-    captions: torch.Tensor
-    groups: torch.Tensor
-    labels: torch.Tensor
-    related: torch.Tensor | None = None
+    images: Tensor  # (B, D) float32 features or (B, 3, S, S) uint8 pixels
+    captions: Tensor  # (B, S) word ids in slots, or whatever the caption source gives first
+    groups: Tensor  # (B,) integers, equal where they are not each other's negatives
+    labels: Tensor  # (B,) class numbers of the instance loss
+    related: Tensor | None = None  # (B, B) bool, more that are no negatives
 
     def __len__(self) -> int:
         return len(self.groups)
 
     def to(self, device: torch.device) -> "ImageBatch":
         """The same batch on a device."""
-        related = None if self.related is None else self.related.to(device)
-        return ImageBatch(
-            self.images.to(device),
-            self.captions.to(device),
-            self.groups.to(device),
-            self.labels.to(device),
-            related,
-        )
+        given: dict[str, Tensor] = {
+            name: part for name, part in vars(self).items() if part is not None
+        }
+        return ImageBatch(**{name: part.to(device) for name, part in given.items()})
 
 
 class ImageBatches:
@@ -54,18 +43,11 @@ class ImageBatches:
 
     The caption is drawn anew in every epoch; an image without captions of its own gets one of its
     group. Sources augment as they can (pipeline.inputs.batches.drawn). A last batch of a single
-    image, which has no negatives, is left out. `classes` is how many classes there are.
+    image, which has no negatives, is left out.
 
-    Args:
-        split: where images and captions come from.
-        size: images per batch.
-        seed: with the numbers of epoch and step it alone decides everything random.
-        labels: (N,) classes of the images, such as pseudo classes; None: one class per group.
-        ahead: whether batches are prepared in a thread.
-
-    Raises:
-        WorkbenchError: fewer than two images, groups without a caption, labels that are not N
-            classes from 0 on.
+    size: images per batch; labels: (N,) classes of the images from 0 on, such as pseudo classes, or
+    None: one class per group; ahead: whether batches are prepared in a thread. Raises
+    WorkbenchError for fewer than two images and groups without a caption.
     """
 
     def __init__(
@@ -83,12 +65,6 @@ class ImageBatches:
         self.steps = images // size + (images % size > 1)
         self.groups = np.unique(split.image_groups, return_inverse=True)[1]
         self.labels = self.groups if labels is None else np.asarray(labels, np.int64)
-        if self.labels.shape != (images,) or self.labels.min() < 0:
-            raise WorkbenchError(
-                f"{self.labels.shape} class labels from {self.labels.min(initial=0)} on for "
-                f"{images} training images: one label from 0 on is needed for each"
-            )
-        self.classes = int(self.labels.max()) + 1
         self.captions = _captions_of_images(split, self.groups)
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[ImageBatch]:
@@ -98,13 +74,7 @@ class ImageBatches:
         yield from run(partial(self.batch, order, epoch), range(first, self.steps))
 
     def batch(self, order: np.ndarray, epoch: int, step: int) -> ImageBatch:
-        """One batch of an epoch.
-
-        Args:
-            order: (N,) rows of the images as the epoch has them.
-            epoch: from 0.
-            step: from 0.
-        """
+        """One batch of an epoch; order: (N,) rows of the images as the epoch has them."""
         rows = order[step * self.size : (step + 1) * self.size]
         # 1 + step: numpy takes [seed, epoch, 0] for [seed, epoch], which has made the order
         generator = np.random.default_rng([self.seed, epoch, 1 + step])

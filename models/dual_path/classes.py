@@ -15,7 +15,6 @@ import pandas as pd
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.storage.groups import GroupFile, write_groups
-from pipeline.storage.hdf5 import damaged
 
 # How clusters are found: arguments of pipeline.statistics.kmeans.kmeans.
 KMEANS: dict[str, Any] = {"initialisation": "kmeans++", "iterations": 50, "tolerance": 0.0001}
@@ -25,22 +24,13 @@ Attributes = Mapping[str, str | int | float]
 
 @dataclass(frozen=True, eq=False)
 class PseudoClasses:
-    """The class of each of N training images.
+    """The class of each of N training images."""
 
-    Attributes:
-        image_ids: N names in corpus order.
-        classes: (N,) int64 in [0, C), each with an image at least.
-        centres: (C, D) float32 of the clusters, or None.
-        inertia: sum of squared distances before the first update of the centres and after each,
-            empty without clusters.
-        attributes: what the classes were made from.
-    """
-
-    image_ids: list[str]
-    classes: np.ndarray
-    centres: np.ndarray | None = None
-    inertia: Sequence[float] = ()
-    attributes: Attributes = field(default_factory=dict)
+    image_ids: list[str]  # N names in corpus order
+    classes: np.ndarray  # (N,) int64 in [0, C), each with an image at least
+    centres: np.ndarray | None = None  # (C, D) float32 of the clusters, or None
+    inertia: Sequence[float] = ()  # sums of squared distances, before and after each update
+    attributes: Attributes = field(default_factory=dict)  # what the classes were made from
 
     @property
     def sizes(self) -> np.ndarray:
@@ -73,12 +63,8 @@ def write_pseudo_classes(path: Path | str, found: PseudoClasses, attributes: Att
     """Write a row per training image, and one per class.
 
     Groups: `images` with ids and classes; `classes` with sizes, and centres of clusters;
-    `iterations` with the inertia of clusters.
-
-    Args:
-        path: of the file, data/features/pseudo_classes.h5.
-        found: the classes.
-        attributes: what the file was made from, beside those of `found`.
+    `iterations` with the inertia of clusters. attributes: what the file was made from, beside those
+    of `found`.
     """
     rows: dict[str, np.ndarray | Sequence[str]] = {"sizes": found.sizes}
     groups: dict[str, dict[str, np.ndarray | Sequence[str]]] = {
@@ -100,23 +86,7 @@ def read_pseudo_classes(path: Path | str) -> PseudoClasses:
             "write it with: dvc repro cluster_pseudo_classes",
         )
     ids, classes = file.texts("images", "ids"), file.array("images", "classes")
-    sizes = file.array("classes", "sizes")
-    _check(file.path, ids, classes, sizes)
     clustered = "centres" in file.names("classes")
     centres = file.array("classes", "centres") if clustered else None
     inertia = file.array("iterations", "inertia").tolist() if clustered else ()
-    if centres is not None and (centres.ndim != 2 or len(centres) != len(sizes)):
-        raise damaged(file.path, f"centres of shape {centres.shape} for {len(sizes)} classes")
     return PseudoClasses(ids, classes, centres, inertia, file.attributes)
-
-
-def _check(path: Path, ids: Sequence[str], classes: np.ndarray, sizes: np.ndarray) -> None:
-    if classes.dtype != np.int64 or classes.shape != (len(ids),) or not len(ids):
-        raise damaged(path, f"{len(ids)} ids, classes of shape {classes.shape} and {classes.dtype}")
-    if len(set(ids)) != len(ids):
-        raise damaged(path, "some ids occur more than once")
-    # compared before counting: counting would allocate as much as the largest number asks for
-    if not 0 <= classes.min() <= classes.max() < len(sizes) <= len(ids):
-        raise damaged(path, f"classes {classes.min()} to {classes.max()}, sizes of {len(sizes)}")
-    if not np.array_equal(np.bincount(classes, minlength=len(sizes)), sizes) or not sizes.all():
-        raise damaged(path, "sizes that are not those of the classes")

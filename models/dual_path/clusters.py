@@ -1,7 +1,5 @@
 """Classes of the instance loss from K-means clusters of features (Zheng et al. 2020, table 5)."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 import torch
@@ -19,27 +17,24 @@ def by_cluster(
     seed: int,
     device: torch.device,
 ) -> PseudoClasses:
-    """A class per K-means cluster of the features of the images.
+    """A class per K-means cluster of the features (N, D) of N images, K at most N.
 
     Clusters that stay empty, because fewer vectors than k differ, become no class; attributes say
     how many.
-
-    Args:
-        images: N rows, the training split.
-        features: a file of them, (N, D) for these images.
-        k: number of clusters, at most N.
-        seed: of the first centres.
-        device: where the clusters are found.
-
-    Raises:
-        WorkbenchError: k exceeds N, images without features, features that are no vectors.
     """
     if k > len(images):
         raise WorkbenchError(
             f"pseudo_classes.k = {k}, but there are {len(images):,} training images",
             f"set it to {len(images)} or less in params.yaml",
         )
-    points = vectors(features, images["image_id"].tolist()).to(device)
+    if len(features.shape()) != 2:
+        raise WorkbenchError(
+            f"{features.path}: features of shape {features.shape()}; K-means takes one vector per "
+            "image"
+        )
+    rows = features.rows(images["image_id"].tolist())
+    features.verify("features")
+    points = torch.from_numpy(features.read(rows)).to(device)
     found = kmeans(points, k, seed=seed, **KMEANS)
     attributes = {"source": "kmeans", "features_sha256": features.sha256}
     present, classes = np.unique(found.labels.cpu().numpy(), return_inverse=True)
@@ -50,18 +45,6 @@ def by_cluster(
         inertia=found.inertia,
         attributes={**attributes, **outcome(found, points)},
     )
-
-
-def vectors(features: FeatureFile, image_ids: Sequence[str]) -> torch.Tensor:
-    """(N, D) features of N images as stored, checked against their digest."""
-    if len(features.shape()) != 2:
-        raise WorkbenchError(
-            f"{features.path}: features of shape {features.shape()}; K-means takes one vector per "
-            "image"
-        )
-    rows = features.rows(image_ids)
-    features.verify("features")
-    return torch.from_numpy(features.read(rows))
 
 
 def outcome(found: Clustering, points: torch.Tensor) -> dict[str, int | float]:

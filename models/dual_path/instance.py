@@ -8,12 +8,10 @@ for both branches: its gradient, as large again, is made once and not once per b
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from models.layers.linear import at_least_float32
-
-FORMS = ("separate", "sum")
 
 
 class InstanceLoss(nn.Module):
@@ -21,63 +19,37 @@ class InstanceLoss(nn.Module):
 
     The classifier `weight` (C, K) has no bias, as in eq. 5, and starts from Glorot's uniform
     values.
-
-    Args:
-        classes: C.
-        dim: K, width of the features.
-        instance: separate, one loss per branch, or sum, the paper's ablation.
-        sampled: 0 for the full softmax, else how many classes that are not in the batch are drawn
-            at every step to stand for all others.
-        sparse: whether the classifier's gradient then is sparse (rows of the sample alone), which
-            takes an optimiser without momentum, weight decay and clipping.
-
-    Raises:
-        ValueError: another form, numbers out of range.
     """
 
     def __init__(
         self,
-        classes: int,
-        dim: int,
-        instance: str = "separate",
-        sampled: int = 0,
-        sparse: bool = True,
+        classes: int,  # C
+        dim: int,  # K, width of the features
+        instance: str = "separate",  # separate, one loss per branch, or sum, the paper's ablation
+        sampled: int = 0,  # classes drawn at every step to stand for all others; 0 for all
     ) -> None:
         super().__init__()
-        if instance not in FORMS:
-            raise ValueError(f"instance {instance!r}: allowed are {', '.join(FORMS)}")
-        if classes < 1 or dim < 1 or sampled < 0:
-            raise ValueError(
-                f"{classes} classes of width {dim}, {sampled} sampled: allowed are 1 and more "
-                "classes, 1 and more for the width, 0 and more sampled"
-            )
-        self.instance, self.sampled, self.sparse = instance, sampled, sparse
+        self.instance, self.sampled = instance, sampled
         self.weight = nn.Parameter(torch.empty(classes, dim))
         nn.init.xavier_uniform_(self.weight)
 
     def forward(
         self,
-        images: torch.Tensor,
-        captions: torch.Tensor,
-        labels: torch.Tensor,
-        errors: dict[str, torch.Tensor] | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss of the images and loss of the captions.
+        images: Tensor,
+        captions: Tensor,
+        labels: Tensor,
+        errors: dict[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Loss of the images (B, K) and loss of the captions (B, K), two scalars of at least
+        float32.
 
-        The paper writes the loss of one sample; here it is the mean over the batch. For
-        the form `sum` both scalars are half of eq. 12, so that weights of 1 and 1 give eq. 12.
+        The paper writes the loss of one sample; here it is the mean over the batch. For the form
+        `sum` both scalars are half of eq. 12, so that weights of 1 and 1 give eq. 12.
 
-        Args:
-            images: (B, K).
-            captions: (B, K), row b of the same class as that of the images.
-            labels: (B,) int64 in [0, C).
-            errors: gets `image_error` and `text_error`, the shares of the rows whose largest logit
-                is another class's (figure 8), as they cost nothing here. It gets nothing where a
-                branch is not told from the other, in the form `sum`, and where classes are sampled:
-                among few classes errors are rarer.
-
-        Returns:
-            Two scalars, at least float32.
+        labels: (B,) int64 in [0, C), of both; errors: gets `image_error` and `text_error`, the
+        shares of the rows whose largest logit is another class's (figure 8). It gets nothing in the
+        form `sum`, which does not tell the branches apart, and where classes are sampled: among few
+        classes errors are rarer.
         """
         # bf16 would copy the whole classifier to a second type
         with torch.autocast(images.device.type, enabled=False):
@@ -93,66 +65,41 @@ class InstanceLoss(nn.Module):
             image_loss, caption_loss = losses.view(2, -1).mean(1)
             return image_loss, caption_loss
 
-    def classify(self, features: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    def classify(self, features: Tensor, labels: Tensor) -> Tensor:
         """-log P(label) of each row (F,). features: (F, K); labels: (F,), may repeat."""
         return functional.cross_entropy(*self.logits(features, labels), reduction="none")
 
-    def logits(
-        self, features: torch.Tensor, labels: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of each row among all classes, or the sample of them, and the labels' columns.
-
-        Args:
-            features: (F, K).
-            labels: (F,), may repeat.
-
-        Returns:
-            Logits (F, C), or fewer columns, and columns (F,).
-        """
+    def logits(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (F, C) of features (F, K) among all classes, or fewer columns of a sample, and the
+        columns (F,) of the labels (F,), which may repeat."""
         if not self.sampled:
             return features @ self.weight.T, labels
         own = labels.unique()
         drawn = self.draw(own)
         chosen = torch.cat([own, drawn])
-        rows = functional.embedding(chosen, self.weight, sparse=self.sparse)
-        logits = features @ rows.T + self.correction(len(own), len(drawn), features)
+        # Classes of the batch are certain; of the C - own others each is drawn with the same
+        # probability, drawn / (C - own). Less its logarithm, the sum of exponentials has the full
+        # one as its expectation.
+        added = features.new_zeros(len(chosen))
+        if len(drawn):
+            added[len(own) :] = math.log((len(self.weight) - len(own)) / len(drawn))
+        logits = features @ functional.embedding(chosen, self.weight).T + added
         return logits, torch.searchsorted(own, labels)
 
-    def correction(self, own: int, drawn: int, like: torch.Tensor) -> torch.Tensor:
-        """What is added to the logits: minus the log-probability of being there.
-
-        Classes of the batch are there for certain: 0. Of the others `drawn` of C - own are, all
-        equally likely, so each stands for (C - own) / drawn. The constant would vanish in the
-        softmax if it were added to every class; it is not, so it matters. With it the sampled sum
-        of exponentials has the full one as its expectation.
-
-        Args:
-            own: classes of the batch.
-            drawn: other classes in the sample.
-            like: of the result's type and device.
-
-        Returns:
-            (own + drawn,).
-        """
-        added = like.new_zeros(own + drawn)
-        if drawn:
-            added[own:] = math.log((len(self.weight) - own) / drawn)
-        return added
-
-    def draw(self, own: torch.Tensor) -> torch.Tensor:
+    def draw(self, own: Tensor) -> Tensor:
         """(min(sampled, C - U),) different classes, none of the U in `own` (U,), which is sorted.
 
-        Drawn uniformly from torch's global CPU generator, on every device, so that a run resumed
-        with that generator's state draws the same classes.
+        Drawn uniformly from torch's global CPU generator, on every device, so that a resumed run
+        draws the same classes.
         """
         others = len(self.weight) - len(own)
         ranks = distinct_integers(min(self.sampled, others), others).to(own.device)
-        # the r-th class that is not in `own`: as many of `own` come before it as lie below it
+        # maps rank r to the r-th class that is not in `own`
         before = own - torch.arange(len(own), device=own.device)
         return ranks + torch.searchsorted(before, ranks, right=True)
 
 
-def distinct_integers(count: int, limit: int) -> torch.Tensor:
+def distinct_integers(count: int, limit: int) -> Tensor:
     """(count,) different integers of [0, limit), every set equally likely; time as for `count`."""
     if 2 * count > limit:
         return torch.randperm(limit)[:count]

@@ -1,7 +1,7 @@
 """The loss of the dual path: ranking and instance terms on the same vectors, weighted by phase."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.dual_path.instance import InstanceLoss
 from models.layers.linear import unit_rows
@@ -21,26 +21,20 @@ class DualPathLoss(nn.Module):
 
     def forward(
         self,
-        images: torch.Tensor,
-        captions: torch.Tensor,
-        groups: torch.Tensor,
-        labels: torch.Tensor,
+        images: Tensor,
+        captions: Tensor,
+        groups: Tensor,
+        labels: Tensor,
         weights: tuple[float, float, float],
-        errors: dict[str, torch.Tensor] | None = None,
-        related: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+        errors: dict[str, Tensor] | None = None,
+        related: Tensor | None = None,
+    ) -> Tensor:
         """The loss of one batch, a scalar; a term of weight 0 is left out.
 
-        Args:
-            images: (B, K).
-            captions: (B, K), row b of both a pair.
-            groups: (B,), equal where pairs are not each other's negatives.
-            labels: (B,) classes.
-            weights: of the ranking term and of the instance terms of images and captions (lambda_1
-                to lambda_3).
-            errors: gets the errors of classification, as in InstanceLoss; nothing without instance
-                terms.
-            related: as in PairLoss; the instance terms know no negatives.
+        images, captions: (B, K), row b of both a pair; groups: (B,), related: (B, B) as in PairLoss
+        (the instance terms know no negatives); labels: (B,) classes; weights: of the ranking term
+        and of the instance terms of images and captions (lambda_1 to lambda_3); errors: as in
+        InstanceLoss.
         """
         ranking, image_instance, text_instance = weights
         total = images.new_zeros((), dtype=torch.float32)

@@ -19,7 +19,7 @@ from models.dual_path.instance import InstanceLoss
 from models.dual_path.loss import DualPathLoss
 from models.dual_path.network import DualPath
 from models.dual_path.params import DualPathConfig, DualPathPhaseConfig
-from models.dual_path.slots import SlotInputs, SlotRows
+from models.dual_path.slots import SlotInputs
 from models.ranking.pairs import PairLoss
 from pipeline.inputs.batches import Split
 from pipeline.inputs.files import Inputs
@@ -34,16 +34,7 @@ CROPS = {"resize", "crop", "flip"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded.
-
-    Args:
-        settings: the section `dual_path` and the ranking loss.
-        inputs: the vocabulary, image features, their network, the classes and tables.
-        device: where the training runs.
-
-    Raises:
-        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
-    """
+    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, training = settings.config, settings.config.training
     opened = SlotInputs(inputs, config.slots, config.alignment)
     network = network_to_tune(inputs, opened.features, config.crop, "dual_path.crop")
@@ -59,9 +50,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     val_seen = opened.split("val", pixel_source(inputs, architecture))
     loss = DualPathLoss(
         PairLoss(chosen_loss(settings), training.reduction),
-        InstanceLoss(
-            int(labels.max()) + 1, config.dim, config.instance, config.sampled_classes, False
-        ),
+        InstanceLoss(int(labels.max()) + 1, config.dim, config.instance, config.sampled_classes),
     )
     both = Trained(model, loss).to(device)
     data = {"features": (train, val), "pixels": (seen, val_seen)}
@@ -83,13 +72,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """As models.base.scoring.split_scorer, from pixels.
-
-    Args:
-        checkpoint: weights of the model.
-        inputs: the vocabulary, image features and tables.
-        device: where the model runs.
-    """
+    """As models.base.scoring.split_scorer, from pixels."""
     sizes = checkpoint.description.architecture
     opened = partial(SlotInputs, slots=int(sizes["slots"]), in_memory=False)
     images = pixel_source(inputs, sizes)
@@ -106,13 +89,8 @@ def phases_of(
 ) -> list[Phase]:
     """The phases of params.yaml that have epochs.
 
-    Args:
-        config: the section `dual_path`.
-        network: on its device.
-        data: training and validation split, by what images are (`features` or `pixels`).
-        labels: (N,) classes of the training images.
-        seed: of the batches.
-        device: where the network is.
+    data: training and validation split, by what images are (`features` or `pixels`); labels: (N,)
+    classes of the training images.
     """
 
     def made(phase: DualPathPhaseConfig) -> Phase:
@@ -147,7 +125,7 @@ def objective(weights: Any) -> Objective:
 
 def tell_losses(captions: Any) -> None:
     """Say how many captions did not fit their slots and how many words were left out."""
-    if isinstance(captions, SlotRows) and (captions.clipped or captions.dropped):
+    if captions.clipped or captions.dropped:
         say(
             f"{captions.clipped:,} of {len(captions.slots):,} training captions are clipped to "
             f"{captions.slots.shape[1]} words, {captions.dropped:,} unknown words are left out"

@@ -6,8 +6,7 @@ cached features and go on from pixels with the same weights and the same results
 
 from collections.abc import Iterable
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.dual_path.text_cnn import TextCNN
 from models.layers.dividing import Divide, undivided
@@ -24,40 +23,23 @@ class DualPath(SeesPixels):
     Both give vectors f (B, K) for the instance loss; divided by their norms they are compared by
     cosine (section 6.2). Images are features (B, D) of the image CNN, or pixels (B, 3, S, S) uint8,
     which go through it first.
-
-    Args:
-        image_dim: D of the image CNN's features.
-        vocabulary_size: V, as in TextCNN.
-        word_dim: width of a word vector, as in TextCNN.
-        text_cnn: depth of the TextCNN.
-        text_width: width of the TextCNN.
-        hidden: width between the two FC layers of a head (2048 in the paper).
-        dim: K (2048 in the paper).
-        text_pool: mean or max, as in TextCNN.
-        dropout: share of hidden activations set to zero in training (0.75 in the paper).
-        flip: in evaluation f of pixels is the mean of the picture's and its mirror image's (section
-            6.2).
-        image_cnn: normalised images (B, 3, S, S) to (B, D), such as
-            models.backbone.network.Backbone, or None: features only.
-        mean: by which its inputs, in [0, 1], are normalised, per channel of theirs.
-        deviation: likewise.
     """
 
     def __init__(
         self,
-        image_dim: int,
-        vocabulary_size: int,
-        word_dim: int,
-        text_cnn: str,
-        text_width: int,
-        hidden: int,
-        dim: int,
-        text_pool: str = "max",
-        dropout: float = 0.75,
-        flip: bool = True,
-        image_cnn: nn.Module | None = None,
-        mean: Iterable[float] = (0.485, 0.456, 0.406),
-        deviation: Iterable[float] = (0.229, 0.224, 0.225),
+        image_dim: int,  # D of the image CNN's features
+        vocabulary_size: int,  # V, as in TextCNN
+        word_dim: int,  # width of a word vector, as in TextCNN
+        text_cnn: str,  # depth of the TextCNN
+        text_width: int,  # width of the TextCNN
+        hidden: int,  # width between the two FC layers of a head (2048 in the paper)
+        dim: int,  # K (2048 in the paper)
+        text_pool: str = "max",  # mean or max, as in TextCNN
+        dropout: float = 0.75,  # share of hidden activations set to zero in training
+        flip: bool = True,  # in evaluation average with the mirror image (section 6.2)
+        image_cnn: nn.Module | None = None,  # as in SeesPixels
+        mean: Iterable[float] = (0.485, 0.456, 0.406),  # as in SeesPixels
+        deviation: Iterable[float] = (0.229, 0.224, 0.225),  # as in SeesPixels
     ) -> None:
         super().__init__()
         self.frozen: tuple[str, ...] = ()
@@ -69,14 +51,11 @@ class DualPath(SeesPixels):
         self.see_through(image_cnn, mean, deviation)
         self.trainable(PARTS)
 
-    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
-        """Centre and scale image features by the training images' mean and deviation, (D,) each.
-
-        Constant features are centred and not scaled.
-        """
+    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
+        """Centre and scale image features by the training images' mean and deviation, (D,) each."""
         self.image_standardise.fit(mean, deviation)
 
-    def initialise_words(self, matrix: torch.Tensor) -> None:
+    def initialise_words(self, matrix: Tensor) -> None:
         """Start the word vectors from `matrix` (V, word_dim)."""
         self.text.initialise_words(matrix)
 
@@ -86,12 +65,8 @@ class DualPath(SeesPixels):
         text: the text CNN and its head; words: its word lookup; image_head; image_cnn. A frozen
         part gets no gradients and stays in evaluation mode under train(): its batch norms keep
         their statistics and its dropout is off. An absent image CNN may be named.
-        Raises ValueError for an unknown part.
         """
         chosen = set(parts)
-        unknown = sorted(chosen - set(PARTS))
-        if unknown:
-            raise ValueError(f"part {unknown[0]!r}: allowed are {', '.join(PARTS)}")
         self.frozen = tuple(part for part in PARTS if part not in chosen)
         for part in PARTS:
             for module in self.modules_of(part):
@@ -116,7 +91,7 @@ class DualPath(SeesPixels):
                 module.eval()
         return self
 
-    def image_vectors(self, images: torch.Tensor) -> torch.Tensor:
+    def image_vectors(self, images: Tensor) -> Tensor:
         """f of features (B, D) or of pixels (B, 3, S, S) uint8: (B, K)."""
         if images.ndim == 2:
             return self._image_vectors_of(images)
@@ -125,33 +100,28 @@ class DualPath(SeesPixels):
             return vectors
         return (vectors + self._image_vectors_of(self.image_features(images.flip(-1)))) / 2
 
-    def caption_vectors(self, slots: torch.Tensor) -> torch.Tensor:
+    def caption_vectors(self, slots: Tensor) -> Tensor:
         """f of captions as word ids in slots (B, S), 0 where a slot is empty: (B, K)."""
-        vectors: torch.Tensor = self.text_head(self.text(slots))
+        vectors: Tensor = self.text_head(self.text(slots))
         return vectors
 
-    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+    def embed_images(self, images: Tensor) -> Tensor:
         """Features (B, D) or pixels (B, 3, S, S) uint8 to unit rows (B, K)."""
         return unit_rows(self.image_vectors(images))
 
-    def embed_captions(self, slots: torch.Tensor) -> torch.Tensor:
+    def embed_captions(self, slots: Tensor) -> Tensor:
         """Word ids (B, S) to unit rows (B, K)."""
         return unit_rows(self.caption_vectors(slots))
 
     def forward(
-        self, images: torch.Tensor, slots: torch.Tensor, divide: Divide = undivided
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """f of a batch's images and of its captions, (B, K) each, not normalised.
-
-        Args:
-            images: features (B, D) or pixels (B, 3, S, S) uint8.
-            slots: (B, S) word ids.
-            divide: how rows are shared.
-        """
+        self, images: Tensor, slots: Tensor, divide: Divide = undivided
+    ) -> tuple[Tensor, Tensor]:
+        """f (B, K) of a batch's images, features (B, D) or pixels (B, 3, S, S) uint8, and of its
+        captions as word ids (B, S), not normalised; divide: how rows are shared."""
         return divide(self.image_vectors, images), divide(self.caption_vectors, slots)
 
-    def _image_vectors_of(self, features: torch.Tensor) -> torch.Tensor:
-        vectors: torch.Tensor = self.image_head(self.image_standardise(features))
+    def _image_vectors_of(self, features: Tensor) -> Tensor:
+        vectors: Tensor = self.image_head(self.image_standardise(features))
         return vectors
 
 
@@ -159,12 +129,6 @@ def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequentia
     """FC, batch norm, ReLU, dropout, FC: (B, inputs) to (B, outputs).
 
     He's weights, no bias before the batch norm, which would take it away again.
-
-    Args:
-        inputs: width of the features.
-        hidden: width between the two FC layers.
-        outputs: width of the result.
-        dropout: share of hidden activations set to zero in training.
     """
     first, last = nn.Linear(inputs, hidden, bias=False), nn.Linear(hidden, outputs)
     nn.init.kaiming_normal_(first.weight, nonlinearity="relu")

@@ -15,8 +15,6 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.words import WordInputs
 from pipeline.runtime.errors import WorkbenchError, listing
 
-ALIGNMENTS = ("shift", "left")
-
 
 class SlotRows:
     """Word ids of M captions in S slots: rows (B,) to one tensor, int64 (B, S), alone in a tuple.
@@ -26,14 +24,8 @@ class SlotRows:
     equally likely (position shift), with `left` in the first. `clipped` is the number of captions
     that were clipped.
 
-    Args:
-        captions: M non-empty lists of word ids, clipped at the end to S; empty slots are 0.
-        slots: S.
-        alignment: shift or left.
-        dropped: number of words left out before, by whoever made the lists (encode_slots).
-
-    Raises:
-        WorkbenchError: another alignment, a number of slots that is not positive.
+    captions: M non-empty lists of word ids, clipped at the end to S, empty slots are 0; dropped:
+    number of words that encode_slots has left out.
     """
 
     def __init__(
@@ -43,10 +35,6 @@ class SlotRows:
         alignment: str = "shift",
         dropped: int = 0,
     ) -> None:
-        if alignment not in ALIGNMENTS:
-            raise WorkbenchError(f"alignment {alignment!r}: allowed are {', '.join(ALIGNMENTS)}")
-        if slots < 1:
-            raise WorkbenchError(f"{slots} slots: at least 1 is needed")
         self.alignment, self.dropped = alignment, dropped
         self.lengths = np.fromiter((min(len(words), slots) for words in captions), np.int64)
         self.clipped = sum(len(words) > slots for words in captions)
@@ -72,16 +60,9 @@ class SlotRows:
 def encode_slots(
     vocabulary: Vocabulary, captions: pd.DataFrame, slots: int, alignment: str = "shift"
 ) -> SlotRows:
-    """The slots of a captions table, words outside the vocabulary dropped and counted.
+    """The slots of M rows of the captions table, words outside the vocabulary dropped and counted.
 
-    Args:
-        vocabulary: from words to ids.
-        captions: M rows of the captions table.
-        slots: S.
-        alignment: as in SlotRows.
-
-    Raises:
-        WorkbenchError: captions of which nothing is left, and as SlotRows does.
+    Raises WorkbenchError for captions of which nothing is left.
     """
     encoded = [vocabulary.encode(words) for words in captions["tokens"]]
     known = [[word for word in words if word != Vocabulary.UNK] for words in encoded]
@@ -98,17 +79,7 @@ def encode_slots(
 
 
 class SlotInputs(WordInputs):
-    """One vector per image, and captions in slots.
-
-    Args:
-        files: the artefacts; `text` is the folder of the vocabulary.
-        slots: as in SlotRows.
-        alignment: likewise.
-        in_memory: whether features are read into memory, where they fit the budget.
-
-    Raises:
-        WorkbenchError: files that are missing, damaged or of another shape.
-    """
+    """One vector per image, and captions in slots; slots, alignment: as in SlotRows."""
 
     def __init__(
         self, files: Inputs, slots: int, alignment: str = "left", in_memory: bool = True

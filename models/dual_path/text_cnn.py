@@ -1,11 +1,10 @@
 """A residual network over the words of a caption: the text path of the dual-path CNN.
 
-It mirrors an image ResNet block for block, so that both paths are equally deep; apart from the
-dual path because it encodes any caption in fixed slots.
+It mirrors an image ResNet block for block, so that both paths are equally deep.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 # blocks per stage and how much wider a block's output is than its width (He et al. 2016, table 1)
@@ -14,38 +13,26 @@ STAGES = {
     "resnet50": ((3, 4, 6, 3), 4),
     "resnet152": ((3, 8, 36, 3), 4),
 }
-POOLS = ("max", "mean")
 
 
 class TextCNN(nn.Module):
     """Word lookup and residual blocks of 1x2 convolutions (Zheng et al. 2020, section 3.2).
 
     The paper's 1x1 convolution over one-hot words is a lookup. Then come four stages of blocks, as
-    many as the image network of the same name has: basic blocks of two 1x2 convolutions
-    (resnet18) or bottlenecks of 1x1, 1x2, 1x1. As there, each stage after the first halves the
-    slots and doubles the width. Kernels are padded behind the last slot. `outputs` is D of the
-    result, 8 * width, times 4 for bottlenecks.
+    many as the image network of the same name has: basic blocks of two 1x2 convolutions (resnet18)
+    or bottlenecks of 1x1, 1x2, 1x1. As there, each stage after the first halves the slots and
+    doubles the width. Kernels are padded behind the last slot. `outputs` is D of the result, 8 *
+    width, times 4 for bottlenecks.
 
-    Args:
-        vocabulary_size: V, row 0 is an empty slot.
-        word_dim: width of a word vector (300 in the paper).
-        depth: a key of STAGES.
-        width: of the first stage (64 as in the image networks).
-        pool: over the slots that are left, mean (as in the paper) or max (as in its published
-            code).
-
-    Raises:
-        ValueError: another depth or pool.
+    vocabulary_size: V, row 0 is an empty slot; word_dim: width of a word vector (300 in the paper);
+    depth: a key of STAGES; width: of the first stage (64 as in the image networks); pool: over the
+    slots that are left, mean (as in the paper) or max (as in its published code).
     """
 
     def __init__(
         self, vocabulary_size: int, word_dim: int, depth: str, width: int, pool: str = "max"
     ) -> None:
         super().__init__()
-        if depth not in STAGES:
-            raise ValueError(f"text CNN {depth!r}: allowed are {', '.join(STAGES)}")
-        if pool not in POOLS:
-            raise ValueError(f"pool {pool!r} of the text CNN: allowed are {', '.join(POOLS)}")
         counts, expansion = STAGES[depth]
         self.pool, self.outputs = pool, 8 * width * expansion
         self.words = nn.Embedding(vocabulary_size, word_dim, padding_idx=0)
@@ -56,33 +43,20 @@ class TextCNN(nn.Module):
                 blocks.append(TextBlock(inputs, width << stage, expansion, stride))
                 inputs = (width << stage) * expansion
         self.blocks = nn.Sequential(*blocks)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw all weights anew: words from Glorot's uniform draw (the paper's random
-        initialisation), convolutions from He's."""
-        nn.init.xavier_uniform_(self.words.weight)
+        nn.init.xavier_uniform_(self.words.weight)  # the paper's random initialisation
         with torch.no_grad():
             self.words.weight[0].zero_()
         for module in self.modules():
             if isinstance(module, nn.Conv1d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def initialise_words(self, matrix: torch.Tensor) -> None:
-        """Start the word vectors from `matrix` (V, word_dim), whose row 0 is taken as zero.
-
-        Raises ValueError when the shape is another.
-        """
-        if matrix.shape != self.words.weight.shape:
-            raise ValueError(
-                f"word vectors of shape {tuple(matrix.shape)} do not fit a lookup of shape "
-                f"{tuple(self.words.weight.shape)}"
-            )
+    def initialise_words(self, matrix: Tensor) -> None:
+        """Start the word vectors from `matrix` (V, word_dim), whose row 0 is taken as zero."""
         with torch.no_grad():
             self.words.weight.copy_(matrix)
             self.words.weight[0].zero_()
 
-    def forward(self, slots: torch.Tensor) -> torch.Tensor:
+    def forward(self, slots: Tensor) -> Tensor:
         """Word ids (B, S), 0 where a slot is empty, to (B, outputs)."""
         maps = self.blocks(self.words(slots).transpose(1, 2))
         return maps.amax(2) if self.pool == "max" else maps.mean(2)
@@ -92,12 +66,9 @@ class TextBlock(nn.Module):
     """One residual block: (B, inputs, S) to (B, width * expansion, S / stride rounded up).
 
     The shortcut is the identity where the shapes agree, else a 1x1 convolution with batch norm.
-
-    Args:
-        inputs: channels.
-        width: channels of all convolutions but the last, which has `expansion` times as many.
-        expansion: 1 for two 1x2 convolutions, otherwise 1x1, 1x2, 1x1 around a narrower middle.
-        stride: of the 1x2 convolution that shortens the slots.
+    width: channels of all convolutions but the last; expansion: 1 for two 1x2 convolutions,
+    otherwise 1x1, 1x2, 1x1 around a narrower middle; stride: of the 1x2 convolution that shortens
+    the slots.
     """
 
     def __init__(self, inputs: int, width: int, expansion: int, stride: int) -> None:
@@ -114,7 +85,7 @@ class TextBlock(nn.Module):
         same = inputs == outputs and stride == 1
         self.shortcut = nn.Identity() if same else _convolution(inputs, outputs, 1, stride)
 
-    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+    def forward(self, maps: Tensor) -> Tensor:
         """(B, inputs, S) to (B, outputs, S / stride rounded up)."""
         return functional.relu(self.body(maps) + self.shortcut(maps))
 

@@ -1,4 +1,4 @@
-"""How the rows of a batch are worked on, as a network is told: here at once.
+"""How the rows of a batch are shared: here not at all.
 
 pipeline.training.processes.divided shares them between processes; networks know nothing of it.
 """
@@ -12,11 +12,5 @@ Divide = Callable[..., Any]  # as `undivided`
 
 
 def undivided(function: Callable[..., Any], *rows: torch.Tensor) -> Any:
-    """What a function makes of rows.
-
-    Args:
-        function: from tensors whose first dimension are B rows to tensors of B rows, or lists and
-            tuples of such.
-        *rows: its arguments (B, ...).
-    """
+    """What a function makes of rows (B, ...): tensors of B rows, or lists and tuples of such."""
     return function(*rows)

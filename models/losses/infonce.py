@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from models.layers.linear import at_least_float32
@@ -27,19 +27,9 @@ class InfoNCE(RankingLoss):
         super().__init__()
         self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)))
 
-    def forward(
-        self, scores: torch.Tensor, pairs: torch.Tensor, negatives: torch.Tensor
-    ) -> torch.Tensor:
-        """Cross-entropies with the temperature learnt so far, summed over the positive pairs.
-
-        Args:
-            scores: (A, N), anchors in rows.
-            pairs: (A, N) bool, the positive pairs.
-            negatives: (A, N) bool.
-
-        Returns:
-            A scalar, at least float32.
-        """
+    def forward(self, scores: Tensor, pairs: Tensor, negatives: Tensor) -> Tensor:
+        """Cross-entropies of scores (A, N) at the learnt temperature, summed over the positive
+        pairs."""
         with torch.no_grad():  # after the optimiser's step, as in CLIP
             self.log_scale.clamp_(max=math.log(LARGEST_SCALE))
         logits = at_least_float32(scores) * self.log_scale.exp()
@@ -56,14 +46,7 @@ def reference(
     negatives: Sequence[Sequence[bool]],
     temperature: float,
 ) -> float:
-    """The same from loops over pairs.
-
-    Args:
-        scores: A rows of N numbers.
-        pairs: A rows of N truth values.
-        negatives: A rows of N truth values.
-        temperature: by which scores are divided.
-    """
+    """The same from loops over pairs, in A rows of N numbers."""
     total = 0.0
     for row, true, others in zip(scores, pairs, negatives, strict=True):
         below = sum(

@@ -2,36 +2,14 @@
 
 from collections.abc import Sequence
 
-import torch
-
-from models.ranking.hinges import hinge_loss, slow_hinge_loss
-from models.ranking.loss import RankingLoss
+from models.ranking.hinges import MarginLoss, slow_hinge_loss
 
 
-class SumMargin(RankingLoss):
-    """Hinges against all negatives (Sun et al. 2019, eq. 2).
-
-    margin: alpha, on the scale of the scores.
-    """
+class SumMargin(MarginLoss):
+    """Hinges against all negatives (Sun et al. 2019, eq. 2)."""
 
     def __init__(self, margin: float) -> None:
-        super().__init__()
-        self.margin = margin
-
-    def forward(
-        self, scores: torch.Tensor, pairs: torch.Tensor, negatives: torch.Tensor
-    ) -> torch.Tensor:
-        """Hinges against all negatives of each anchor, summed over the positive pairs.
-
-        Args:
-            scores: (A, N), anchors in rows.
-            pairs: (A, N) bool, the positive pairs.
-            negatives: (A, N) bool.
-
-        Returns:
-            A scalar, at least float32.
-        """
-        return hinge_loss(scores, pairs, negatives, self.margin, hardest=None)
+        super().__init__(margin, hardest=None)
 
 
 def reference(
@@ -40,12 +18,5 @@ def reference(
     negatives: Sequence[Sequence[bool]],
     margin: float,
 ) -> float:
-    """The same from loops over pairs.
-
-    Args:
-        scores: A rows of N numbers.
-        pairs: A rows of N truth values.
-        negatives: A rows of N truth values.
-        margin: alpha.
-    """
+    """The same from loops over pairs, in A rows of N numbers."""
     return slow_hinge_loss(scores, pairs, negatives, margin, None)

@@ -1,9 +1,8 @@
 """Training by ranking: which losses there are, and what they share.
 
 A loss is a file of models/losses, and its name is what `loss` of params.yaml says. The file holds
-one public class, a models.ranking.loss.RankingLoss; its parameters, if it has any, are trained with
-the model's. `reference` in the file is the same from loops over pairs, in Python floats: what the
-tests compare every loss with.
+one public class, a models.ranking.loss.RankingLoss, whose own parameters, if any, are trained with
+the model's, and `reference`, the same from loops over pairs in Python floats, for the tests.
 """
 
 import inspect
@@ -26,13 +25,9 @@ def loss_class(name: str) -> "type[RankingLoss]":
 def make_loss(name: str, **settings: Any) -> "RankingLoss":
     """The loss `name` with those of the settings that its constructor names.
 
-    settings: of all losses together (margin, k, temperature), since any of them may be chosen; one
-    that is missing has the loss's default. Raises WorkbenchError for another name, and ValueError
-    when a setting without default is missing.
+    settings: of all losses together (margin, k, temperature); one that is missing has the loss's
+    default.
     """
     kind = loss_class(name)
     read = inspect.signature(kind).parameters
-    missing = [key for key in read if key not in settings and read[key].default is read[key].empty]
-    if missing:
-        raise ValueError(f"loss {name!r} needs {', '.join(missing)}")
     return kind(**{key: settings[key] for key in read if key in settings})

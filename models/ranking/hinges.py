@@ -4,56 +4,51 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from models.layers.linear import at_least_float32
+from models.ranking.loss import RankingLoss
 
 BLOCK = 1 << 22  # hinges held at once: 16 MB in float32
 
 
-def hinge_loss(
-    scores: torch.Tensor,
-    pairs: torch.Tensor,
-    negatives: torch.Tensor,
-    margin: float,
-    hardest: int | None,
-) -> torch.Tensor:
+class MarginLoss(RankingLoss):
     """Sum over the positive pairs of [margin - s(pair) + s(negative)]+ for their negatives.
 
-    Args:
-        scores: (A, N), anchors in rows.
-        pairs: (A, N) bool, the positive pairs.
-        negatives: (A, N) bool.
-        margin: alpha, on the scale of the scores.
-        hardest: negatives that count per anchor, those of the largest scores; None for all.
-
-    Returns:
-        A scalar, at least float32; an anchor without negatives adds 0.
+    margin: alpha, on the scale of the scores; hardest: negatives that count per anchor, those of
+    the largest scores; None for all.
     """
-    scores = at_least_float32(scores)
-    anchors, positives = pairs.nonzero(as_tuple=True)
-    # A hinge grows with its negative's score, so the hardest ones are the same for every positive
-    # of an anchor, and one search per anchor serves all its pairs.
-    against = scores.masked_fill(~negatives, -torch.inf)
-    if hardest is not None and hardest < scores.shape[1] - 1:
-        against = against.topk(hardest, dim=1).values
-    total: torch.Tensor = _HingeSum.apply(margin - scores[anchors, positives], against, anchors)
-    return total
+
+    def __init__(self, margin: float, hardest: int | None) -> None:
+        super().__init__()
+        self.margin, self.hardest = margin, hardest
+
+    def forward(self, scores: Tensor, pairs: Tensor, negatives: Tensor) -> Tensor:
+        """As RankingLoss, of scores (A, N)."""
+        scores = at_least_float32(scores)
+        anchors, positives = pairs.nonzero(as_tuple=True)
+        # A hinge grows with its negative's score, so the hardest ones are the same for every
+        # positive of an anchor, and one search per anchor serves all its pairs.
+        against = scores.masked_fill(~negatives, -torch.inf)
+        if self.hardest is not None and self.hardest < scores.shape[1] - 1:
+            against = against.topk(self.hardest, dim=1).values
+        limits = self.margin - scores[anchors, positives]
+        total: Tensor = _HingeSum.apply(limits, against, anchors)
+        return total
 
 
 class _HingeSum(torch.autograd.Function):
     """Sum of [limit + negative]+ over P pairs and the negatives of their anchors, a scalar.
 
-    The inputs are limits (P,), margin - s(pair); negatives (A, k) scores, -inf where there is none;
-    and anchors (P,), the row in `negatives` of each pair. The gradients are counts of the hinges
-    above 0, so they are counted on the way and the (P, k) hinges exist a block at a time only: with
-    many captions per group they would fill any memory.
+    Inputs: limits (P,), margin - s(pair); negatives (A, k) scores, -inf where there is none;
+    anchors (P,), the row in `negatives` of each pair. The gradients are counts of the hinges above
+    0: they are counted in the forward pass and the (P, k) hinges exist a block at a time only,
+    since with many captions per group they would fill any memory.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, limits: torch.Tensor, negatives: torch.Tensor, anchors: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(ctx: Any, limits: Tensor, negatives: Tensor, anchors: Tensor) -> Tensor:
         total, by_negative = limits.new_zeros(()), torch.zeros_like(negatives)
         by_limit = torch.zeros_like(limits)
         size = max(BLOCK // max(negatives.shape[1], 1), 1)
@@ -69,7 +64,7 @@ class _HingeSum(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         by_limit, by_negative = ctx.saved_tensors
         return gradient * by_limit, gradient * by_negative, None
 
@@ -81,15 +76,7 @@ def slow_hinge_loss(
     margin: float,
     hardest: int | None,
 ) -> float:
-    """The same as loops over pairs, in Python floats: what the tests compare with.
-
-    Args:
-        scores: A rows of N numbers.
-        pairs: A rows of N truth values.
-        negatives: A rows of N truth values.
-        margin: alpha.
-        hardest: negatives that count per anchor, None for all.
-    """
+    """The same as loops over pairs, in Python floats, A rows of N: what the tests compare with."""
     total = 0.0
     for anchor, row in enumerate(scores):
         for positive, is_pair in enumerate(pairs[anchor]):

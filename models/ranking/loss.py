@@ -3,12 +3,11 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class RankingLoss(nn.Module, ABC):
-    """A ranking loss; its constructor's arguments are what it is set by.
+    """A ranking loss; its constructor's arguments are its settings.
 
     Every argument but `margin` is a setting of the section `ranking` of params.yaml and has a type
     and a default: `k: Count = 3` (models.ranking.params).
@@ -20,16 +19,11 @@ class RankingLoss(nn.Module, ABC):
     warms_up: ClassVar[bool] = False
 
     @abstractmethod
-    def forward(
-        self, scores: torch.Tensor, pairs: torch.Tensor, negatives: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, scores: Tensor, pairs: Tensor, negatives: Tensor) -> Tensor:
         """The sum over the positive pairs, a scalar of at least float32.
 
-        An entry that is neither pair nor negative is left out: another caption of the same image, a
-        pair that was not computed. An anchor without negatives adds 0.
-
-        Args:
-            scores: (A, N), anchors (images, or captions) in rows; larger means nearer.
-            pairs: (A, N) bool, the positive pairs, which must score high.
-            negatives: (A, N) bool, what an anchor's positives are ranked against.
+        scores: (A, N), anchors (images, or captions) in rows; pairs: (A, N) bool, which must score
+        high; negatives: (A, N) bool, which an anchor's positives are ranked against. An entry that
+        is neither is left out: another caption of the same image, a pair that was not computed. An
+        anchor without negatives adds 0.
         """

@@ -25,14 +25,7 @@ TYPES = {
 
 
 class Setting(NamedTuple):
-    """A setting that a loss declares.
-
-    Attributes:
-        loss: its name.
-        text: type and default as the source has them.
-        kind: the type.
-        default: the default.
-    """
+    """A setting that a loss declares; text: type and default as the source has them."""
 
     loss: str
     text: str
@@ -43,7 +36,7 @@ class Setting(NamedTuple):
 def settings_of(loss: str) -> dict[str, Setting]:
     """The settings that a loss declares, by name.
 
-    Raises WorkbenchError for one without type or default, or of a type that is not known.
+    Raises WorkbenchError for one without type or default, or of an unknown type.
     """
     constructor = next(
         (
@@ -89,10 +82,8 @@ def _setting(loss: str, argument: ast.arg, default: ast.expr | None) -> Setting:
 
 
 def declared() -> dict[str, Setting]:
-    """The settings of all losses, sorted by name.
-
-    Raises WorkbenchError where two losses declare one name with other types or defaults.
-    """
+    """The settings of all losses, sorted by name; WorkbenchError where two losses declare one name
+    with other types or defaults."""
     found: dict[str, Setting] = {}
     for loss in LOSSES:
         for name, setting in settings_of(loss).items():

@@ -2,9 +2,30 @@
 
 from functools import partial
 
+import torch
+from torch import Tensor
+
 from models.attention.reader import open_reader
-from models.attention.view import scan_view
+from models.attention.view import AttentionView
 from models.scan.network import SCAN
 
-# of a checkpoint, its inputs, a device and a split's name: what looks at pairs of the split
-attention = partial(open_reader, SCAN, scan_view)
+
+@torch.no_grad()
+def view(
+    model: SCAN,
+    features: Tensor,
+    positions: Tensor,
+    counts: Tensor,
+    tokens: Tensor,
+    lengths: Tensor,
+) -> AttentionView:
+    """The view of one image and one caption, batches of one as in SCAN.forward: features (1, R, D),
+    positions (1, R, 4), tokens (1, T); counts and lengths (1,) on the CPU."""
+    regions = model.embed_images(features, positions, counts)
+    pair = regions, counts, model.embed_captions(tokens, lengths), lengths
+    weights = model.attention(*pair)[0, 0, : int(lengths[0]), : int(counts[0])]
+    return AttentionView(model.score(*pair).item(), weights)
+
+
+# of a checkpoint, its inputs, a device and a split's name: shows pairs of the split
+attention = partial(open_reader, SCAN, view)

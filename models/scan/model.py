@@ -7,12 +7,10 @@ import torch
 
 from models.attention.scoring import score_pairs
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Trained, chosen_loss, ranking_phases
-from models.base.preparing import set_first_weights, training_job
+from models.base.preparing import pair_job, set_first_weights
 from models.base.scoring import split_scorer
-from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
-from pipeline.inputs.batches import Batch, PairBatches
+from pipeline.inputs.batches import Batch
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs, require_boxes
 from pipeline.scores.file import SplitScores
@@ -23,47 +21,22 @@ SIZES = {"word_dim", "dim", "direction", "pooling", "temperature", "lse", "posit
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded.
-
-    Args:
-        settings: the section `scan` and the ranking loss.
-        inputs: the vocabulary, regions and tables.
-        device: where the training runs.
-
-    Raises:
-        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
-    """
+    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, RegionInputs(inputs)
-    training = config.training
-    architecture = opened.sizes | config.model_dump(include=SIZES)
-    model = SCAN(**architecture)
-    train, val = opened.split("train"), opened.split("val")
     if config.position_gate:
         require_boxes(opened.features, "scan.position_gate")
+    architecture = opened.sizes | config.model_dump(include=SIZES)
+    model, train = SCAN(**architecture), opened.split("train")
     set_first_weights(model, config, opened, train)
-    wrap = partial(PairLoss, reduction=training.reduction)
-    return training_job(
-        "scan",
-        settings,
-        opened,
-        architecture,
-        Trained(model, wrap(chosen_loss(settings))).to(device),
-        ranking_phases(settings, wrap, scores_and_groups),
-        PairBatches(train, training.batch_size, settings.seed),
-        lambda: score_pairs(model, val, device, training.precision),
-    )
+    score = partial(score_pairs, precision=config.training.precision)
+    sides = opened, train, model, architecture
+    return pair_job("scan", settings, *sides, scores_and_groups, score, device)
 
 
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """As models.base.scoring.split_scorer, in the precision in which the epochs were judged.
-
-    Args:
-        checkpoint: weights of the model.
-        inputs: the vocabulary, regions and tables.
-        device: where the model runs.
-    """
+    """As models.base.scoring.split_scorer, in the precision in which the epochs were judged."""
     training = checkpoint.description.params.get("scan", {}).get("training", {})
     score = partial(score_pairs, precision=training.get("precision", "fp32"))
     return split_scorer(RegionInputs, SCAN, checkpoint, inputs, device, score)

@@ -1,6 +1,6 @@
 """How SCAN compares the two sides of a query."""
 
-import torch
+from torch import Tensor
 
 from models.attention.queries import Embedded, RegionQueries
 from models.attention.scoring import mean_vectors
@@ -14,15 +14,15 @@ class SCANQueries(RegionQueries):
 
     network = SCAN
 
-    def image_vectors(self, images: Embedded, /) -> torch.Tensor:
+    def image_vectors(self, images: Embedded, /) -> Tensor:
         """Unit means (N, K)."""
         return mean_vectors(*images)
 
     caption_vectors = image_vectors
 
-    def score(self, images: Embedded, captions: Embedded) -> torch.Tensor:
+    def score(self, images: Embedded, captions: Embedded) -> Tensor:
         """Similarities (N, M)."""
-        scores: torch.Tensor = self.model.score(*images, *captions)
+        scores: Tensor = self.model.score(*images, *captions)
         return scores
 
 

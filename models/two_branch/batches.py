@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pipeline.inputs.batches import Split, drawn, prepared_ahead
 from pipeline.runtime.errors import WorkbenchError
@@ -20,22 +21,13 @@ from pipeline.runtime.errors import WorkbenchError
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """I images and C captions, each of them once, of at least two groups.
+    """I images and C captions, each of them once, of at least two groups."""
 
-    Attributes:
-        images: (I, D) features, or (I, 3, S, S) uint8 pixels.
-        captions: what the split's caption source gives for C captions, the first of it (C, ...)
-            inputs of the model.
-        image_groups: (I,) integers, equal where images and captions belong together.
-        caption_groups: (C,) likewise.
-        related: (I, C) bool, True for more that are no negatives; None for none.
-    """
-
-    images: torch.Tensor
-    captions: tuple[torch.Tensor, ...]
-    image_groups: torch.Tensor
-    caption_groups: torch.Tensor
-    related: torch.Tensor | None = None
+    images: Tensor  # (I, D) features, or (I, 3, S, S) uint8 pixels
+    captions: tuple[Tensor, ...]  # as their source gives them, the first (C, ...) inputs
+    image_groups: Tensor  # (I,) integers, equal where images and captions belong together
+    caption_groups: Tensor  # (C,) likewise
+    related: Tensor | None = None  # (I, C) bool, more that are no negatives
 
     def __len__(self) -> int:
         return len(self.caption_groups)
@@ -59,16 +51,10 @@ class NeighbourBatches:
     seeds are of one group by chance gets a further seed of another group, since it would have no
     negatives. Images are augmented as their source can (pipeline.inputs.batches.drawn).
 
-    Args:
-        split: where all of it comes from.
-        size: seed pairs per batch.
-        seed: with the epoch's and the step's number it alone decides what is drawn.
-        extra_captions: captions of its group that each image of a seed pair brings, 0 for none.
-        extra_images: images that each group of a seed pair brings, 0 for none.
-        ahead: whether batches are prepared in a thread, for sources that take their time.
-
-    Raises:
-        WorkbenchError: fewer than two pairs, or pairs of one group only.
+    size: seed pairs per batch; extra_captions: captions of its group that each image of a seed pair
+    brings, 0 for none; extra_images: images that each group of a seed pair brings, 0 for none;
+    ahead: whether batches are prepared in a thread, for slow sources. Raises WorkbenchError for
+    fewer than two pairs, and pairs of one group only.
     """
 
     def __init__(
@@ -108,10 +94,8 @@ class NeighbourBatches:
         return self.batch(order[step * self.size : (step + 1) * self.size], rng)
 
     def batch(self, pairs: np.ndarray, rng: np.random.Generator) -> Neighbourhood:
-        """The batch that grows from seed pairs (B,), each named by the row of its caption.
-
-        The seeds come first among the captions, in their order.
-        """
+        """The batch that grows from seed pairs (B,), each named by the row of its caption; the
+        seeds come first among the captions, in their order."""
         images, captions = self.rows(self.with_two_groups(pairs, rng), rng)
         return Neighbourhood(
             drawn(self.split.images, images, rng),
@@ -154,11 +138,8 @@ class Members:
     ) -> np.ndarray:
         """Rows drawn without replacement; a group with too few gives all it has.
 
-        Args:
-            groups: (G,) different groups.
-            wanted: (G,) rows of each.
-            taken: rows that must not be drawn.
-            rng: of the draw.
+        groups: (G,) different groups; wanted: (G,) rows of each; taken: (T,) rows that must not be
+        drawn.
         """
         counts = self.counts[groups]
         owner = np.repeat(np.arange(len(groups)), counts)  # place in `groups` of each candidate

@@ -12,11 +12,8 @@ def sees_pixels(architecture: Mapping[str, Any]) -> bool:
 
 
 def build(**sizes: Any) -> TwoBranch:
-    """The network of a checkpoint's architecture, with its image CNN where it has one.
-
-    Args:
-        **sizes: of TwoBranch, and the entries `image_...` of models.backbone.image_cnn.image_side.
-    """
+    """The network of a checkpoint's architecture: sizes of TwoBranch and, where it has an image
+    CNN, the entries `image_...` of models.backbone.image_cnn.image_side."""
     if not sees_pixels(sizes):
         return TwoBranch(**sizes)
     from models.backbone.image_cnn import image_side  # torchvision takes seconds to load

@@ -5,51 +5,32 @@ embeddings with their groups and not one square matrix of pairs.
 """
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.layers.linear import at_least_float32
 from models.losses.knn_margin import KNNMargin
 from models.ranking.loss import RankingLoss
-from models.ranking.pairs import check_reduction
 
 
 class StructureLoss(nn.Module):
     """Eq. 5 of Wang et al. 2016: hinges [margin + d(anchor, positive) - d(anchor, negative)]+.
 
-    A term of weight 0 is not computed.
-
-    Args:
-        ranking: the loss of the cross-view terms, a ranking loss of models.losses on scores -d, d
-            the Euclidean distance between unit vectors (the paper's top K violations are knn_margin
-            with k of 50).
-        margin: m of the within-view terms, in units of d.
-        structure_k: hardest negatives that these count.
-        image_to_sentence: weight of its term (1 in the paper).
-        sentence_to_image: weight of its term (lambda 1).
-        image_image: weight of its term (lambda 2).
-        sentence_sentence: weight of its term (lambda 3).
-        reduction: sum over all triplets taken, as in eq. 5, or mean: each term divided by its
-            number of positive pairs.
-
-    Raises:
-        ValueError: another reduction, or all weights 0.
+    d is the Euclidean distance of unit vectors. The paper's top K violations are knn_margin with
+    k = 50. A term of weight 0 is not computed.
     """
 
     def __init__(
         self,
-        ranking: RankingLoss,
-        margin: float,
-        structure_k: int = 50,
-        image_to_sentence: float = 1.0,
-        sentence_to_image: float = 2.0,
-        image_image: float = 0.0,
-        sentence_sentence: float = 0.2,
-        reduction: str = "sum",
+        ranking: RankingLoss,  # of the cross-view terms, on scores -d
+        margin: float,  # m of the within-view terms, in units of d
+        structure_k: int = 50,  # hardest negatives that these count
+        image_to_sentence: float = 1.0,  # weight of its term (1 in the paper)
+        sentence_to_image: float = 2.0,  # weight of its term (lambda 1)
+        image_image: float = 0.0,  # weight of its term (lambda 2)
+        sentence_sentence: float = 0.2,  # weight of its term (lambda 3)
+        reduction: str = "sum",  # or mean: each term divided by its number of positive pairs
     ) -> None:
         super().__init__()
-        check_reduction(reduction)
-        if not any((image_to_sentence, sentence_to_image, image_image, sentence_sentence)):
-            raise ValueError("all weights are 0: at least one term must have another weight")
         self.ranking, self.neighbours = ranking, KNNMargin(margin, structure_k)
         self.image_to_sentence, self.sentence_to_image = image_to_sentence, sentence_to_image
         self.image_image, self.sentence_sentence = image_image, sentence_sentence
@@ -57,24 +38,18 @@ class StructureLoss(nn.Module):
 
     def forward(
         self,
-        images: torch.Tensor,
-        captions: torch.Tensor,
-        image_groups: torch.Tensor,
-        caption_groups: torch.Tensor,
-        related: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """The loss of one batch; a term without positive pairs, or without negatives, adds 0.
+        images: Tensor,
+        captions: Tensor,
+        image_groups: Tensor,
+        caption_groups: Tensor,
+        related: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of one batch, a scalar; a term without positive pairs, or without negatives,
+        adds 0.
 
-        Args:
-            images: (I, K) unit rows.
-            captions: (C, K) unit rows.
-            image_groups: (I,) integers, equal where two images, or image and caption, belong
-                together.
-            caption_groups: (C,) integers likewise.
-            related: (I, C) bool, pairs that are neither positive nor negative, None for none.
-
-        Returns:
-            A scalar, at least float32.
+        images: (I, K) and captions: (C, K), unit rows; image_groups: (I,) and caption_groups: (C,),
+        integers, equal where two of them belong together; related: (I, C) bool, pairs that are
+        neither positive nor negative, None for none.
         """
         same = image_groups[:, None] == caption_groups[None, :]
         alike = [groups[:, None] == groups[None, :] for groups in (image_groups, caption_groups)]
@@ -83,105 +58,55 @@ class StructureLoss(nn.Module):
 
     def of_masks(
         self,
-        images: torch.Tensor,
-        captions: torch.Tensor,
-        pairs: torch.Tensor,
-        same: torch.Tensor,
-        same_images: torch.Tensor,
-        same_captions: torch.Tensor,
-    ) -> torch.Tensor:
-        """The loss of a batch whose items belong together in other ways than by groups.
+        images: Tensor,
+        captions: Tensor,
+        pairs: Tensor,
+        same: Tensor,
+        same_images: Tensor,
+        same_captions: Tensor,
+    ) -> Tensor:
+        """The loss of a batch, a scalar of at least float32, whose items belong together in other
+        ways than by groups.
 
-        Args:
-            images: (I, K) unit rows.
-            captions: (C, K) unit rows.
-            pairs: (I, C) bool, the positive pairs.
-            same: (I, C) bool, True where neither is a negative of the other.
-            same_images: (I, I) bool, True for neighbours and on the diagonal.
-            same_captions: (C, C) bool likewise.
-
-        Returns:
-            A scalar, at least float32.
+        images: (I, K) and captions: (C, K), unit rows; pairs: (I, C) bool, the positive pairs;
+        same: (I, C) bool, True where neither is a negative of the other; same_images: (I, I) and
+        same_captions: (C, C) bool, True for neighbours and on the diagonal.
         """
         # bf16 keeps 3 digits of an inner product: too few beside a margin of 0.1
         with torch.autocast(images.device.type, enabled=False):
-            rows = at_least_float32(images), at_least_float32(captions)
-            within = self.within_views(*rows, same_images, same_captions)
-            return self.cross_view(*rows, pairs, same) + within
+            images, captions = at_least_float32(images), at_least_float32(captions)
+            within, across = images.new_zeros(()), images.new_zeros(())
+            for weight, rows, alike in (
+                (self.image_image, images, same_images),
+                (self.sentence_sentence, captions, same_captions),
+            ):
+                if weight:
+                    others = alike.clone().fill_diagonal_(False)  # an anchor is not its neighbour
+                    scores = -distances(rows @ rows.T)
+                    within = within + weight * self.term(self.neighbours, scores, others, alike)
+            if not (self.image_to_sentence or self.sentence_to_image):
+                return across + within
+            scores = -distances(images @ captions.T)
+            if self.image_to_sentence:
+                by_image = self.term(self.ranking, scores, pairs, same)
+                across = across + self.image_to_sentence * by_image
+            if self.sentence_to_image:
+                by_caption = self.term(self.ranking, scores.T, pairs.T, same.T)
+                across = across + self.sentence_to_image * by_caption
+            return across + within
 
-    def cross_view(
-        self,
-        images: torch.Tensor,
-        captions: torch.Tensor,
-        pairs: torch.Tensor,
-        same: torch.Tensor,
-    ) -> torch.Tensor:
-        """The first two terms of eq. 5, weighted.
-
-        Args:
-            images: as for `of_masks`.
-            captions: as for `of_masks`.
-            pairs: as for `of_masks`.
-            same: as for `of_masks`.
-        """
-        total = images.new_zeros(())
-        if not (self.image_to_sentence or self.sentence_to_image):
-            return total
-        scores = -distances(images @ captions.T)
-        if self.image_to_sentence:
-            total = total + self.image_to_sentence * self.term(self.ranking, scores, pairs, same)
-        if self.sentence_to_image:
-            by_caption = self.term(self.ranking, scores.T, pairs.T, same.T)
-            total = total + self.sentence_to_image * by_caption
-        return total
-
-    def within_views(
-        self,
-        images: torch.Tensor,
-        captions: torch.Tensor,
-        same_images: torch.Tensor,
-        same_captions: torch.Tensor,
-    ) -> torch.Tensor:
-        """The last two terms of eq. 5, weighted.
-
-        Args:
-            images: as for `of_masks`.
-            captions: as for `of_masks`.
-            same_images: as for `of_masks`.
-            same_captions: as for `of_masks`.
-        """
-        total = images.new_zeros(())
-        for weight, rows, same in (
-            (self.image_image, images, same_images),
-            (self.sentence_sentence, captions, same_captions),
-        ):
-            if weight:
-                pairs = same.clone().fill_diagonal_(False)  # an anchor is not its own neighbour
-                scores = -distances(rows @ rows.T)
-                total = total + weight * self.term(self.neighbours, scores, pairs, same)
-        return total
-
-    def term(
-        self, ranking: RankingLoss, scores: torch.Tensor, pairs: torch.Tensor, same: torch.Tensor
-    ) -> torch.Tensor:
-        """One unweighted term of eq. 5, reduced.
-
-        Args:
-            ranking: the loss of this term.
-            scores: (A, N), anchors in rows.
-            pairs: (A, N) bool, the positive pairs.
-            same: (A, N) bool, True where a column is no negative of its row.
-        """
-        total: torch.Tensor = ranking(scores, pairs, ~same)
+    def term(self, ranking: RankingLoss, scores: Tensor, pairs: Tensor, same: Tensor) -> Tensor:
+        """One unweighted term of eq. 5, reduced; scores: (A, N), anchors in rows; pairs, same: (A,
+        N) bool."""
+        total: Tensor = ranking(scores, pairs, ~same)
         return total / pairs.sum().clamp_min(1) if self.reduction == "mean" else total
 
 
-def distances(cosines: torch.Tensor) -> torch.Tensor:
+def distances(cosines: Tensor) -> Tensor:
     """Euclidean distances sqrt(2 - 2 s) of unit vectors from their inner products s, any shape.
 
     The gradient of a square root at 0 is infinite, and captions of the same words, or a collapsed
-    network, do lie at distance 0; rounding even makes 2 - 2 s negative. Below one rounding error
-    of s nothing is known of the distance: there it is held constant, at 3e-4 in float32, and
-    passes no gradient.
+    network, do lie at distance 0; rounding even makes 2 - 2 s negative. Distances below one
+    rounding error of s are held constant, at 3e-4 in float32, and pass no gradient.
     """
     return (2 - 2 * cosines).clamp_min(torch.finfo(cosines.dtype).eps).sqrt()

@@ -33,17 +33,7 @@ CROPS = {"resize", "crop", "flip", "workers"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded.
-
-    Args:
-        settings: the section `two_branch` and the ranking loss.
-        inputs: the sentence vectors, image features and tables; for the fine-tuning the network
-            behind the features.
-        device: where the training runs.
-
-    Raises:
-        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
-    """
+    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, VectorInputs(inputs)
     training = config.training
     sizes: dict[str, Any] = opened.sizes
@@ -84,31 +74,20 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         training_batches(config, train, settings.seed),
         lambda: score_vectors(model, val, device),
         optimiser(training.optimiser, both.parameters(), training.lr, *decay),
-        {FINE_TUNING: unread(config)},
+        {FINE_TUNING: {"workers"} if tuned else True},  # keys that decide no result
     )
 
 
 def scorer(
     checkpoint: Checkpoint, inputs: Inputs, device: torch.device
 ) -> Callable[[str], SplitScores]:
-    """As models.base.scoring.split_scorer; of pixels, where the network was tuned on them.
-
-    Args:
-        checkpoint: weights of the model.
-        inputs: the sentence vectors, image features and tables.
-        device: where the model runs.
-    """
+    """As models.base.scoring.split_scorer; of pixels, where the network was tuned on them."""
     sizes, images = checkpoint.description.architecture, None
     if sees_pixels(sizes):
         from models.backbone.image_cnn import pixel_source  # torchvision takes seconds to load
 
         images = pixel_source(inputs, sizes)
     return split_scorer(VectorInputs, build, checkpoint, inputs, device, images=images)
-
-
-def unread(config: TwoBranchConfig) -> set[str] | bool:
-    """What of the section's fine_tuning decides no result: all of it where it has no epochs."""
-    return {"workers"} if config.fine_tuning.epochs else True
 
 
 def fine_tuning(
@@ -118,15 +97,7 @@ def fine_tuning(
     architecture: Mapping[str, Any],
     device: torch.device,
 ) -> Phase:
-    """The epochs from pixels, in which the image CNN is trained with the branches.
-
-    Args:
-        settings: the section `two_branch` and the ranking loss.
-        model: on its device, with its image CNN.
-        opened: the sentence vectors, and the tables, with them the image files.
-        architecture: of the model.
-        device: where the model is.
-    """
+    """The epochs from pixels, in which the image CNN is trained with the branches."""
     from models.backbone.image_cnn import pixel_source
 
     config, tuning = settings.config, settings.config.fine_tuning
@@ -151,16 +122,9 @@ def training_batches(
     size: int | None = None,
     ahead: bool = False,
 ) -> NeighbourBatches:
-    """Batches of random pairs, with one more caption of each image where captions are compared with
-    each other, and one more image of each group where images are.
-
-    Args:
-        config: the section `two_branch`.
-        split: the training images and captions.
-        seed: of the draws.
-        size: random pairs per batch, None: those of the section's training.
-        ahead: whether batches are prepared in a thread.
-    """
+    """Batches of `size` random pairs (None: as the section's training), with one more caption of
+    each image where captions are compared with each other, and one more image of each group where
+    images are."""
     return NeighbourBatches(
         split,
         size or config.training.batch_size,

@@ -6,7 +6,7 @@ The network behind the images' vectors can be put in front, to be fine-tuned wit
 from collections.abc import Iterable
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.layers.dividing import Divide, undivided
 from models.layers.linear import unit_rows
@@ -25,19 +25,12 @@ class TwoBranch(SeesPixels):
     With an image CNN, images are its features (B, D), or pixels: crops (B, 3, S, S) uint8, or C
     crops of each image (B, C, 3, S, S), whose features and those of their mirror images are
     averaged. It stays in evaluation mode under train(): its batch norms keep their statistics and
-    its dropout is off, so that it begins as the network of the cached features. Until
-    `tune_image_cnn` it is as frozen as it came; those of models.backbone are.
+    its dropout is off, so that it begins as the network of the cached features. It is frozen until
+    `tune_image_cnn`.
 
-    Args:
-        image_dim: D of the image features.
-        sentence_dim: E of the sentence vectors.
-        hidden: width of the layer between, 0 for none.
-        dim: K of the joint space.
-        batch_norm: 0 leaves the batch norm out (the linear variant never has one).
-        dropout: probability after the ReLU.
-        image_cnn: as in SeesPixels.
-        mean: as in SeesPixels.
-        deviation: as in SeesPixels.
+    image_dim: D; sentence_dim: E; hidden: width of the layer between, 0 for none; dim: K of the
+    joint space; batch_norm: 0 leaves the batch norm out (the linear variant never has one);
+    dropout: probability after the ReLU; image_cnn, mean, deviation: as in SeesPixels.
     """
 
     def __init__(
@@ -59,11 +52,11 @@ class TwoBranch(SeesPixels):
         self.sentence_branch = branch(sentence_dim, hidden, dim, bool(batch_norm), dropout)
         self.see_through(image_cnn, mean, deviation)
 
-    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
         """Centre and scale image features by the training images' mean and deviation, (D,) each."""
         self.image_standardise.fit(mean, deviation)
 
-    def standardise_sentences(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
+    def standardise_sentences(self, mean: Tensor, deviation: Tensor) -> None:
         """Centre and scale sentence vectors by the training captions' mean and deviation (E,)."""
         self.sentence_standardise.fit(mean, deviation)
 
@@ -79,35 +72,29 @@ class TwoBranch(SeesPixels):
             self.image_cnn.eval()
         return self
 
-    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+    def embed_images(self, images: Tensor) -> Tensor:
         """Image features (B, D), or pixels as above, to unit rows (B, K)."""
         features = images if images.ndim == 2 else self._seen(images)
         return unit_rows(self.image_branch(self.image_standardise(features)))
 
-    def _seen(self, pixels: torch.Tensor) -> torch.Tensor:
+    def _seen(self, pixels: Tensor) -> Tensor:
         see = self.image_features if pixels.ndim == 4 else self.mean_features
         if self.training or torch.compiler.is_exporting():
             return see(pixels)
         return torch.cat([see(part) for part in pixels.split(SEEN_AT_ONCE)])
 
-    def embed_captions(
-        self, vectors: torch.Tensor, lengths: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def embed_captions(self, vectors: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Sentence vectors (B, E) to unit rows (B, K); their lengths in words play no part."""
         return unit_rows(self.sentence_branch(self.sentence_standardise(vectors)))
 
     def forward(
-        self, images: torch.Tensor, vectors: torch.Tensor, divide: Divide = undivided
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Images (I, ...) and sentence vectors (C, E) to unit rows (I, K) and (C, K).
+        self, images: Tensor, vectors: Tensor, divide: Divide = undivided
+    ) -> tuple[Tensor, Tensor]:
+        """Images (I, ...), features or pixels, and sentence vectors (C, E) to unit rows (I, K) and
+        (C, K).
 
         In training mode a branch with batch norm raises ValueError on a single row, whose variance
         is not defined; a batch with negatives (models.two_branch.batches) always has two of each.
-
-        Args:
-            images: features (I, D), or pixels as above.
-            vectors: (C, E).
-            divide: how rows are shared.
         """
         return divide(self.embed_images, images), divide(self.embed_captions, vectors)
 
@@ -115,17 +102,10 @@ class TwoBranch(SeesPixels):
 def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float) -> nn.Sequential:
     """The layers of one branch up to its L2 normalisation, from (B, inputs) to (B, dim).
 
-    The paper names no initialisation. The layer before the ReLU has He's weights, which make up
-    for the half that the ReLU cuts off; the last one has Glorot's. Biases are not zero but
-    torch's small random ones: the vector of a sentence without known words is zero, and without
-    a bias its direction, and the gradient of its normalisation, would not be defined.
-
-    Args:
-        inputs: width of the features.
-        hidden: width of the layer between, 0 for none.
-        dim: K.
-        batch_norm: whether one follows the last layer; never where hidden is 0.
-        dropout: probability after the ReLU.
+    The paper names no initialisation. The layer before the ReLU has He's weights, which make up for
+    the half that the ReLU cuts off; the last one has Glorot's. Biases are not zero but torch's
+    small random ones: the vector of a sentence without known words is zero, and without a bias its
+    direction, and the gradient of its normalisation, would not be defined.
     """
     if not hidden:
         return nn.Sequential(_glorot(nn.Linear(inputs, dim)))
@@ -138,6 +118,5 @@ def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float)
 
 
 def _glorot(layer: nn.Linear) -> nn.Linear:
-    """The same layer with Glorot's uniform weights."""
     nn.init.xavier_uniform_(layer.weight)
     return layer

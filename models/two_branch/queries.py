@@ -10,13 +10,7 @@ BESIDE = ("encoder", "image_network")
 
 
 def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> VectorQueries:
-    """As models.base.queries.sentence_queries; of pixels, where the network was tuned on them.
-
-    Args:
-        files: its artefacts by the options of `stages.score`.
-        checkpoint: its weights.
-        device: where it runs.
-    """
+    """As models.base.queries.sentence_queries; of pixels, where the network was tuned on them."""
     sizes, pixels = checkpoint.description.architecture, None
     if sees_pixels(sizes):
         from models.backbone.image_cnn import pixels_of  # torchvision takes seconds to load

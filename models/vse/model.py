@@ -5,12 +5,10 @@ from functools import partial
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Trained, chosen_loss, ranking_phases
-from models.base.preparing import set_first_weights, training_job
+from models.base.preparing import pair_job, set_first_weights
 from models.base.scoring import score_vectors, split_scorer
-from models.ranking.pairs import PairLoss
 from models.vse.network import VSE
-from pipeline.inputs.batches import Batch, PairBatches
+from pipeline.inputs.batches import Batch
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.words import WordInputs
 from pipeline.training.processes import divided
@@ -19,32 +17,13 @@ SIZES = {"word_dim", "hidden", "dim", "text_encoder", "text_pool"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded.
-
-    Args:
-        settings: the section `vse` and the ranking loss.
-        inputs: the vocabulary, image features and tables.
-        device: where the training runs.
-
-    Raises:
-        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
-    """
+    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, WordInputs(inputs)
     architecture = opened.sizes | config.model_dump(include=SIZES)
-    model = VSE(**architecture)
-    train, val = opened.split("train"), opened.split("val")
+    model, train = VSE(**architecture), opened.split("train")
     set_first_weights(model, config, opened, train)
-    wrap = partial(PairLoss, reduction=config.training.reduction)
-    return training_job(
-        "vse",
-        settings,
-        opened,
-        architecture,
-        Trained(model, wrap(chosen_loss(settings))).to(device),
-        ranking_phases(settings, wrap, scores_and_groups),
-        PairBatches(train, config.training.batch_size, settings.seed),
-        lambda: score_vectors(model, val, device),
-    )
+    sides = opened, train, model, architecture
+    return pair_job("vse", settings, *sides, scores_and_groups, score_vectors, device)
 
 
 # of a checkpoint, its inputs and a device: a function from a split's name to its scores

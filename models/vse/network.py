@@ -1,7 +1,7 @@
 """Visual semantic embedding: the plain baseline that the other models are measured against."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.layers.dividing import Divide, undivided
 from models.layers.linear import glorot_linear, unit_rows
@@ -16,14 +16,8 @@ class VSE(nn.Module):
     pooled; both are L2-normalised, so that an inner product is a cosine. As in the paper the pooled
     state is the embedding; when `hidden` differs from `dim` a linear layer follows it.
 
-    Args:
-        image_dim: D of the image features.
-        vocabulary_size: V.
-        word_dim: width of a word embedding.
-        hidden: width of the recurrent network's state.
-        dim: K of the joint space.
-        text_encoder: gru or lstm.
-        text_pool: over the states of a caption: last, mean or max.
+    image_dim: D of the image features; vocabulary_size: V; dim: K of the joint space; text_encoder:
+    gru or lstm; text_pool: over the states of a caption, last, mean or max.
     """
 
     def __init__(
@@ -42,43 +36,28 @@ class VSE(nn.Module):
         self.image_projection = glorot_linear(image_dim, dim)
         self.image_standardise = Standardise(image_dim)
 
-    def standardise_images(self, mean: torch.Tensor, deviation: torch.Tensor) -> None:
-        """Centre and scale image features by the training images' mean and deviation, (D,) each.
-
-        Constant features are centred and not scaled.
-        """
+    def standardise_images(self, mean: Tensor, deviation: Tensor) -> None:
+        """Centre and scale image features by the training images' mean and deviation, (D,) each."""
         self.image_standardise.fit(mean, deviation)
 
-    def initialise_words(self, matrix: torch.Tensor) -> None:
+    def initialise_words(self, matrix: Tensor) -> None:
         """Start the word embeddings from `matrix` (V, word_dim)."""
         self.text.initialise_words(matrix)
 
-    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+    def embed_images(self, images: Tensor) -> Tensor:
         """Image features (B, D) to unit rows (B, K)."""
         return unit_rows(self.image_projection(self.image_standardise(images)))
 
-    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Padded word ids (B, T) with lengths (B,) on the CPU to unit rows (B, K)."""
         return unit_rows(self.text_projection(self.text(tokens, lengths)))
 
     def forward(
-        self,
-        images: torch.Tensor,
-        tokens: torch.Tensor,
-        lengths: torch.Tensor,
-        divide: Divide = undivided,
-    ) -> torch.Tensor:
-        """Cosine of every image with every caption of a batch.
-
-        Args:
-            images: (B, D) features.
-            tokens: (B, T) word ids, padded at the end.
-            lengths: (B,) words per caption, on the CPU.
-            divide: how rows are shared.
-
-        Returns:
-            (B, B) float32, images in rows.
-        """
+        self, images: Tensor, tokens: Tensor, lengths: Tensor, divide: Divide = undivided
+    ) -> Tensor:
+        """Cosines (B, B) float32, images in rows, of image features (B, D) with captions as word
+        ids (B, T), padded at the end; lengths: (B,) words per caption, on the CPU; divide: how rows
+        are shared."""
         left = divide(self.embed_images, images)
         right = divide(self.embed_captions, tokens, lengths)
         # bf16 keeps 3 digits of a cosine: too few beside a margin of 0.2

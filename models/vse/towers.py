@@ -1,7 +1,7 @@
 """VSE's two sides as modules without packed sequences, which cannot be traced."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from models.base.towers import ImageTower, Tower
 from models.layers.linear import unit_rows
@@ -10,17 +10,14 @@ from pipeline.storage.checkpoint import Checkpoint
 
 
 class PaddedCaptions(nn.Module):
-    """`VSE.embed_captions` over padded rows: the network reads forwards, so that what stands behind
-    a caption's end changes no state before it; states behind the end are then left out.
-
-    network: VSE.
-    """
+    """`VSE.embed_captions` over padded rows: the network reads forwards, so that padding changes no
+    state before it; states behind a caption's end are left out."""
 
     def __init__(self, network: VSE) -> None:
         super().__init__()
         self.network = network
 
-    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Padded word ids (B, T) with lengths (B,) to unit rows (B, K)."""
         text = self.network.text
         states, _ = text.recurrent(text.words(tokens))

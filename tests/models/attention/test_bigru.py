@@ -50,12 +50,6 @@ def test_equals_nn_gru(lengths, dtype, close):
             torch.testing.assert_close(mine, other, rtol=close, atol=close)
 
 
-def test_gradients_by_finite_differences():
-    gru, rows, numbers = case(torch.float64)
-    lengths = torch.tensor([2, 4, 1])
-    assert torch.autograd.gradcheck(lambda r: bidirectional_mean(gru, r, numbers, lengths), rows)
-
-
 def test_rows_beyond_the_lengths_are_not_read():
     gru, rows, numbers = case(torch.float32)
     lengths = torch.tensor([2, 3, 1])

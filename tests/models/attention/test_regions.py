@@ -17,8 +17,11 @@ def test_equals_the_formula(regions, gate):
     torch.manual_seed(0)
     encoder = RegionEncoder(7, 5, gate)
     features, positions = regions
+    mean, deviation = features.flatten(0, 1).mean(0), features.flatten(0, 1).std(0)
+    encoder.standardise.fit(mean, deviation)
     found = encoder(features, positions)
     assert found.shape == (3, 4, 5)
+    features = (features - mean) / deviation
     layer = encoder.projection
     for image in range(3):
         for region in range(4):
@@ -35,13 +38,3 @@ def test_without_a_gate_positions_are_not_read(regions):
     features, positions = regions
     assert torch.equal(encoder(features, positions), encoder(features, positions * torch.nan))
     assert not [name for name in encoder.state_dict() if name.startswith("gate")]
-
-
-def test_features_are_standardised_first(regions):
-    torch.manual_seed(0)
-    encoder = RegionEncoder(7, 5, gate=False)
-    features, positions = regions
-    mean, deviation = features.flatten(0, 1).mean(0), features.flatten(0, 1).std(0)
-    expected = encoder((features - mean) / deviation, positions)
-    encoder.standardise.fit(mean, deviation)
-    torch.testing.assert_close(encoder(features, positions), expected, rtol=0, atol=1e-5)

@@ -112,17 +112,13 @@ def test_other_inputs_than_those_of_the_training_are_refused(trained, model):
     assert "does not fit its inputs: vocabulary sha256" in RUNS[model].not_scored(trained)
 
 
-def test_the_option_shortlist_belongs_to_dp_rnn(trained):
+def test_options_of_other_models_are_refused(trained):
     message = SCAN.not_scored(trained, "--shortlist", "3")
     assert "model 'scan' does not take the option --shortlist" in message
     message = replace(DP_RNN, scoring=()).not_scored(trained)
     assert "model 'dp_rnn' needs the option --shortlist" in message
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_embeddings_cannot_be_kept_where_there_are_none(trained, model):
-    message = RUNS[model].not_scored(trained, "--keep", "embeddings")
-    assert f"model '{model}' does not take the option --keep" in message
+    message = SCAN.not_scored(trained, "--keep", "embeddings")
+    assert "model 'scan' does not take the option --keep" in message
 
 
 def test_regions_written_for_scan_and_read_again_give_the_same_metrics(trained):
@@ -139,14 +135,6 @@ def test_regions_written_for_scan_and_read_again_give_the_same_metrics(trained):
     assert again[1] == direct[1]
     assert again[0][1] == direct[0][1]
     assert FeatureFile(trained / "back.h5").attributes["has_boxes"] == 0
-
-
-@pytest.mark.parametrize("orientation", ["word", "object"])
-def test_one_orientation_is_one_network(folder, orientation):
-    DP_RNN.train(folder, orientation=orientation)
-    towers = {name.split(".")[1] for name in DP_RNN.checkpoint(folder).weights if "." in name}
-    assert towers == {orientation}
-    assert json.loads(DP_RNN.evaluate(folder))["shortlist"] == SHORTLIST
 
 
 def test_without_recurrence_only_the_matching_is_trained_and_nothing_is_selected(folder):

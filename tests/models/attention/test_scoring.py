@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from models.attention import scoring as pair_scoring
-from models.attention.scoring import caption_blocks, mean_vectors, score_pairs
+from models.attention.scoring import caption_blocks, score_pairs
 from models.scan.network import SCAN
 from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
@@ -75,12 +75,6 @@ def test_shortlist_vectors_are_unit_means(model):
         np.testing.assert_allclose(found.caption_embeddings[caption], expected, atol=1e-6)
 
 
-def test_the_same_bytes_again(model):
-    first, second = (score_pairs(model, region_split(), CPU) for _ in range(2))
-    assert first.scores.tobytes() == second.scores.tobytes()
-    assert first.caption_embeddings.tobytes() == second.caption_embeddings.tobytes()
-
-
 def test_no_call_goes_beyond_the_bound(model, monkeypatch):
     """Blocks hold at most BLOCK_VALUES products of a region and a word."""
     monkeypatch.setattr(pair_scoring, "BLOCK_VALUES", 200)
@@ -118,12 +112,6 @@ def test_the_mode_is_left_as_it_was(model, mode):
     assert model.training == mode
     assert seen
     assert not any(seen)
-
-
-def test_mean_vectors_leave_padding_out():
-    vectors = torch.tensor([[[3.0, 0.0], [0.0, 2.0], [9.0, 9.0]]])
-    expected = torch.tensor([[0.5**0.5, 0.5**0.5]])
-    torch.testing.assert_close(mean_vectors(vectors, torch.tensor([2])), expected)
 
 
 def test_bf16_is_the_score_under_autocast(model):

@@ -83,11 +83,6 @@ def test_the_loss_selects_the_negatives(folder, model):
         assert not same(one, other)
 
 
-def test_scan_begins_with_sum_margin(folder):
-    SCAN.train(folder, loss="knn_margin")
-    assert SCAN.curve(folder)["phase"].tolist() == ["sum_margin", "knn_margin", "knn_margin"]
-
-
 @pytest.mark.parametrize(
     ("model", "change", "value"),
     [
@@ -160,13 +155,6 @@ def test_positions_need_boxes(folder, model):
     assert "imported from scan_npy" in message
     assert not (folder / "out").exists()
     RUNS[model].train(folder, position_gate=False, **imported)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_image_features_are_no_regions(folder, model):
-    RUNS[model].set_params(folder)
-    message = RUNS[model].refused(folder, features="image.h5")
-    assert "image.h5: not a file of regions: it has no boxes, sizes, counts" in message
 
 
 def test_both_networks_end_as_each_alone(folder):

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from models.attention.view import scan_view
+from models.dp_rnn.attention import view as dp_rnn_view
 from models.dp_rnn.network import DPRNN
-from models.dp_rnn.view import dp_rnn_view
+from models.scan.attention import view as scan_view
 from models.scan.network import SCAN
 
 SIZES = {"image_dim": 5, "vocabulary_size": 9, "word_dim": 4, "dim": 6}
@@ -18,13 +18,8 @@ def pair(regions, words):
     counts, lengths = torch.tensor([regions]), torch.tensor([words])
     tokens = torch.randint(1, 9, (1, T)) * (torch.arange(T) < words)
     inside = torch.arange(R)[None, :, None] < regions
-    return (
-        torch.randn(1, R, 5) * inside,
-        torch.rand(1, R, 4) * inside,
-        counts,
-        tokens[:, :words],
-        lengths,
-    )
+    regions = torch.randn(1, R, 5) * inside, torch.rand(1, R, 4) * inside
+    return *regions, counts, tokens[:, :words], lengths
 
 
 def drawn(kind, **options):

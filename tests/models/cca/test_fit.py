@@ -48,12 +48,15 @@ def dense(x, y, regularisation):
     return values[::-1], vectors[:, ::-1]
 
 
-@pytest.mark.parametrize(("image", "sentence"), [(9, 14), (14, 9), (7, 7), (1, 5)])
+@pytest.mark.parametrize(
+    ("rows", "image", "sentence", "dim"),
+    [(400, 9, 14, 4), (400, 14, 9, 4), (400, 7, 7, 4), (400, 1, 5, 1), (12, 20, 30, 11)],
+)
 @pytest.mark.parametrize("regularisation", [1e-4, 0.1])
-def test_agrees_with_the_block_eigenproblem(image, sentence, regularisation):
-    x, y = sample(400, image, sentence)
-    dim = min(4, image)
-    fitted = fit_cca(cut(x, y, 90), dim, regularisation, 400)
+def test_agrees_with_the_block_eigenproblem(rows, image, sentence, dim, regularisation):
+    """Fewer rows than columns included."""
+    x, y = sample(rows, image, sentence)
+    fitted = fit_cca(cut(x, y, 90), dim, regularisation, rows)
     values, vectors = dense(x, y, regularisation)
     np.testing.assert_allclose(fitted.correlations, values[:dim], atol=1e-5)
     for weights, part in (
@@ -94,15 +97,6 @@ def test_weights_are_canonical(image, sentence):
     assert (np.diff(fitted.correlations) <= 0).all()
 
 
-def test_correlations_are_those_of_the_projected_training_data():
-    x, y = sample(500, 8, 11)
-    fitted = fit_cca(cut(x, y, 128), 5, 1e-8, 500)
-    left = (x - fitted.image_mean) @ fitted.image_weights
-    right = (y - fitted.sentence_mean) @ fitted.sentence_weights
-    found = [np.corrcoef(left[:, k], right[:, k])[0, 1] for k in range(5)]
-    np.testing.assert_allclose(fitted.correlations, found, atol=1e-5)
-
-
 def test_a_planted_latent_is_recovered():
     """Two shared variables behind noise of the other columns: two correlations near 1, no third."""
     rng = np.random.default_rng(3)
@@ -119,14 +113,6 @@ def test_a_planted_latent_is_recovered():
     ):
         found = (side - mean) @ weights[:, :2]
         assert subspace_angles(found, latent - latent.mean(axis=0)).max() < 0.05
-
-
-def test_the_cut_into_blocks_changes_nothing():
-    x, y = sample(300, 8, 6)
-    whole, parts = fit_cca([(x, y)], 4, 1e-4, 300), fit_cca(cut(x, y, 37), 4, 1e-4, 300)
-    for name in ("image_mean", "image_weights", "sentence_mean", "sentence_weights"):
-        assert getattr(whole, name).tobytes() == getattr(parts, name).tobytes(), name
-    assert whole.correlations.tobytes() == parts.correlations.tobytes()
 
 
 @pytest.mark.parametrize(("image", "sentence"), [(12, 7), (6, 11)])
@@ -171,7 +157,7 @@ def test_directions_beyond_the_rank_get_no_weight():
         assert not weights[:, 2:].any()
 
 
-@pytest.mark.parametrize("regularisation", [1e-6, 1e-4, 1e-2])
+@pytest.mark.parametrize("regularisation", [1e-6, 1e-2])
 @pytest.mark.parametrize(
     ("rows", "image", "sentence", "rank"), [(300, 6, 8, 2), (300, 60, 80, 20), (3000, 90, 50, 30)]
 )
@@ -188,15 +174,6 @@ def test_rounding_is_no_correlation(rows, image, sentence, rank, regularisation)
     for weights in (fitted.image_weights, fitted.sentence_weights):
         assert weights[:, :rank].any(axis=0).all()
         assert not weights[:, rank:].any()
-
-
-def test_fewer_rows_than_columns():
-    x, y = sample(12, 20, 30)
-    fitted = fit_cca([(x, y)], 11, 1e-2, 12)
-    assert np.isfinite(fitted.image_weights).all()
-    assert np.isfinite(fitted.sentence_weights).all()
-    values, _ = dense(x, y, 1e-2)
-    np.testing.assert_allclose(fitted.correlations, values[:11], atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1, 2, 30, 200])
@@ -231,19 +208,14 @@ def test_too_many_directions(rows, image, sentence, dim, allowed):
 @pytest.mark.parametrize(
     ("side", "name", "width"), [(0, "image features", 6), (1, "sentence vectors", 5)]
 )
-def test_a_side_without_variation(side, name, width):
-    pair = sample(100, 6, 5)
-    pair[side][:] = pair[side][0]
-    with pytest.raises(WorkbenchError, match=f"all {width} columns of the {name} are constant"):
-        fit_cca([pair], 2, 1e-4, 100)
-
-
-@pytest.mark.parametrize(("side", "name"), [(0, "image features"), (1, "sentence vectors")])
-def test_values_that_are_not_finite(side, name):
+def test_a_side_that_cannot_be_fitted(side, name, width):
     pair = sample(100, 6, 5)
     pair[side][70, :3] = np.nan
     with pytest.raises(WorkbenchError, match=f"{name}: NaN or infinity in 3 of "):
         fit_cca(cut(*pair, 40), 2, 1e-4, 100)
+    pair[side][:] = pair[side][0]
+    with pytest.raises(WorkbenchError, match=f"all {width} columns of the {name} are constant"):
+        fit_cca([pair], 2, 1e-4, 100)
 
 
 def test_a_singular_covariance_without_regularisation():
@@ -251,15 +223,3 @@ def test_a_singular_covariance_without_regularisation():
     x = np.hstack([x, x]) * 1e4
     with pytest.raises(WorkbenchError, match=r"regularisation = 0: .* image features is singular"):
         fit_cca([(x, y)], 2, 0.0, 300)
-
-
-@pytest.mark.parametrize(("rows", "found"), [(99, "more rows .* 99"), (101, "100 rows .* 101")])
-def test_another_number_of_rows_than_announced(rows, found):
-    with pytest.raises(WorkbenchError, match=found):
-        fit_cca(cut(*sample(100, 6, 5), 30), 2, 1e-4, rows)
-
-
-def test_blocks_that_do_not_pair_up():
-    x, y = sample(100, 5, 6)
-    with pytest.raises(ValueError, match=r"\[100, 1\] rows do not pair up"):
-        fit_cca([(x, y[:1])], 2, 1e-4, 100)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matching_cases import case, direction_of, slow_similarity, unit
 
-from models.dp_rnn.matching import MultiAttention, SelfAttention
+from models.dp_rnn.matching import SelfAttention
 
 DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5)]
 
@@ -113,8 +113,3 @@ def test_log_sum_exp_takes_the_place_of_the_weights(orientation, chosen):
             cosines = torch.cosine_similarity(queries, attended, dim=1)
             expected = (3.0 * cosines).exp().sum().log() / 3.0
             torch.testing.assert_close(found[caption, image], expected, rtol=0, atol=1e-10)
-
-
-def test_unknown_orientation():
-    with pytest.raises(ValueError, match="'up': allowed are word, object"):
-        MultiAttention(6, "up", 9.0, 0.3)

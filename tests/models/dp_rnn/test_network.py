@@ -184,37 +184,6 @@ def test_gradients_reach_what_the_phase_trains(phase):
         assert (values.grad is not None and bool(values.grad.any())) == wanted, name
 
 
-def test_recurrence_travels_with_the_weights():
-    model, other = build(), build()
-    model.enter_phase("recurrent")
-    assert not other.use_recurrence
-    other.load_state_dict(model.state_dict())
-    assert other.use_recurrence
-
-
-def test_without_recurrence():
-    model = build(recurrent=False)
-    model.enter_phase("matching")
-    assert not [name for name, _ in model.named_parameters() if "recurrent" in name]
-    with pytest.raises(ValueError, match="recurrent = True"):
-        model.enter_phase("all")
-
-
-def test_one_image_and_one_word():
-    model = build()
-    model.enter_phase("all")
-    data = torch.rand(1, 1, 7), torch.rand(1, 1, 4), torch.tensor([1])
-    for scores, computed in model(*data, torch.tensor([[4]]), torch.tensor([1]), torch.zeros(1)):
-        assert torch.isfinite(scores).all()
-        assert computed.all()
-
-
-@pytest.mark.parametrize("setting", ["orientation", "matching", "order", "vectors", "pooling"])
-def test_unknown_names(setting):
-    with pytest.raises(ValueError, match=f"{setting} 'no': allowed are"):
-        build(**{setting: "no"})
-
-
 @pytest.mark.parametrize("pooling", ["mean", "lse"])
 @pytest.mark.parametrize(("orientation", "direction"), [("word", "t2i"), ("object", "i2t")])
 def test_without_gate_weights_and_recurrence_it_is_scan(orientation, direction, pooling):

@@ -68,11 +68,6 @@ def test_nothing_is_selected_without_recurrence(model, pairs):
     np.testing.assert_allclose(result.scores, pairs[1], rtol=0, atol=1e-5)
 
 
-def test_empty_shortlist(model):
-    with pytest.raises(ValueError, match="shortlist 0: at least 1"):
-        scoring.score_selecting(model, toy_split(), CPU, 0)
-
-
 def test_scores_without_the_training_mode(model):
     for mode in (True, False):
         model.train(mode)

@@ -44,7 +44,7 @@ def numbered(described, groups, images=None):
     seed=st.integers(0, 99),
     ahead=st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_an_epoch_holds_every_image_once_with_a_caption_of_its_own(described, size, seed, ahead):
     """Image 2 may have no caption and then takes one of image 0, which is of its group."""
     groups = ["a", "b", "a", "c", "d"]
@@ -106,26 +106,15 @@ def test_captions_are_equally_likely_and_drawn_anew():
     assert chisquare(counts).pvalue > 0.01
 
 
-def test_sources_without_augmentation_are_called():
-    plain = lambda rows: torch.from_numpy(rows)[:, None].float()  # noqa: E731
-    batches = ImageBatches(numbered([0, 1, 2], ["a", "b", "c"], plain), 3, 0)
-    (batch,) = batches.epoch(0)
-    assert sorted(batch.images.flatten().tolist()) == [0, 1, 2]
-
-
 def test_pseudo_classes_go_with_their_images():
     split = numbered(range(6), [f"g{i}" for i in range(6)])
     labels = np.array([2, 0, 2, 1, 1, 0])
     batches = ImageBatches(split, 4, 0, labels)
-    assert batches.classes == 3
     for batch in batches.epoch(0):
         assert batch.labels.tolist() == labels[batch.images[:, 0].long()].tolist()
         assert batch.groups.tolist() == batch.images[:, 0].long().tolist()
         moved = batch.to(torch.device("cpu"))
         assert torch.equal(moved.labels, batch.labels)
-    for wrong in (labels[:5], labels - 1):
-        with pytest.raises(WorkbenchError, match="6 training images: one label from 0 on"):
-            ImageBatches(split, 4, 0, wrong)
 
 
 def test_an_error_in_the_thread_is_raised_and_an_epoch_may_be_left():

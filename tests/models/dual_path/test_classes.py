@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from models.dual_path.classes import (
-    PseudoClasses,
     by_group,
     read_pseudo_classes,
     write_pseudo_classes,
@@ -91,12 +90,6 @@ def test_what_was_written_is_read(tmp_path, kind):
     assert dict(again.attributes) == {**found.attributes, "params": "{}", "schema_version": 1}
 
 
-def test_the_same_bytes_again(tmp_path):
-    for name in ("a.h5", "b.h5"):
-        write_pseudo_classes(tmp_path / name, cluster(tmp_path, three_places(), 3), {})
-    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
-
-
 def test_classes_by_id():
     found = by_group(images(["b", "a", "c"]))
     assert found.of(["i2", "i0", "i2"]).tolist() == [2, 0, 2]
@@ -140,40 +133,7 @@ def test_a_flipped_class_is_noticed(tmp_path):
         read_pseudo_classes(tmp_path / "p.h5")
 
 
-def written(path, ids=("a", "b", "c"), classes=(0, 1, 0), sizes=(2, 1), **more):
-    rows = {"ids": list(ids), "classes": np.array(classes, np.int64)}
-    per_class = {"sizes": np.array(sizes, np.int64), **more}
-    groups = {"images": rows, "classes": per_class}
-    write_groups(path, groups | {"iterations": {"inertia": np.zeros(1)}}, {"source": "kmeans"})
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"classes": (0, 1)}, "3 ids, classes of shape"),
-        ({"classes": (0.0, 1.0, 0.0), "sizes": (1, 2)}, "sizes that are not those"),
-        ({"classes": (0, 2, 0)}, "classes 0 to 2, sizes of 2"),
-        ({"classes": (0, -1, 0)}, "classes -1 to 0"),
-        ({"classes": (0, 1 << 60, 0)}, "classes 0 to 1152921504606846976"),
-        ({"sizes": (2, 1, 0)}, "sizes that are not those"),
-        ({"ids": ("a", "b", "a")}, "some ids occur more than once"),
-        ({"centres": np.zeros((3, 4), np.float32)}, r"centres of shape \(3, 4\) for 2 classes"),
-    ],
-)
-def test_files_that_contradict_themselves(tmp_path, change, words):
-    written(tmp_path / "p.h5", **change)
-    with pytest.raises(WorkbenchError, match=words):
-        read_pseudo_classes(tmp_path / "p.h5")
-
-
 def test_a_file_of_something_else(tmp_path):
     write_groups(tmp_path / "p.h5", {"val": {"ids": ["a"]}}, {"model": "vse"})
     with pytest.raises(WorkbenchError, match="no pseudo classes: it has no group classes, images"):
         read_pseudo_classes(tmp_path / "p.h5")
-
-
-def test_a_consistent_file_made_elsewhere(tmp_path):
-    written(tmp_path / "p.h5", centres=np.zeros((2, 4), np.float32))
-    found = read_pseudo_classes(tmp_path / "p.h5")
-    assert isinstance(found, PseudoClasses)
-    assert found.of(["b"]).tolist() == [1]

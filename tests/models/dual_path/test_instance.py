@@ -90,7 +90,7 @@ def test_one_loss_on_the_sum():
 @pytest.mark.parametrize("instance", ["separate", "sum"])
 @pytest.mark.parametrize("sampled", [0, 4])
 def test_gradcheck(instance, sampled):
-    loss, images, captions, labels = case(instance=instance, sampled=sampled, sparse=False)
+    loss, images, captions, labels = case(instance=instance, sampled=sampled)
 
     def both(images, captions, weight):
         torch.manual_seed(0)
@@ -99,17 +99,6 @@ def test_gradcheck(instance, sampled):
 
     inputs = (images, captions, loss.weight.detach().clone())
     assert torch.autograd.gradcheck(both, [value.requires_grad_() for value in inputs])
-
-
-def test_gradients_of_the_classifier_are_those_of_both_branches():
-    loss, images, captions, labels = case()
-    image_loss, caption_loss = loss(images, captions, labels)
-    (2 * image_loss + 3 * caption_loss).backward()
-    weight = loss.weight.detach().clone().requires_grad_()
-    expected = 2 * functional.cross_entropy(images @ weight.T, labels)
-    expected = expected + 3 * functional.cross_entropy(captions @ weight.T, labels)
-    expected.backward()
-    torch.testing.assert_close(loss.weight.grad, weight.grad)
 
 
 @pytest.mark.parametrize("instance", ["separate", "sum"])
@@ -123,7 +112,7 @@ def test_sampling_all_classes_is_the_full_softmax(instance, sampled):
     expected = full(images, captions, labels)
     sum(expected).backward()
     torch.testing.assert_close(torch.stack(found), torch.stack(expected))
-    torch.testing.assert_close(loss.weight.grad.to_dense(), full.weight.grad)
+    torch.testing.assert_close(loss.weight.grad, full.weight.grad)
 
 
 @pytest.mark.parametrize("sampled", [1, 2, 5])
@@ -137,16 +126,6 @@ def test_the_sampled_sum_of_exponentials_has_the_full_one_as_its_mean(sampled, m
         each.append(loss.classify(images, labels).exp())
     full = functional.cross_entropy(images @ loss.weight.T, labels, reduction="none").exp()
     torch.testing.assert_close(torch.stack(each).mean(0), full)
-
-
-def test_the_gradient_holds_the_rows_of_the_sample_alone():
-    loss, images, captions, labels = case(sampled=2)
-    sum(loss(images, captions, labels)).backward()
-    gradient = loss.weight.grad.coalesce()
-    rows = gradient.indices()[0].tolist()
-    assert gradient.values().shape == (5, DIM)
-    assert set(rows) > {0, 3, 9}
-    torch.optim.SGD(loss.parameters(), 0.1).step()
 
 
 def test_every_set_of_negatives_is_equally_likely():
@@ -171,15 +150,6 @@ def test_distinct_integers(count):
     torch.testing.assert_close(counts / 2000, torch.full((10,), count / 10), atol=0.06, rtol=0)
 
 
-def test_no_negatives_are_left_to_draw():
-    torch.manual_seed(0)
-    loss = InstanceLoss(2, DIM, sampled=3)
-    images = torch.randn(2, DIM)
-    labels = torch.tensor([1, 0])
-    found, _ = loss(images, images, labels)
-    torch.testing.assert_close(found, functional.cross_entropy(images @ loss.weight.T, labels))
-
-
 def test_draws_continue_from_the_state_of_the_global_generator():
     loss, images, captions, labels = case(sampled=2)
     state = torch.get_rng_state()
@@ -201,13 +171,6 @@ def test_inside_autocast(sampled):
     assert [value.item() for value in inside] == [value.item() for value in expected]
 
 
-def test_half_precision_features():
-    loss, images, captions, labels = case(dtype=torch.float32)
-    found, _ = loss(images.bfloat16(), captions.bfloat16(), labels)
-    expected, _ = loss(images.bfloat16().float(), captions, labels)
-    assert found.item() == expected.item()
-
-
 def test_the_classifier_is_one_matrix_without_bias():
     loss = InstanceLoss(CLASSES, DIM)
     assert [(name, tuple(p.shape)) for name, p in loss.named_parameters()] == [
@@ -216,21 +179,10 @@ def test_the_classifier_is_one_matrix_without_bias():
     assert loss.weight.abs().max() <= math.sqrt(6 / (CLASSES + DIM))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"instance": "product"}, "'product': allowed are separate, sum"),
-        ({"classes": 0}, "0 classes of width 5"),
-        ({"dim": 0}, "width 0"),
-        ({"sampled": -1}, "-1 sampled"),
-    ],
-)
-def test_wrong_settings_are_refused(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        InstanceLoss(**{"classes": CLASSES, "dim": DIM} | arguments)
-
-
-def test_a_class_beyond_the_last():
-    loss, images, captions, labels = case()
-    with pytest.raises(IndexError):
-        loss(images, captions, labels + CLASSES)
+def test_no_negatives_are_left_to_draw():
+    torch.manual_seed(0)
+    loss = InstanceLoss(2, DIM, sampled=3)
+    images = torch.randn(2, DIM)
+    labels = torch.tensor([1, 0])
+    found, _ = loss(images, images, labels)
+    torch.testing.assert_close(found, functional.cross_entropy(images @ loss.weight.T, labels))

@@ -72,15 +72,6 @@ def test_one_loss_on_the_sum(vectors):
     torch.testing.assert_close(found, instance_term(loss, sum(vectors)))
 
 
-def test_ranking_does_not_see_lengths_and_instance_does(vectors):
-    loss = made()
-    images, captions = (v.detach() for v in vectors)
-    for weights, same in (((1.0, 0.0, 0.0), True), ((0.0, 1.0, 0.0), False)):
-        one = loss(images, captions, GROUPS, LABELS, weights)
-        other = loss(2 * images, captions, GROUPS, LABELS, weights)
-        assert torch.isclose(one, other).item() is same
-
-
 def test_terms_of_weight_0_are_left_out(vectors):
     """They cost nothing, and cannot spoil the sum."""
     broken = made()

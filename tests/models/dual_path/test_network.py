@@ -1,7 +1,5 @@
 """The dual path: one vector from features and from pixels, and parts that stay as they are."""
 
-from functools import partial
-
 import pytest
 import torch
 from torch.nn import functional
@@ -10,7 +8,6 @@ from models.backbone.inference import accelerate
 from models.backbone.network import classifier, cut
 from models.backbone.preprocessing import preprocessing_of
 from models.dual_path.network import PARTS, DualPath
-from pipeline.storage.checkpoint import Description, read_checkpoint, write_checkpoint
 
 SIZES = {
     "image_dim": 384,
@@ -127,65 +124,3 @@ def test_a_frozen_part_does_not_change(batch, part):
         if not torch.equal(value, before[name])
     }
     assert changed == set(PARTS) - {part}
-
-
-def test_freezing_may_be_undone(batch):
-    model = network().train()
-    model.trainable(["text"])
-    assert not model.image_cnn.training
-    assert model.text_head.training
-    model.trainable(PARTS)
-    assert model.image_cnn.training
-    assert all(value.requires_grad for value in model.parameters())
-    model.eval()
-    model.trainable(["text"])
-    assert not model.text.blocks.training
-
-
-def test_a_checkpoint_gives_the_same_network(batch, tmp_path):
-    model = network().eval()
-    numbers = {name: value for name, value in SIZES.items() if name != "text_cnn"}
-    description = Description(
-        model="dual_path", architecture=numbers, params={}, inputs={}, epoch=1, val_rsum=0.0
-    )
-    write_checkpoint(tmp_path / "dual.safetensors", model.state_dict(), description)
-    checkpoint = read_checkpoint(tmp_path / "dual.safetensors", "dual_path")
-
-    def kind(**sizes):
-        return DualPath(**sizes, text_cnn="resnet18", image_cnn=image_cnn())
-
-    rebuilt = checkpoint.build(kind)
-    torch.testing.assert_close(rebuilt.embed_images(batch[0]), model.embed_images(batch[0]))
-    torch.testing.assert_close(rebuilt.embed_captions(batch[1]), model.embed_captions(batch[1]))
-
-
-@pytest.mark.parametrize(
-    ("name", "layer", "width"),
-    [
-        ("resnet18", "pool5", 512),
-        ("resnet50", "pool5", 2048),
-        ("resnet152", "pool5", 2048),
-        ("vgg16", "fc7", 4096),
-        ("vgg19", "fc7", 4096),
-        ("vgg19", "pool5", 512),
-    ],
-)
-def test_the_image_networks_of_the_papers(name, layer, width):
-    """Their shapes, without memory, in training mode and with gradients for every weight."""
-    with torch.device("meta"):
-        backbone, found = cut(classifier(name, 0), [layer], "mean", 224)
-        make = partial(DualPath, found, 20, 300, "resnet50", 64, 2048, 2048, image_cnn=backbone)
-        model = make().train()
-        images = torch.zeros(2, 3, 224, 224, dtype=torch.uint8)
-        vectors = model(images, torch.zeros(2, 32, dtype=torch.int64))
-    assert (found, vectors[0].shape, vectors[1].shape) == (width, (2, 2048), (2, 2048))
-    (vectors[0] * vectors[1]).sum().backward()
-    assert all(value.grad is not None for value in model.parameters())
-
-
-def test_what_cannot_be_done_is_said(batch):
-    model = DualPath(**SIZES)
-    with pytest.raises(ValueError, match="no image CNN"):
-        model.embed_images(batch[0])
-    with pytest.raises(ValueError, match="part 'image': allowed are text, words"):
-        model.trainable(["image"])

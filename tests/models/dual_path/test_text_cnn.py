@@ -109,12 +109,3 @@ def test_word_vectors_may_be_given():
     model = TextCNN(4, 2, "resnet18", 1)
     model.initialise_words(torch.ones(4, 2))
     assert model.words.weight.tolist() == [[0, 0], [1, 1], [1, 1], [1, 1]]
-    with pytest.raises(ValueError, match=r"\(4, 3\) do not fit .* \(4, 2\)"):
-        model.initialise_words(torch.ones(4, 3))
-
-
-def test_unknown_depth_and_pool():
-    with pytest.raises(ValueError, match="'vgg19': allowed are resnet18, resnet50, resnet152"):
-        TextCNN(4, 2, "vgg19", 1)
-    with pytest.raises(ValueError, match=r"'sum' .* allowed are max, mean"):
-        TextCNN(4, 2, "resnet18", 1, "sum")

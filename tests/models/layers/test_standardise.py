@@ -17,10 +17,6 @@ def features():
     return values
 
 
-def test_identity_until_fitted(features):
-    assert torch.equal(Standardise(4)(features), features)
-
-
 def test_equals_scikit_learn_with_a_constant_column(features):
     scaler = StandardScaler().fit(features.double().numpy())
     layer = Standardise(4)
@@ -36,4 +32,5 @@ def test_constants_travel_with_the_weights_and_are_not_trained(features):
     layer.fit(features.mean(0), features.std(0))
     other.load_state_dict(layer.state_dict())
     assert torch.equal(layer(features), other(features))
+    assert torch.equal(Standardise(4)(features), features)  # the identity until it is fitted
     assert not list(layer.parameters())

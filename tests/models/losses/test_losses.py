@@ -38,23 +38,14 @@ def test_every_loss_has_its_file_its_settings_and_its_reference():
         reference = importlib.import_module(LOSSES.module(name)).reference
         read = list(inspect.signature(loss_class(name)).parameters)
         assert read == ["margin"] * takes_margin(name) + list(settings_of(name))
-        assert list(inspect.signature(reference).parameters) == [
-            "scores",
-            "pairs",
-            "negatives",
-            *read,
-        ]
+        given = ["scores", "pairs", "negatives"]
+        assert list(inspect.signature(reference).parameters) == given + read
         assert loss_class(name).warms_up in (True, False)
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@given(
-    seed=st.integers(0, 10_000),
-    rows=st.integers(1, 6),
-    columns=st.integers(1, 8),
-    k=st.integers(1, 9),
-)
-@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(1, 8), st.integers(1, 9))
+@settings(max_examples=20)
 def test_one_direction_equals_its_reference(name, seed, rows, columns, k):
     """Any pairs and negatives: several positives an anchor, none, no negatives, neither."""
     generator = torch.Generator().manual_seed(seed)
@@ -88,36 +79,24 @@ def test_a_batch_of_pairs_equals_the_loop(name, reduction, dtype, tolerance):
         assert torch.isfinite(leaf.grad).all()
 
 
+@pytest.mark.parametrize("kind", ["computed", "related"])
 @pytest.mark.parametrize("name", LOSSES)
-def test_computed_pairs_equal_the_loop(name):
+def test_pairs_that_are_left_out_equal_the_loop(name, kind):
+    """Pairs without a score, and related ones; groups without a negative are among them."""
     generator = torch.Generator().manual_seed(0)
     for _ in range(10):
         scores = torch.rand(7, 7, generator=generator, dtype=torch.float64, requires_grad=True)
         computed = torch.rand(7, 7, generator=generator) < 0.4
         computed.fill_diagonal_(True)
-        groups = torch.randint(5, (7,), generator=generator)
-        loss = pair_loss(name, 0.3).double()(scores, groups, computed)
+        groups = torch.randint(3, (7,), generator=generator)
+        masks = {kind: computed if kind == "computed" else ~computed}
+        loss = pair_loss(name, 0.3).double()(scores, groups, **masks)
         expected = slow_pairs(scores.tolist(), groups.tolist(), name, 0.3, computed=computed)
         assert loss.item() == pytest.approx(expected, rel=1e-9)
         loss.backward()
         assert not scores.grad[~computed].any()
         every, mean = torch.ones_like(computed), pair_loss(name, 0.3, reduction="mean").double()
         assert mean(scores, groups, every).item() == mean(scores, groups).item()
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_related_pairs_are_no_negatives(name):
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(10):
-        scores = torch.rand(7, 7, generator=generator, dtype=torch.float64, requires_grad=True)
-        related = torch.rand(7, 7, generator=generator) < 0.3
-        groups = torch.randint(5, (7,), generator=generator)
-        loss = pair_loss(name, 0.3).double()(scores, groups, related=related)
-        expected = slow_pairs(scores.tolist(), groups.tolist(), name, 0.3, computed=~related)
-        assert loss.item() == pytest.approx(expected, rel=1e-9)
-        loss.backward()
-        apart = related & ~torch.eye(7, dtype=torch.bool)
-        assert not scores.grad[apart].any()
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -128,13 +107,8 @@ def test_gradcheck(name, reduction):
     assert torch.autograd.gradcheck(lambda s: loss(s, groups), scores.requires_grad_())
 
 
-@given(
-    seed=st.integers(0, 10_000),
-    size=st.integers(2, 12),
-    images=st.integers(1, 12),
-    margin=st.floats(0.01, 2),
-)
-@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.integers(2, 12), st.integers(1, 12), st.floats(0.01, 2))
+@settings(max_examples=20)
 def test_knn_margin_has_the_other_two_as_its_limits(seed, size, images, margin):
     """Sun et al. 2019, eq. 4: k = 1 is max_margin, k >= B - 1 is sum_margin, to the last bit."""
     scores, groups = random_case(seed, size, images, torch.float32)
@@ -148,41 +122,6 @@ def test_knn_margin_has_the_other_two_as_its_limits(seed, size, images, margin):
     assert loss("knn_margin", 1) == loss("max_margin")
     for k in (size - 1, size, 10 * size):
         assert loss("knn_margin", k) == loss("sum_margin")
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_more_neighbours_than_negatives(name):
-    scores = torch.tensor([[0.1, 0.4, 0.3], [0.2, 0.1, 0.5], [0.3, 0.2, 0.0]])
-    groups = torch.tensor([0, 0, 1])  # the first two queries have a single negative
-    loss = pair_loss(name, k=2)(scores, groups)
-    assert loss.item() == pytest.approx(slow_pairs(scores.tolist(), [0, 0, 1], name, k=2))
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_batch_without_negatives_gives_zero_and_no_gradient(name, reduction):
-    scores = torch.rand(4, 4, requires_grad=True)
-    loss = pair_loss(name, reduction=reduction)(scores, torch.zeros(4, dtype=torch.int64))
-    loss.backward()
-    assert loss.item() == 0
-    assert not scores.grad.any()
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_captions_of_the_same_image_are_no_negatives(name):
-    """Whatever they score: the loss does not see them."""
-    groups, scores = torch.tensor([7, 7, 3]), torch.eye(3)
-    other = scores.clone()
-    other[0, 1] = other[1, 0] = 5.0
-    assert pair_loss(name)(other, groups).item() == pair_loss(name)(scores, groups).item()
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_every_loss_pushes_true_pairs_up_and_the_hardest_negative_down(name):
-    leaf = torch.tensor([[0.5, 0.6], [0.1, 0.5]], requires_grad=True)
-    pair_loss(name)(leaf, torch.arange(2)).backward()
-    assert (leaf.grad.diagonal() < 0).all()
-    assert leaf.grad[0, 1] > 0
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -200,12 +139,6 @@ def test_a_score_that_is_no_number_shows(name):
     scores, groups = random_case(1)
     scores[2, 2] = float("nan")
     assert torch.isnan(pair_loss(name)(scores, groups))
-
-
-def test_collapsed_scores_cost_two_margins_per_pair():
-    """Max-margin from scratch can stick at 2 B margin."""
-    loss = pair_loss("max_margin")(torch.full((6, 6), 0.9), torch.arange(6))
-    assert loss.item() == pytest.approx(2 * 6 * 0.2)
 
 
 def test_infonce_is_cross_entropy_over_the_batch():
@@ -233,18 +166,11 @@ def test_the_temperature_is_learnt_within_its_bounds():
     assert scale.exp().item() == pytest.approx(LARGEST_SCALE)
 
 
-def test_unknown_names_are_refused():
+def test_an_unknown_name_is_refused():
     with pytest.raises(WorkbenchError, match="ranking loss 'margin': allowed are infonce, knn_"):
         pair_loss("margin")
-    with pytest.raises(ValueError, match="reduction 'none': allowed are"):
-        pair_loss("sum_margin", reduction="none")
-
-
-def test_a_setting_that_is_missing_is_named():
-    with pytest.raises(ValueError, match="'knn_margin' needs margin"):
-        make_loss("knn_margin", k=3)
 
 
 def test_a_setting_that_is_not_given_has_the_default_of_its_file():
-    assert make_loss("knn_margin", margin=0.2).k == 3
+    assert make_loss("knn_margin", margin=0.2).hardest == 3
     assert {"k": 3, "temperature": 0.07}.items() <= RankingConfig().model_dump().items()

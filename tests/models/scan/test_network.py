@@ -5,9 +5,9 @@ import torch
 from losses import pair_loss
 from torch.nn import functional
 
-from models.scan.network import DIRECTIONS, POOLINGS, SCAN
+from models.scan.network import SCAN
 
-CASES = [(direction, pooling) for direction in DIRECTIONS for pooling in POOLINGS]
+CASES = [(direction, pooling) for direction in ("t2i", "i2t") for pooling in ("mean", "lse")]
 
 
 @pytest.fixture
@@ -52,14 +52,8 @@ def test_equals_the_equations(batch, direction, pooling):
     words, regions = model.text(tokens, lengths), model.regions(features, positions)
     for image in range(6):
         for caption in range(6):
-            expected = literal_score(
-                regions[image, : counts[image]],
-                words[caption, : lengths[caption]],
-                direction,
-                pooling,
-                5.0,
-                3.0,
-            )
+            pair = regions[image, : counts[image]], words[caption, : lengths[caption]]
+            expected = literal_score(*pair, direction, pooling, 5.0, 3.0)
             torch.testing.assert_close(found[image, caption], expected, rtol=0, atol=1e-5)
 
 
@@ -110,18 +104,6 @@ def test_an_image_without_regions_is_similar_to_nothing(batch, direction, poolin
     assert all(value.grad.isfinite().all() for value in model.parameters())
 
 
-def test_embeddings_are_unit_vectors_and_zeros(batch):
-    model = build()
-    features, positions, counts, tokens, lengths = batch
-    pairs = (
-        (model.embed_images(features, positions, counts), counts),
-        (model.embed_captions(tokens, lengths), lengths),
-    )
-    for vectors, sizes in pairs:
-        present = torch.arange(vectors.shape[1]) < sizes[:, None]
-        torch.testing.assert_close(vectors.norm(dim=2), present.float())
-
-
 def test_scores_are_float32_inside_autocast(batch):
     model = build()
     exact = model(*batch)
@@ -131,15 +113,13 @@ def test_scores_are_float32_inside_autocast(batch):
     torch.testing.assert_close(scores, exact, rtol=0, atol=0.03)
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", ["t2i", "i2t"])
 def test_attention_of_a_pair(batch, direction):
     """Words before regions in either direction; what attends sums to 1 over what it attends to."""
     model = build(direction)
     features, positions, counts, tokens, lengths = batch
-    regions, words = (
-        model.embed_images(features, positions, counts),
-        model.embed_captions(tokens, lengths),
-    )
+    regions = model.embed_images(features, positions, counts)
+    words = model.embed_captions(tokens, lengths)
     weights = model.attention(regions, counts, words, lengths)
     assert weights.shape == (6, 6, 4, 5)
     for image in range(6):
@@ -148,17 +128,3 @@ def test_attention_of_a_pair(batch, direction):
             sums = pair.sum(1 if direction == "t2i" else 0)
             torch.testing.assert_close(sums, torch.ones_like(sums))
             torch.testing.assert_close(weights[image, caption].sum(), sums.sum())
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="direction 'up': allowed are t2i, i2t"):
-        build("up")
-    with pytest.raises(ValueError, match="pooling 'max': allowed are mean, lse"):
-        build("t2i", "max")
-
-
-def test_words_from_a_matrix():
-    model = build()
-    matrix = torch.rand(20, 7)
-    model.initialise_words(matrix)
-    assert torch.equal(model.text.words.weight[1:], matrix[1:])

@@ -48,14 +48,8 @@ def corpora(draw):
     return described, groups
 
 
-@given(
-    corpus=corpora(),
-    size=st.integers(1, 9),
-    seed=st.integers(0, 99),
-    extra_captions=st.integers(0, 2),
-    extra_images=st.integers(0, 2),
-)
-@settings(max_examples=200)
+@given(corpora(), st.integers(1, 9), st.integers(0, 99), st.integers(0, 2), st.integers(0, 2))
+@settings(max_examples=40)
 def test_batches_are_what_they_promise(corpus, size, seed, extra_captions, extra_images):
     described, groups = corpus
     group_of = [groups[image] for image in described]
@@ -91,7 +85,7 @@ def test_batches_are_what_they_promise(corpus, size, seed, extra_captions, extra
 
 
 @given(corpus=corpora(), size=st.integers(1, 9), first=st.integers(0, 40))
-@settings(max_examples=50)
+@settings(max_examples=20)
 def test_an_interrupted_epoch_continues_with_the_same_batches(corpus, size, first):
     whole = NeighbourBatches(numbered(*corpus), size, 1).epoch(2)
     rest = NeighbourBatches(numbered(*corpus), size, 1).epoch(2, first)
@@ -114,23 +108,6 @@ def test_draws_follow_from_seed_and_epoch_alone():
     assert drawn(2, 2) != first
 
 
-def test_images_with_a_single_caption_bring_none():
-    batches = NeighbourBatches(numbered(range(6), "abcdef"), 3, 0)
-    for batch in batches.epoch(0):
-        assert len(batch) == len(batch.images) == 3
-
-
-def test_a_batch_of_the_paper_has_one_more_caption_per_image():
-    """Section 2.2, five captions per image: each image has one more than was sampled, if it can."""
-    batches = NeighbourBatches(numbered(np.repeat(np.arange(40), 5), [*map(str, range(40))]), 20, 0)
-    for batch in batches.epoch(0):
-        images, captions = content(batch)
-        sampled = Counter(caption // 5 for caption in captions[:20])
-        present = Counter(caption // 5 for caption in captions)
-        assert sampled.keys() == set(images)
-        assert present == {image: min(count + 1, 5) for image, count in sampled.items()}
-
-
 @pytest.mark.parametrize("images", [0.0, 0.1])
 @pytest.mark.parametrize("sentences", [0.0, 0.2])
 def test_neighbours_come_only_for_the_terms_that_compare_them(images, sentences):
@@ -151,17 +128,6 @@ def test_neighbours_come_only_for_the_terms_that_compare_them(images, sentences)
         assert more == {name: 1 for name in shown if images and shown[name] < 3}
 
 
-def test_several_images_of_a_person_come_together():
-    """Groups of three images with two captions each, as in many-to-many data."""
-    groups = np.repeat(list("abcd"), 3)
-    split = numbered(np.repeat(np.arange(12), 2), groups.tolist())
-    for batch in NeighbourBatches(split, 2, 5).epoch(0):
-        images, _ = content(batch)
-        present = Counter(groups[images].tolist())
-        assert len(present) == 2
-        assert min(present.values()) >= 2
-
-
 def test_members_are_drawn_evenly_and_never_when_taken():
     members = Members(np.array([0, 1, 0, 0, 1, 0, 2, 0]), 3)
     rng = np.random.default_rng(0)
@@ -172,16 +138,6 @@ def test_members_are_drawn_evenly_and_never_when_taken():
         counts.update(rows.tolist())
     assert counts.keys() == {0, 3, 5, 7}
     assert all(abs(count - 1000) < 100 for count in counts.values())  # 4.5 standard deviations
-
-
-def test_only_what_the_model_computes_with_is_moved():
-    batch = next(NeighbourBatches(numbered([0, 0, 1], "ab"), 3, 0).epoch(0))
-    moved = batch.to(torch.device("meta"))
-    assert moved.images.is_meta
-    assert moved.image_groups.is_meta
-    assert moved.caption_groups.is_meta
-    assert [part.is_meta for part in moved.captions] == [True, False]
-    assert len(moved) == len(batch) == 3
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from tiny_inputs import (
     DIM,
     SENTENCES,
     WORDS,
-    write_image_features,
     write_inputs,
     write_sentences,
 )
@@ -65,14 +64,6 @@ def test_keeps_the_best_epoch_and_leaves_no_work(folder):
         "image_dim": DIM, "sentence_dim": len(WORDS), "hidden": 16, "dim": 8, "batch_norm": 1
     }  # fmt: skip
     assert not os.listdir(folder / "data/.work")
-
-
-def test_learns_what_captions_say(folder):
-    """rsum is 600 at most, and 318 at chance."""
-    _, curve = RUN.train(folder, loss="sum_margin", branches="linear", training__epochs=20)
-    losses = [float(line.split("\t")[2]) for line in curve.decode().splitlines()[1:]]
-    assert losses[-1] < 0.3 * losses[0]
-    assert RUN.checkpoint(folder).description.val_rsum > 450
 
 
 @pytest.mark.parametrize("branches", ["linear", "nonlinear"])
@@ -167,30 +158,13 @@ def kept_weights(folder, **changes):
     return RUN.weights(folder, **{"loss": "knn_margin", "training__epochs": 2, **changes})
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"model": "fisher"}, "sentences model fisher (trained with tfidf)"),
-        ({"params": '{"seed": 1}'}, 'sentences params {"seed": 1} (trained with {})'),
-    ],
-)
-def test_sentences_of_another_encoding_are_not_scored(folder, change, words):
+def test_sentences_of_another_encoding_are_not_scored(folder):
     RUN.train(folder)
-    write_sentences(folder, **change)
+    write_sentences(folder, model="fisher", params='{"seed": 1}')
     message = RUN.not_scored(folder)
     assert "two_branch.safetensors: does not fit its inputs" in message
-    assert words in message
-
-
-def test_region_features_are_refused(folder):
-    write_image_features(folder, ["a", "b"], np.ones((2, 3, 4), np.float16))
-    message = RUN.refused(folder)
-    assert "image.h5: features of shape (2, 3, 4); this model takes one vector per row" in message
-
-
-def test_a_vocabulary_is_no_sentence_features(folder):
-    message = RUN.refused(folder, text="vocabulary")
-    assert "vocabulary: no such file" in message
+    assert "sentences model fisher (trained with tfidf)" in message
+    assert 'sentences params {"seed": 1} (trained with {})' in message
 
 
 def test_weights_that_are_all_zero(folder):
@@ -200,3 +174,11 @@ def test_weights_that_are_all_zero(folder):
     message = fail(check_params, folder, "--output", "params.ok")
     assert "two_branch.weights: all are 0; at least one term must have another weight" in message
     assert not (folder / "params.ok").exists()
+
+
+def test_learns_what_captions_say(folder):
+    """rsum is 600 at most, and 318 at chance."""
+    _, curve = RUN.train(folder, loss="sum_margin", branches="linear", training__epochs=20)
+    losses = [float(line.split("\t")[2]) for line in curve.decode().splitlines()[1:]]
+    assert losses[-1] < 0.3 * losses[0]
+    assert RUN.checkpoint(folder).description.val_rsum > 450
