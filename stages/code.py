@@ -1,9 +1,8 @@
 """The code of every stage: which files it may load under the present parameters.
 
 `check_params` writes a list for each stage that dvc.yaml names one of, `train@vse` or `evaluate`: a
-line for each file, with its digest. At its end a stage is held against its list
-(pipeline.runtime.code.check_loaded), so that a file that lacks there is an error and never a stale
-result.
+line for each file, with its digest. At its end a stage is checked against its list
+(pipeline.runtime.code.check_loaded): a missing file is an error, never a stale result.
 """
 
 import re
@@ -32,16 +31,9 @@ ALWAYS = ("pipeline.runtime.kernels",)
 def write_lists(
     folder: Path, memory: Path, params: CommonParams, graph: Path = Path("dvc.yaml")
 ) -> None:
-    """Write the list of every stage, those that stay the same too.
+    """Write the list of every stage, also those that stay the same.
 
-    Args:
-        folder: where they go.
-        memory: file that keeps what was read of sources for the next time.
-        params: what chooses the entries of registries.
-        graph: the dvc.yaml that names them.
-
-    Raises:
-        WorkbenchError: a source that cannot be read or parsed, before anything is written.
+    `memory` is the file in which digests of sources are kept for the next time.
     """
     sources = Sources(memory=memory)
     texts = {

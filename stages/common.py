@@ -28,10 +28,10 @@ Item = TypeVar("Item")
 
 
 def command(function: Callable[..., None]) -> click.Command:
-    """A click command that prints a WorkbenchError as plain lines and exits with 1.
+    """A click command that prints WorkbenchError and OSError as plain lines and exits with 1.
 
-    So is what the operating system refuses. What writes results runs alone, before it reads.
-    The help is the docstring; its last paragraph, where that is `Example: ...`, ends the help.
+    It holds the lock of its name while it runs. The help is the docstring; a last paragraph
+    `Example: ...` ends the help.
     """
     program = Path(function.__code__.co_filename).stem
     text, _, example = (inspect.getdoc(function) or "").partition("\n\nExample: ")
@@ -62,7 +62,6 @@ def command(function: Callable[..., None]) -> click.Command:
 
 
 def _list_of(program: str, options: Mapping[str, Any]) -> Path:
-    """The list of code of a stage: of its item, where each has a list of its own."""
     own = CODE / f"{program}@{options.get('name')}"
     return own if own.is_file() else CODE / program
 
@@ -87,16 +86,7 @@ def model_and_inputs(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def named(section: str, items: Mapping[str, Item], name: str) -> Item:
-    """An item of a section of params.yaml whose keys the user chose.
-
-    Args:
-        section: its name.
-        items: what it has.
-        name: of the item.
-
-    Raises:
-        WorkbenchError: no such item, naming those there are.
-    """
+    """An item of a section of params.yaml whose keys the user chose; WorkbenchError if missing."""
     if name not in items:
         there = listing(items) or "none"
         raise WorkbenchError(f"{section} {name!r}: params.yaml has {there}", f"see {section} there")

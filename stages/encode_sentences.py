@@ -66,14 +66,7 @@ def main(
 
 
 def take_over(file: EmbeddingFileConfig, table: DataFrame, output: Path, encoder: Path) -> None:
-    """Vectors that were made elsewhere, and a file that says that there is no encoder.
-
-    Args:
-        file: the section `sentences.file`.
-        table: captions of the corpus.
-        output: feature file to write.
-        encoder: file to write in the place of the encoder.
-    """
+    """Write vectors that were made elsewhere, and a file that says that there is no encoder."""
     ids = table["caption_id"].tolist()
     job = import_job(file, ids, captions_digest(table), {"encoding": "file"})
     job.write(WORK / "sentences", output)

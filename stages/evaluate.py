@@ -40,16 +40,7 @@ def evaluated(
     params: CommonParams,
     has_page: bool = True,
 ) -> None:
-    """Evaluate a score file.
-
-    Args:
-        scores: the file.
-        relevance: table of extended positives; read where params has any.
-        metrics: file of figures to write.
-        ranks: file of ranks to write.
-        params: criteria, protocol and seed.
-        has_page: whether a page or plots will be made of the ranks.
-    """
+    """Evaluate a score file; without `has_page` leave out what only the page and the plots show."""
     set_threads(params.runtime.threads)
     settings, inference = params.evaluation, params.inference.model_dump()
     criteria = make_criteria(inference.pop("criteria"), **inference)

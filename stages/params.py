@@ -327,11 +327,7 @@ MISSING = "missing_in_file"  # type of a problem: dvc.yaml names a key that the 
 
 
 def load_params(path: Path | str = "params.yaml") -> CommonParams:
-    """Read and validate a params.yaml.
-
-    Raises WorkbenchError naming every unknown, missing, ill-typed, out-of-range or contradictory
-    key with its value and what is allowed.
-    """
+    """Read and validate a params.yaml; WorkbenchError names every wrong key and its value."""
     values = read_yaml(Path(path))
     details = _details(values)
     if details:

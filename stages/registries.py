@@ -39,10 +39,8 @@ def _poolings(params: CommonParams) -> Chosen:
 class Use(NamedTuple):
     """How a stage uses a registry.
 
-    Attributes:
-        through: the file by which it does; a stage that cannot load it uses no entry.
-        key: the section of params.yaml that it reads then, None: whatever it reads.
-        chosen: names of the entries that it may load.
+    A stage that cannot load the file `through` uses no entry. `key` is the section of params.yaml
+    that chooses, None where the choice does not depend on the sections that a stage reads.
     """
 
     through: str
@@ -73,12 +71,9 @@ REGISTRIES: dict[Registry, Use | None] = {
 def chosen_modules(
     files: Collection[str], keys: Collection[str], params: CommonParams
 ) -> Iterator[str]:
-    """The modules that a stage may load of the registries that it uses.
+    """The modules that a stage may load of the registries it uses.
 
-    Args:
-        files: what the stage may load beside them.
-        keys: the sections of params.yaml that it reads.
-        params: what chooses.
+    `files` are what the stage may load besides, `keys` the sections of params.yaml that it reads.
     """
     for registry, use in REGISTRIES.items():
         if use and use.through in files and (use.key is None or use.key in keys):
@@ -86,10 +81,7 @@ def chosen_modules(
 
 
 def check_registries() -> None:
-    """Raise WorkbenchError for a file that claims a name and does not offer what it must.
-
-    All files are read and none is imported.
-    """
+    """Raise WorkbenchError for a file that does not offer what its place promises; imports none."""
     for registry in REGISTRIES:
         registry.entries()
     check_models()

@@ -64,16 +64,9 @@ def main(
 def selection(
     name: str, trained: Checkpoint, shortlist: int | None, keep: str | None
 ) -> dict[str, int]:
-    """The shortlist as an argument, where the weights use one; it is said beside the scores.
+    """The shortlist as an argument, where these weights use one.
 
-    Args:
-        name: of the model.
-        trained: its weights.
-        shortlist: images per caption that are scored with recurrence, None where it was not given.
-        keep: what is written of a model of vectors, likewise.
-
-    Raises:
-        WorkbenchError: a model that takes a shortlist without one, or with an option it lacks.
+    WorkbenchError for an option that the model lacks, or a shortlist that is missing.
     """
     if keep is not None and offered(name, "model", "score_vectors") is None:
         raise WorkbenchError(f"model {name!r} does not take the option --keep", "see dvc.yaml")

@@ -48,15 +48,7 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
 
 
 def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: Path) -> None:
-    """Train, and write detector and curve; a killed run continues where it stopped.
-
-    Args:
-        params: of the run.
-        images: table of the corpus.
-        boxes: table of the corpus.
-        output: file of the detector to write.
-        curve: table with a row per epoch to write.
-    """
+    """Train, and write detector and curve; a killed run continues where it stopped."""
     device = pick_device(params.runtime.device)
     data = training_data(params.detector, params.seed, images, boxes)
     key = fingerprint(

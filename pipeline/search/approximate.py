@@ -55,18 +55,9 @@ def needed(parameters: Parameters) -> int:
 
 
 def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
-    """A faiss index of inner products, from one thread: equal vectors give equal bytes.
+    """A faiss index of inner products of vectors (N, K) float32, N at least `needed`.
 
-    Args:
-        vectors: (N, K) float32, finite, N at least `needed`; paged in as they are read.
-        parameters: of one kind of index.
-        seed: of the levels of a graph, or of the first centres of lists and codes.
-
-    Returns:
-        The index, of N vectors.
-
-    Raises:
-        WorkbenchError: codes that do not divide the width, no faiss.
+    Built by one thread: equal vectors give equal bytes.
     """
     faiss = library()
     number, width = vectors.shape
@@ -114,18 +105,9 @@ def write(index: Any, path: Path) -> None:
 
 
 def opened(path: Path, number: int, width: int, parameters: Parameters) -> Nearest:
-    """What finds rows in an index file that `write` wrote, mapped into memory.
+    """What finds rows in an index file of N vectors of width K, mapped into memory.
 
     Its digest is to be verified before: faiss trusts what it reads.
-
-    Args:
-        path: of the file.
-        number: N, of its vectors.
-        width: K, of each.
-        parameters: that it was built with.
-
-    Raises:
-        WorkbenchError: another kind of index, or one of other vectors; no faiss.
     """
     faiss = library()
     try:

@@ -46,19 +46,11 @@ WHAT = {
 
 
 class Part(Section):
-    """One index.
+    """One index, of `number` vectors of a width.
 
-    Attributes:
-        split: of the corpus.
-        kind: of its vectors, image or caption.
-        number: of its vectors.
-        width: of each.
-        ids_sha256: of the dataset of ids in the score file.
-        embeddings_sha256: of the dataset of vectors there.
-        sha256: of the file.
-        queries: recall was measured with so many of the other kind's vectors, drawn by the seed.
-        recall_at_1: share of them whose nearest vector is found.
-        recall_at_10: mean share of the ten nearest that are found.
+    ids_sha256 and embeddings_sha256 are of the datasets in the score file, sha256 of the index.
+    Recall was measured with so many `queries` of the other kind: the share whose nearest is found,
+    and the mean share of the ten nearest that are found.
     """
 
     split: str
@@ -76,19 +68,8 @@ class Part(Section):
 class IndexDescription(Section):
     """What index.json says.
 
-    Attributes:
-        format: of the file.
-        model: whose embeddings are indexed.
-        checkpoint_sha256: of its weights.
-        images_sha256: of the corpus's table of images.
-        captions_sha256: of that of captions.
-        index: the kind.
-        parameters: of that kind, as in params.yaml.
-        seed: of params.yaml.
-        faiss: version.
-        shortlist: how many the index was asked for when recall was measured.
-        parts: the indexes.
-        exact: sets with fewer vectors than such an index is built from; exact search takes them.
+    `shortlist` is how many the index was asked for when recall was measured; `exact` names sets
+    with too few vectors for such an index, which exact search takes.
     """
 
     format: Literal[1]
@@ -110,18 +91,7 @@ def write_indexes(
 ) -> IndexDescription:
     """Build the indexes of all embeddings in a score file; equal embeddings give equal bytes.
 
-    Args:
-        folder: to write to.
-        scores: the score file.
-        model: whose it is.
-        settings: with the kind of index, which is not flat.
-        seed: of what is drawn.
-
-    Returns:
-        What index.json says.
-
-    Raises:
-        WorkbenchError: scores of another model or without embeddings, sets that are all too small.
+    WorkbenchError for scores of another model or without embeddings, or sets all too small.
     """
     file = GroupFile(scores)
     if file.attributes.get("model") != model:
@@ -193,30 +163,13 @@ def drawn(vectors: np.ndarray, seed: int) -> np.ndarray:
 
 
 def digests(file: GroupFile, split: str, kind: str) -> dict[str, str]:
-    """Of the ids and vectors that an index's rows stand for, by the names of a Part.
-
-    Args:
-        file: of scores.
-        split: of the corpus.
-        kind: image or caption.
-    """
+    """Of the ids and vectors that an index's rows stand for, by the names of a Part."""
     names = {"ids_sha256": f"{kind}_ids", "embeddings_sha256": f"{kind}_embeddings"}
     return {key: str(file.layouts[split][name].sha256) for key, name in names.items()}
 
 
 class BuiltIndexes:
-    """A folder that `write_indexes` wrote, found to belong to a score file.
-
-    Args:
-        folder: its.
-        scores: the score file.
-        model: its name.
-        settings: the indexes are to be as these say.
-
-    Raises:
-        WorkbenchError: indexes of another model, other weights or another corpus, of another kind
-            or other parameters, a damaged index.json.
-    """
+    """A folder of `write_indexes`; WorkbenchError if it does not fit score file or settings."""
 
     def __init__(self, folder: Path, scores: Path, model: str, settings: SearchConfig) -> None:
         self.folder, self.file, self.settings = folder, GroupFile(scores), settings
@@ -234,16 +187,7 @@ class BuiltIndexes:
         self.parts = {f"{part.split}_{part.kind}": part for part in said.parts}
 
     def attached(self, index: Index, split: str, kind: str) -> Index:
-        """An exact index with the built one that finds its nearest, where there is one.
-
-        Args:
-            index: as `read_index` gives it.
-            split: that it is of.
-            kind: of its vectors.
-
-        Raises:
-            WorkbenchError: an index of other vectors, a damaged file, no faiss.
-        """
+        """An exact index with the built one that finds its nearest, where there is one."""
         part = self.parts.get(f"{split}_{kind}")
         if part is None:
             return index
@@ -270,6 +214,5 @@ class BuiltIndexes:
 
 
 def told(value: object) -> str:
-    """A value for a message: digests are cut."""
     text = str(value)
     return f"{text[:12]}..." if len(text) == 64 else text

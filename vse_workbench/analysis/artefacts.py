@@ -50,18 +50,7 @@ def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
 
 
 def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids: list[str]) -> str:
-    """Write correlations.json, .tsv and .png.
-
-    The table has a row per pair of different images and a column per label.
-
-    Args:
-        folder: that gets the files.
-        found: matrices of the same N images, by label.
-        image_ids: N.
-
-    Returns:
-        A line for the screen.
-    """
+    """Write correlations.json, .tsv (a row per pair of images, a column per label) and .png."""
     write_json(folder / "correlations.json", {k: one.summary() for k, one in found.items()})
     first, second = np.triu_indices(len(image_ids), 1)
     names = np.asarray(image_ids, object)
@@ -74,16 +63,7 @@ def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids
 
 
 def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> str:
-    """Write words.tsv and .png by word, word_drops.tsv and examples.png by caption.
-
-    Args:
-        folder: that gets the files.
-        drops: of discriminative.word_drops.
-        captions: those it was given, of which examples are shown from all over the table.
-
-    Returns:
-        A line for the screen.
-    """
+    """Write words.tsv and .png by word, word_drops.tsv and examples.png by caption."""
     words = by_word(drops)
     write_table(folder / "words.tsv", words)
     write_table(folder / "word_drops.tsv", drops)
@@ -97,16 +77,7 @@ def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> st
 
 
 def write_curve(folder: Path, path: Path, name: str) -> str:
-    """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases.
-
-    Args:
-        folder: that gets the files.
-        path: of the curve that its training wrote.
-        name: of the model.
-
-    Returns:
-        A line for the screen.
-    """
+    """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases."""
     curve, stretches = read_phases(path)
     phases = [s.name for e in curve.epochs for s in stretches if s.first <= e <= s.last]
     columns = {"epoch": curve.epochs, "phase": phases, "loss": curve.loss, "val_rsum": curve.rsum}

@@ -19,13 +19,7 @@ Piece = tuple[str, bool]
 
 
 def draw_examples(path: Path, captions: pd.DataFrame, drops: pd.DataFrame) -> None:
-    """Write captions as their words, those of the three largest drops bold and coloured.
-
-    Args:
-        path: of the file, .png.
-        captions: rows of the captions table to show, in their order.
-        drops: of `word_drops`, those of other captions are not looked at.
-    """
+    """Draw captions as their words, those of the three largest drops bold and coloured."""
     rows: list[tuple[list[Piece], dict[str, Any]]] = [
         ([(f"Marked: the {TOP} words without which the score with the image drops most", True)], {})
     ]

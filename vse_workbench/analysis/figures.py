@@ -54,15 +54,9 @@ def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
 
 
 def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> None:
-    """Mean drops of the words that were left out often: largest and smallest.
+    """Mean drops of words left out at least `least` times: the `most` largest and smallest.
 
     Bars are means, thin lines one standard deviation.
-
-    Args:
-        path: of the file, .png.
-        words: of discriminative.by_word.
-        least: times a word must have been left out to be shown.
-        most: words of a side.
     """
     often = words[words["times"] >= least]
     upper, lower = often.head(most), often.iloc[most:].tail(most)
@@ -82,15 +76,7 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
 
 
 def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]) -> None:
-    """Training loss, validation rsum and, where there are any, errors of classification by epoch,
-    one above the other, phases told apart.
-
-    Args:
-        path: of the file, .png.
-        name: of the model.
-        curve: loss, rsum and errors by epoch.
-        stretches: the phases, in their order.
-    """
+    """Training loss, validation rsum and, where there are any, classification errors by epoch."""
     rows = 3 if curve.errors else 2
     with picture(path, 7.0, 2.5 * rows) as drawn:
         every = drawn.subplots(rows, 1, sharex=True)

@@ -18,19 +18,9 @@ FEATURES = "image features"  # the label of what a model was given, before any t
 def correlations(
     scores: Mapping[str, SplitScores], features: Path, count: int, seed: int
 ) -> tuple[dict[str, Correlation], list[str]]:
-    """Correlations of images by label: first their features, then every model's embeddings.
+    """Correlations of `count` images by label, first of their features, then of models' embeddings.
 
-    Args:
-        scores: by label, of the same split.
-        features: file of the images' features.
-        count: images, drawn from the seed.
-        seed: of the draw.
-
-    Returns:
-        The matrices by label, and the ids of the images, in their order.
-
-    Raises:
-        WorkbenchError: a model without embeddings or without one of the images.
+    With them the ids of the images, drawn from the seed.
     """
     first = next(iter(scores.values()))
     rows = sample_rows(len(first.image_ids), count, seed)
@@ -46,20 +36,7 @@ def correlations(
 def described(
     scores: SplitScores, captions: pd.DataFrame, count: int, seed: int
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """Captions of a split, drawn from the seed, with the embeddings of their images.
-
-    Args:
-        scores: of the split.
-        captions: the corpus's table.
-        count: captions wanted.
-        seed: of the draw.
-
-    Returns:
-        Rows of the captions table, and (count, K) embeddings of the images they describe.
-
-    Raises:
-        WorkbenchError: scores without embeddings, captions that the table does not have.
-    """
+    """Captions drawn from the seed, rows of their table; embeddings (count, K) of their images."""
     rows = sample_rows(len(scores.caption_ids), count, seed)
     table = captions.iloc[
         _rows_of(captions["caption_id"], [scores.caption_ids[r] for r in rows], "the corpus")

@@ -35,16 +35,8 @@ def commands(
 ) -> list[str]:
     """A line for the shell for each params.yaml with seeds that no kept row has.
 
-    Settings that differ in their criterion alone are one run: it computes all criteria of its list.
-
-    Args:
-        ledger: all of claims.yaml.
-        claims: those that are to be run.
-        rows: the kept runs.
-        seeds: wanted of every setting.
-        current: params.yaml as it stands: only what differs from it is set.
-        defaults: the value of every key of params.yaml where nothing says otherwise.
-        recipes: folder of the recipes.
+    Settings that differ in their criterion alone are one run. Only what differs from `current`, the
+    params.yaml there is, is set; `defaults` has the value of every key.
     """
     done = {(row.setting, row.dataset, row.seed, row.digest) for row in rows}
     lacking = dict[tuple[str, ...], set[int]]()

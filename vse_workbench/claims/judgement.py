@@ -13,16 +13,10 @@ from vse_workbench.claims.verdict import Spread, Verdict, judge, spread
 class Judgement:
     """What is known of a claim on a dataset.
 
-    Attributes:
-        name: of the claim.
-        claim: the claim.
-        dataset: name of the dataset.
-        published: difference in the paper, in points of the measure; None where it gives none.
-        seeds: of the pairs.
-        found: their differences; None when there is no pair.
-        verdict: None when nothing can be said.
-        problems: why runs were left out, or why those there are cannot be compared.
-        lacks: what was not run, where there is no pair; else empty.
+    `published` is the paper's difference in points of the measure, None where it gives none;
+    `found` the differences of the pairs, None without a pair; `verdict` None when nothing can be
+    said; `problems` say which runs were left out and why; `lacks` what was not run, where there is
+    no pair.
     """
 
     name: str
@@ -39,13 +33,7 @@ class Judgement:
 def judge_claims(
     ledger: Ledger, claims: Mapping[str, Claim], rows: Sequence[Row]
 ) -> list[Judgement]:
-    """Every claim on each of its datasets.
-
-    Args:
-        ledger: all of claims.yaml.
-        claims: those to judge, by name.
-        rows: the kept runs.
-    """
+    """Every claim on each of its datasets, by the kept runs."""
     return [
         judge_claim(ledger, name, claim, dataset, rows)
         for name, claim in claims.items()
@@ -56,15 +44,7 @@ def judge_claims(
 def judge_claim(
     ledger: Ledger, name: str, claim: Claim, dataset: str, rows: Iterable[Row]
 ) -> Judgement:
-    """One claim on one dataset.
-
-    Args:
-        ledger: all of claims.yaml.
-        name: of the claim.
-        claim: the claim.
-        dataset: name of the dataset.
-        rows: the kept runs of whatever setting.
-    """
+    """One claim on one dataset; `rows` are the kept runs of any setting."""
     signs = _signs(ledger.measures[claim.measure])
     published = None
     if claim.published is not None:
@@ -113,8 +93,7 @@ def _value(row: Row, signs: Mapping[str, int]) -> float:
 def _mixed(ledger: Ledger, sides: Sequence[Sequence[Row]]) -> list[str]:
     """Why runs cannot stand in one comparison; nothing when they can.
 
-    Runs of one model must have one digest of code. Different models depend on different code:
-    there the commit tells.
+    Runs of one model must have one digest of code; of different models, one commit.
     """
     rows = [row for side in sides for row in side]
     models = {resolved(ledger, row.setting).model for row in rows}

@@ -26,12 +26,7 @@ setting made any difference, chance alone would decide 5 % of the claims."""
 
 
 def page(ledger: Ledger, judgements: Sequence[Judgement]) -> str:
-    """The document as Markdown: the rule, a table for each paper, and what was left out.
-
-    Args:
-        ledger: all of claims.yaml.
-        judgements: of all claims.
-    """
+    """The document as Markdown: the rule, a table for each paper, and what was left out."""
     words = Counter(word_of(made) for made in judgements)
     counts = ", ".join(f"{number} {word}" for word, number in words.most_common())
     lines = [

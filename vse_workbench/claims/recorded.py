@@ -1,8 +1,7 @@
 """What an experiment of DVC was made of, from its dvc.lock alone.
 
-An experiment holds the metrics of every model, also of those it did not run: only what dvc.lock
-records, from the corpus to the metrics of a model without a break, tells with which values, data
-and code they were made.
+An experiment holds the metrics of every model, also of those it did not run: only the stages in
+dvc.lock, from the corpus to the metrics, tell with which values, data and code they were made.
 """
 
 import hashlib
@@ -28,11 +27,8 @@ CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
 class Recorded:
     """How the metrics of a model came about.
 
-    Attributes:
-        params: value of every parameter that a stage on the way read, by dotted key.
-        corpus: of the tables that the model was scored on, 12 hex digits.
-        code: of all folders and files of code on the way, 12 hex digits.
-        metrics: the metrics file's content.
+    `params` are all that a stage on the way read, by dotted key; `corpus` a digest of the tables
+    that the model was scored on, `code` one of all files of code on the way, each 12 hex digits.
     """
 
     params: dict[str, Any]
@@ -43,14 +39,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment in git.
-
-    Attributes:
-        name: for messages.
-        commit: the commit that it started from, 12 hex digits.
-        stages: of its dvc.lock.
-        revision: its own commit.
-    """
+    """An experiment: its revision, the commit it started from (12 hex digits), its dvc.lock."""
 
     name: str
     commit: str
@@ -88,8 +77,8 @@ def lock_stages(text: bytes, name: str) -> dict[str, Any]:
 def recorded(experiment: Experiment, model: str) -> Recorded:
     """How the metrics of a model came about in an experiment.
 
-    Raises WorkbenchError when its stages do not follow from each other: some were run with other
-    values, or on other files, than the rest, as happens to models that an experiment left alone.
+    WorkbenchError when its stages do not follow from each other: some ran with other values or
+    files than the rest, as happens to models that an experiment left alone.
     """
     last = evaluation(model)
     names = _on_the_way(experiment.stages, last)

@@ -30,15 +30,9 @@ FREE = (
 class Row:
     """One run of a setting.
 
-    Attributes:
-        setting: its name in claims.yaml.
-        dataset: its name there.
-        seed: of training.
-        digest: of what claims.yaml said of the setting then (ledger.setting_digest).
-        corpus: digest of the tables that the model was scored on.
-        code: digest of the code that the run depended on.
-        commit: that the experiment started from.
-        figures: by name, such as "i2t.r1"; those the metrics file has.
+    `digest` is what claims.yaml said of the setting then (ledger.setting_digest), `corpus` and
+    `code` are as in Recorded, `commit` is what the experiment started from, `figures` have names
+    such as i2t.r1.
     """
 
     setting: str
@@ -52,7 +46,7 @@ class Row:
 
     @property
     def place(self) -> tuple[str, str, int, str, str, str]:
-        """What tells it from other rows; the commit does not where the code is the same."""
+        """What identifies it; the commit does not where the code is the same."""
         return self.setting, self.dataset, self.seed, self.digest, self.corpus, self.code
 
 
@@ -63,14 +57,9 @@ def matching_rows(
     run: Recorded,
     commit: str,
 ) -> list[Row]:
-    """The rows that a run of a model gives: one for every setting and dataset it was made with.
+    """The rows of a run of a model: one for every setting and dataset it was made with.
 
-    Args:
-        ledger: the claims.
-        wanted: (setting, dataset) -> its whole params.yaml, all leaves by dotted key.
-        model: whose run it is.
-        run: what it was made of.
-        commit: that it started from.
+    `wanted` has the whole params.yaml of each, all leaves by dotted key.
     """
     rows = []
     for (name, dataset), params in wanted.items():
@@ -97,8 +86,7 @@ def matching_rows(
 def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
     """Kept and new rows, sorted, each run once.
 
-    Raises WorkbenchError when two runs of the same setting, seed, corpus and code have different
-    figures: one of them is not what it says.
+    WorkbenchError when runs of the same setting, seed, corpus and code have different figures.
     """
     rows = dict[tuple[str, str, int, str, str, str], Row]()
     for row in (*kept, *new):
@@ -125,10 +113,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The table's rows, none when there is no such file.
-
-    Raises WorkbenchError for another file, a number that is none, and two lines of one run.
-    """
+    """The table's rows, none when there is no such file; WorkbenchError for a wrong table."""
     if not path.exists():
         return []
     try:

@@ -39,10 +39,7 @@ def typed(stem: str) -> str:
 
 
 def group_and_line(file: Path) -> tuple[str, str]:
-    """GROUP and the first line of the docstring of a command's file, read without importing it.
-
-    Raises click.ClickException for a file that has not both.
-    """
+    """GROUP and the first line of the docstring of a command's file, read without importing it."""
     tree = ast.parse(file.read_text(encoding="utf-8"), file.name)
     constants = {
         target.id: node.value.value
@@ -67,13 +64,7 @@ def show_help(context: click.Context) -> None:
 
 
 class Commands(click.Group):
-    """The commands whose names begin with one word, or all.
-
-    Args:
-        first: the word, empty for all.
-        text: help of the group.
-        **settings: of click.Group.
-    """
+    """The commands whose names begin with the word `first`, or all where it is empty."""
 
     def __init__(self, first: str, text: str, **settings: Any) -> None:
         super().__init__(

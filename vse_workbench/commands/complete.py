@@ -40,12 +40,10 @@ def completed(
 ) -> tuple[dict[str, Any], list[str]]:
     """The values of a file with every key, and a line for every key that came or went.
 
-    Args:
-        values: of an earlier version's file; sections NAMED are left alone where they stand.
-        defaults: of every key.
-        moved: dotted keys of earlier versions, each with those that take over its value, as a list
-            of one where they hold lists; none for a key that is read no more. A key stays, for
-            check_params to name, where one that took its place has a value of its own.
+    `moved` has dotted keys of earlier versions, each with those that take over its value (as a list
+    of one where they hold lists), none for a key that is read no more. A key stays, for
+    check_params to name, where one that took its place has a value. Sections NAMED are left alone
+    where they stand.
     """
     own, lines, carried = copy.deepcopy(dict(values)), [], dict[str, Any]()
     for old, places in moved.items():

@@ -72,16 +72,7 @@ def main(
 def matrices_of(
     files: tuple[Path, ...], val: Path | None, similarity: Similarity | None
 ) -> dict[str, Path]:
-    """What is to be read, by the keys of `external` in params.yaml.
-
-    Args:
-        files: a matrix of scores, or embeddings of images and of captions.
-        val: scores of the validation split.
-        similarity: of embeddings.
-
-    Raises:
-        WorkbenchError: arguments that do not belong together.
-    """
+    """What is to be read, by the keys of `external`; WorkbenchError where arguments do not fit."""
     if len(files) > 2 or (len(files) == 2 and val) or (len(files) == 1 and similarity):
         raise WorkbenchError(
             f"{len(files)} files{' with --val' if val else ''}"

@@ -61,17 +61,7 @@ def main(
 
 
 def draw(file: FeatureFile, name: str, picture: Path, images: Path | None) -> None:
-    """Write the image of an id with its regions.
-
-    Args:
-        file: regions with boxes.
-        name: the id.
-        picture: the PNG file to write.
-        images: table of the corpus, None for that of dvc.yaml.
-
-    Raises:
-        WorkbenchError: the id is not in the table, or has no regions with boxes.
-    """
+    """Write the image of an id with its regions; `images` None for the table of dvc.yaml."""
     from pipeline.corpus.tables import load_images  # these take a second to load
     from pipeline.report.regions import check_drawable, draw_regions, write_picture
     from pipeline.runtime.graph import stage_paths

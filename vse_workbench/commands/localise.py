@@ -58,11 +58,7 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
 
 
 def image_path(image: str, table: Path) -> Path:
-    """The file of an image.
-
-    image: an id of the corpus, or a path; table: of the corpus's images. Raises WorkbenchError when
-    it is neither.
-    """
+    """The file of an image, by an id of the corpus or a path."""
     images = load_images(table)
     known = dict(zip(images["image_id"], images["path"], strict=True))
     if image in known:

@@ -70,12 +70,7 @@ def card(
 ) -> str:
     """The text of a model card in markdown, with the front matter that model hubs read.
 
-    Args:
-        config: what the folder's config.json says.
-        results: of this model alone.
-        dataset: its name.
-        sizes: by split the numbers of images and captions.
-        licence: of the weights.
+    `config` is the folder's config.json; `sizes` has by split the numbers of images and captions.
     """
     rows = [f"| {name} | {images:,} | {texts:,} |" for name, (images, texts) in sizes.items()]
     table = "\n".join(["| split | images | captions |", "|---|--:|--:|", *rows])

@@ -33,19 +33,7 @@ AGAIN = "export it again: vse export model MODEL --output FOLDER"
 
 
 def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Copy what the queries of a model need.
-
-    Args:
-        folder: to write to; files of an earlier export are replaced.
-        files: of the model, as models.base.queries.query_files names them.
-        checkpoint: its weights.
-
-    Returns:
-        What `config.json` says.
-
-    Raises:
-        WorkbenchError: files that are missing or damaged.
-    """
+    """Copy what the queries of a model need into a folder; the content of its config.json."""
     folder.mkdir(parents=True, exist_ok=True)
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
     spare = {"image_network"} if "image_model" in checkpoint.description.architecture else set()
@@ -83,9 +71,7 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
 def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
     """The name of an exported model, its files by the names that queries use, and its weights.
 
-    Raises:
-        WorkbenchError: no export, files that are missing or not those that were exported, weights
-            of another model; each is named.
+    WorkbenchError names what is missing or is not what was exported.
     """
     config = _config(folder / CONFIG)
     files: Files = {}

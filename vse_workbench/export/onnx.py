@@ -22,17 +22,9 @@ OUTPUT = "vector"
 
 
 def write_tower(path: Path, tower: Tower) -> float:
-    """Export one side of a model and compare.
+    """Export one side of a model; returns the largest difference from the model's numbers.
 
-    Args:
-        path: of the file, .onnx.
-        tower: in evaluation mode.
-
-    Returns:
-        The largest difference from the model's own numbers.
-
-    Raises:
-        WorkbenchError: packages that are not installed, numbers that differ.
+    WorkbenchError for packages that are not installed, or numbers that differ.
     """
     try:
         import onnxruntime

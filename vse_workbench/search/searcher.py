@@ -32,14 +32,10 @@ NAIVE = Criterion("naive")
 
 @dataclass(frozen=True)
 class Question:
-    """How to search, whatever for.
+    """How to search.
 
-    Attributes:
-        split: what is searched.
-        top: number of results at most.
-        shortlist: how many the vectors choose for a model that scores pairs, and an approximate
-            index for any, at least `top`.
-        criterion: what ranks them; one that can rank a single query.
+    `shortlist` is how many the vectors choose for a model that scores pairs, and an approximate
+    index for any, at least `top`; `criterion` must be able to rank a single query.
     """
 
     split: str = "test"
@@ -50,14 +46,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found.
-
-    Attributes:
-        kind: of what was searched, image or caption.
-        searched: how many there are.
-        hits: best first.
-        notes: what is to be said of the query, such as words that are not known.
-    """
+    """Hits, best first, among `searched` items of a kind (image, caption); notes on the query."""
 
     kind: str
     searched: int
@@ -66,10 +55,7 @@ class Answer:
 
 
 def scored_models() -> list[str]:
-    """The models that can be searched with and have scored the corpus.
-
-    Raises WorkbenchError when there are none.
-    """
+    """The models that can be searched with and have scored the corpus; WorkbenchError for none."""
     able = models_with("queries", "queries")
     found = [name for name in able if query_files(name)["output"].is_file()]
     if not found:
@@ -80,15 +66,8 @@ def scored_models() -> list[str]:
 class Searcher:
     """A trained model with what it has scored.
 
-    Args:
-        name: of the model.
-        device: where it runs.
-        wordnet: as in pipeline.sentences.encoder.read_encoder.
-        exported: files to use instead of those of dvc.yaml, of an exported folder.
-        settings: whether an index of its embeddings is used; None: they are searched exactly.
-
-    Raises:
-        WorkbenchError: an unknown name, files that are missing, damaged or do not fit each other.
+    `exported` are files of an exported folder, used instead of those of dvc.yaml; `wordnet` as in
+    pipeline.sentences.encoder.read_encoder; without `settings` embeddings are searched exactly.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """The search server: a page, and the JSON that the page and programs ask for.
 
-A request never names a path: models are those that were given, images and splits are looked up by
-their ids in the corpus's tables.
+A request never names a path: models, images and splits are looked up by name.
 """
 
 import io
@@ -57,13 +56,7 @@ Side = Annotated[int, Query(ge=16, le=1024, description="Pixels of the longer si
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost.
-
-    Attributes:
-        upload: bytes of an image.
-        pixels: of an image.
-        seconds: of a whole request, waiting for others included.
-    """
+    """What a request may cost: bytes and pixels of an image, seconds in all, waiting included."""
 
     upload: int = 10_000_000
     pixels: int = 50_000_000
@@ -71,14 +64,7 @@ class Limits:
 
 
 class SearchServer:
-    """Answers requests; `app` makes a FastAPI application of it.
-
-    Args:
-        searchers: models to choose from, by name; one at least, all of one corpus.
-        pictures: of what models attend to, by name.
-        criteria: to choose from, by name.
-        limits: of a request.
-    """
+    """Answers requests, as the FastAPI application `app`. All searchers are of one corpus."""
 
     def __init__(
         self,
@@ -98,11 +84,7 @@ class SearchServer:
         self.thumbnail = lru_cache(maxsize=THUMBNAILS)(self._thumbnail)
 
     def app(self, hosts: Sequence[str]) -> FastAPI:
-        """The application.
-
-        hosts: names by which it may be called, "*" for any: a page elsewhere that only looks like
-        this server to the browser (DNS rebinding) calls it by another.
-        """
+        """The application, to be called by these host names ("*": any) against DNS rebinding."""
         app = FastAPI(title="VSE Workbench: search", docs_url=None, redoc_url=None)
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
         app.middleware("http")(with_headers)
@@ -247,13 +229,7 @@ class SearchServer:
 
 
 def check(kind: str, name: str, there: Sequence[str] | Mapping[str, Any]) -> None:
-    """404 for a name that is not there.
-
-    Args:
-        kind: what it names.
-        name: as asked for.
-        there: what there is.
-    """
+    """404 for a name that is not there."""
     if name not in there:
         raise HTTPException(404, f"{kind} {name[:100]!r}: there are {listing(there)}")
 
