@@ -7,14 +7,13 @@ import click
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.search.built import write_indexes
-from stages.common import command, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
 @click.argument("name", metavar="MODEL")
-@click.option("--scores", type=target, required=True, help="Score file of the model.")
-@click.option("--output", type=target, required=True, help="Folder of indexes to write.")
+@paths("scores", "output")
 def main(name: str, scores: Path, output: Path) -> None:
     """Build the index that params.yaml names of MODEL's images and captions, split by split."""
     params = load_params()

@@ -2,19 +2,17 @@
 
 from pathlib import Path
 
-import click
-
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.runtime.process import say
 from pipeline.words.matrix import build_vocabulary, count_words, frequent_words, unlisted_words
 from pipeline.words.vectors import WINDOW, read_vectors, train_vectors
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
-@click.option("--output", type=target, required=True, help="Folder for the vocabulary.")
+@paths("captions", exist=True)
+@paths("output")
 def main(captions: Path, output: Path) -> None:
     """Count the words of the training captions and give each an id and a vector."""
     params = load_params()
@@ -27,11 +25,7 @@ def main(captions: Path, output: Path) -> None:
     unlisted = unlisted_words(table["tokens"], words) if everywhere else None
     if settings.source == "train":
         vectors = train_vectors(
-            sentences,
-            words,
-            dim=settings.dim,
-            epochs=settings.epochs,
-            seed=seed,
+            sentences, words, dim=settings.dim, epochs=settings.epochs, seed=seed
         )
     else:
         vectors = read_vectors(

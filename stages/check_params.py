@@ -3,16 +3,14 @@ the code of every stage, so that DVC re-runs a stage when its own code changed."
 
 from pathlib import Path
 
-import click
-
 from stages.code import write_lists
-from stages.common import SOURCES, command, target
+from stages.common import SOURCES, command, paths
 from stages.params import load_params
 from stages.registries import check_registries
 
 
 @command
-@click.option("--output", type=target, required=True, help="Folder of the lists of code.")
+@paths("output")
 def main(output: Path) -> None:
     """Validate params.yaml and write, for every stage, which files of code it may load."""
     check_registries()

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import click
 import numpy as np
 
 from models.dual_path.classes import KMEANS, by_group, write_pseudo_classes
@@ -12,14 +11,13 @@ from pipeline.corpus.tables import images_digest, in_split, load_images
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.features import FeatureFile
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--features", type=existing, required=True, help="Features of the images.")
-@click.option("--output", type=target, required=True, help="File of classes to write.")
+@paths("images", "features", exist=True)
+@paths("output")
 def main(images: Path, features: Path, output: Path) -> None:
     """Give every training image a class: its group, or a K-means cluster of the features."""
     params = load_params()

@@ -20,17 +20,15 @@ from pipeline.sentences.encoder import BLOCK, chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
 from pipeline.storage.shards import Plan
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import load_params
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose versions decide the last bits
 
 
 @command
-@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
-@click.option("--vocabulary", type=existing, required=True, help="Folder of the vocabulary.")
-@click.option("--output", type=target, required=True, help="Feature file to write.")
-@click.option("--encoder", type=target, required=True, help="File of the fitted encoder to write.")
+@paths("captions", "vocabulary", exist=True)
+@paths("output", "encoder")
 @click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
 def main(
     captions: Path, vocabulary: Path, output: Path, encoder: Path, rows: tuple[int, int] | None

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from pipeline.corpus.tables import load_relevance
 from pipeline.evaluation.criterion import make_criteria
 from pipeline.evaluation.file import write_ranks
@@ -18,15 +16,14 @@ from pipeline.scores.file import SplitScores, check_name, read_scores
 from pipeline.scores.positives import Relevance, relevance_of
 from pipeline.scores.workers import spread_over
 from pipeline.storage.groups import GroupFile
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import CommonParams, load_params
 
 
 @command
-@click.option("--scores", type=existing, required=True, help="Score file (HDF5).")
-@click.option("--relevance", type=existing, help="Extended positives, where there are any.")
-@click.option("--metrics", type=target, required=True, help="Metrics file to write (JSON).")
-@click.option("--ranks", type=target, required=True, help="Rank file to write (HDF5).")
+@paths("scores", exist=True)
+@paths("relevance", exist=True, required=False)
+@paths("metrics", "ranks")
 def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
     evaluated(scores, relevance, metrics, ranks, load_params())

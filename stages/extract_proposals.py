@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import click
 import torch
 
 from models.phrases.extraction import Sources, described, extract_boxes, proposal_datasets
@@ -17,16 +16,13 @@ from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.features import FeatureFile, FeatureWriter
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
-@click.option("--detector", type=target, required=True, help="Detector file.")
-@click.option("--output", type=target, required=True, help="File of proposals to write.")
-@click.option("--truth", type=target, required=True, help="File of the phrases' own boxes.")
+@paths("images", "phrases", exist=True)
+@paths("detector", "output", "truth")
 def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path) -> None:
     """Propose boxes in every image that has phrases; a killed run continues where it stopped."""
     params = load_params()

@@ -8,13 +8,12 @@ import click
 from pipeline.corpus.tables import SPLITS, Corpus
 from pipeline.dataset.read import read_corpus
 from pipeline.dataset.source import Options
-from stages.common import command, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--raw", type=target, required=True, help="folder with the captioned images")
-@click.option("--output", type=target, required=True, help="folder for the tables")
+@paths("raw", "output")
 def main(raw: Path, output: Path) -> None:
     """Read and check the captioned images below RAW; write the corpus tables to OUTPUT."""
     params = load_params()

@@ -13,7 +13,7 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.scores.file import write_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
-from stages.common import command, model_and_inputs, target
+from stages.common import command, model_and_inputs, paths, sizes_line
 from stages.params import load_params
 
 SCORED = ("val", "test")
@@ -22,8 +22,7 @@ KEPT = ("scores", EMBEDDINGS := "embeddings")
 
 @command
 @model_and_inputs
-@click.option("--checkpoint", type=target, required=True, help="Weights of the model.")
-@click.option("--output", type=target, required=True, help="Score file to write, .h5.")
+@paths("checkpoint", "output")
 @click.option("--shortlist", type=click.IntRange(min=1), help="For dp_rnn: images per caption.")
 @click.option("--keep", type=click.Choice(KEPT), help="For models of vectors: what is written.")
 def main(
@@ -55,10 +54,8 @@ def main(
         **options,
     }
     write_scores(output, splits, described)
-    sizes = (
-        f"{split} {len(s.image_ids):,} x {len(s.caption_ids):,}" for split, s in splits.items()
-    )
-    say(f"{name}: scored {', '.join(sizes)} (images x captions)")
+    sizes = {split: (len(s.image_ids), len(s.caption_ids)) for split, s in splits.items()}
+    say(f"{name}: scored {sizes_line(sizes)}")
 
 
 def selection(

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import click
 import torch
 
 from models.detector.file import describe, write_detector
@@ -17,15 +16,13 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import CommonParams, load_params
 
 
 @command
-@click.option("--images", type=existing, required=True, help="Images of the corpus.")
-@click.option("--boxes", type=existing, required=True, help="Boxes of the corpus.")
-@click.option("--output", type=target, required=True, help="Detector to write, .safetensors.")
-@click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
+@paths("images", "boxes", exist=True)
+@paths("output", "curve")
 def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
     """Train the detector, or take one from a file, and write it with its names."""
     params = load_params()

@@ -77,10 +77,7 @@ def _differences(params: Mapping[str, Any], current: Mapping[str, Any]) -> Itera
     values = {key: value for key, value in leaves(params) if not key.startswith("runtime.")}
     unknown = [key for key in values if key not in there]
     if unknown:
-        raise WorkbenchError(
-            f"params.yaml has no {listing(unknown)}",
-            COMPLETE,
-        )
+        raise WorkbenchError(f"params.yaml has no {listing(unknown)}", COMPLETE)
     for key, value in values.items():
         if key != "seed" and there[key] != value:
             yield f"{key}={_written(value)}"

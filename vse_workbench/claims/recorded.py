@@ -108,10 +108,7 @@ def recorded(experiment: Experiment, model: str) -> Recorded:
         raise WorkbenchError(f"{experiment.name}: {model} was scored on no corpus")
     code = {key: value for key, value in digests.items() if key.startswith(CODE)}
     return Recorded(
-        params,
-        fingerprint(files=tables)[:12],
-        fingerprint(files=code)[:12],
-        json.loads(text),
+        params, fingerprint(files=tables)[:12], fingerprint(files=code)[:12], json.loads(text)
     )
 
 

@@ -17,13 +17,7 @@ from vse_workbench.claims.recorded import Recorded
 KEYS = ("setting", "dataset", "seed", "digest", "corpus", "code", "commit")
 # What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
 # which other criteria its scores were ranked.
-FREE = (
-    "seed",
-    "runtime",
-    "evaluation.bootstrap",
-    "evaluation.confidence",
-    "inference.criteria",
-)
+FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence", "inference.criteria")
 
 
 @dataclass(frozen=True)

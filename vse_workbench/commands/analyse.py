@@ -33,18 +33,16 @@ folder = click.Path(file_okay=False, path_type=Path)
 )
 @click.option("--label", help="Label of MODEL in the pictures, its name if not given.")
 @click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
-@click.option("--split", default="test", show_default=True, help="Split to look at.")
+@click.option("--split", default="test", help="Split to look at.")
 @click.option(
     "--images",
     default=100,
-    show_default=True,
     type=click.IntRange(2, 1000),
     help="Images whose features are correlated.",
 )
 @click.option(
     "--captions",
     default=1000,
-    show_default=True,
     type=click.IntRange(min=1),
     help="Captions that words are left out of.",
 )

@@ -20,7 +20,6 @@ GROUP = "compare"
     "--seeds",
     type=click.IntRange(2, 10_000),
     default=5,
-    show_default=True,
     help="Seeds 0, 1, ... wanted of every setting.",
 )
 @click.option("--claims", type=click.Path(path_type=Path), default=Path("claims.yaml"))

@@ -30,9 +30,7 @@ folder = click.Path(file_okay=False, path_type=Path)
 @click.argument("name", metavar="MODEL")
 @click.option("--output", type=folder, required=True, help="Folder to write.")
 @click.option("--onnx", is_flag=True, help="Both towers as ONNX files, too.")
-@click.option(
-    "--licence", default="Apache-2.0", show_default=True, help="Of the weights, for the card."
-)
+@click.option("--licence", default="Apache-2.0", help="Of the weights, for the card.")
 def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     """Write MODEL with all that its queries need, for `Embedder` and `vse search --from`.
 

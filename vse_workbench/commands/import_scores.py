@@ -15,7 +15,7 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.external import Pairs, Similarity, write_external
 from pipeline.scores.params import ALLOWED_NAME, FILE_NAME
-from stages.common import command, existing
+from stages.common import command, existing, sizes_line
 from stages.evaluate import evaluated
 from stages.params import load_params
 
@@ -58,8 +58,7 @@ def main(
     model = next(iter(stage_items("score")), None)
     output = stage_paths("score", ("output",), model)["output"].with_name(f"{name}.h5")
     sizes = write_external(output, given, similarity or "cosine", corpus)
-    said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
-    say(f"{output}: {', '.join(said)} (images x captions)")
+    say(f"{output}: {sizes_line(sizes)}")
     ranked = params.inference.model_copy(update={"criteria": list(criteria) or ["naive"]})
     chosen = params.model_copy(update={"inference": ranked})
     with TemporaryDirectory() as folder:

@@ -27,8 +27,8 @@ INPUTS = ("phrases", "proposals", "truth", "vectors", "checkpoint")
 @click.argument("phrase")
 @click.option("--image", required=True, help="Id of an image of the corpus, or a file.")
 @click.option("--output", type=target, required=True, help="Picture to write, .png.")
-@click.option("--model", "name", default="phrase_two_branch", show_default=True)
-@click.option("--top", default=1, show_default=True, type=click.IntRange(1, len(COLOURS)))
+@click.option("--model", "name", default="phrase_two_branch")
+@click.option("--top", default=1, type=click.IntRange(1, len(COLOURS)))
 def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     """Draw the boxes where MODEL finds PHRASE; files as in dvc.yaml.
 

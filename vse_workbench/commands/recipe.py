@@ -5,14 +5,7 @@ from pathlib import Path
 import click
 
 from pipeline.runtime.files import write_text
-from pipeline.runtime.recipes import (
-    DEFAULTS,
-    Recipe,
-    applied,
-    merge,
-    parse_settings,
-    read_recipe,
-)
+from pipeline.runtime.recipes import DEFAULTS, Recipe, applied, merge, parse_settings, read_recipe
 from stages.common import command
 from stages.params import default_values, find_problems
 

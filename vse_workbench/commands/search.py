@@ -33,19 +33,17 @@ exported = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--from", "folder", type=exported, help="Folder of `vse export model`, instead of --model."
 )
-@click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
-@click.option("--split", default="test", show_default=True, help="Split to search.")
+@click.option("--top", default=5, type=click.IntRange(min=1), help="Results.")
+@click.option("--split", default="test", help="Split to search.")
 @click.option(
     "--shortlist",
     default=SHORTLIST,
-    show_default=True,
     type=click.IntRange(min=1),
     help="How many the vectors or an index choose, at least --top; the best are ordered.",
 )
 @click.option(
     "--criterion",
     default="naive",
-    show_default=True,
     type=click.Choice(single_query_criteria()),
     help="What ranks the results; params of inference.",
 )

@@ -22,11 +22,10 @@ LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 
 @command
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--host", default="127.0.0.1", help="Address to listen at.")
 @click.option(
     "--port",
     default=8000,
-    show_default=True,
     type=click.IntRange(0, 65535),
     help="Port to listen at; 0 for any that is free.",
 )
@@ -34,16 +33,11 @@ LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 @click.option(
     "--max-upload",
     default=10.0,
-    show_default=True,
     type=click.FloatRange(0.001, 1000),
     help="MB of an image to search with.",
 )
 @click.option(
-    "--timeout",
-    default=30.0,
-    show_default=True,
-    type=click.FloatRange(0.1, 3600),
-    help="Seconds of a request.",
+    "--timeout", default=30.0, type=click.FloatRange(0.1, 3600), help="Seconds of a request."
 )
 def main(
     names: tuple[str, ...],

@@ -18,7 +18,6 @@ GROUP = "compare"
     "criteria",
     multiple=True,
     default=["naive"],
-    show_default=True,
     help="Inference criterion; of several a row for each.",
 )
 @click.option("--by", multiple=True, required=True, help="Parameter that tells settings apart.")
