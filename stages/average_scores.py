@@ -21,8 +21,7 @@ def main(name: str, output: Path) -> None:
     averages = load_params().average_scores
     settings = named("average_scores", averages, name)
     members = {member: output.parent / f"{member}.h5" for member in settings.members}
-    lost = [str(path) for path in members.values() if not path.is_file()]
-    if lost:
+    if lost := [str(path) for path in members.values() if not path.is_file()]:
         raise WorkbenchError(
             f"average {name!r}: no file {listing(lost)}",
             "a member is a model, another average, or a score file that you keep there",

@@ -117,7 +117,7 @@ def model_and_inputs(function: Main) -> Main:
     return click.argument("name", metavar="MODEL")(inputs)
 
 
-def sizes_line(sizes: Mapping[str, tuple[int, int]]) -> str:
+def sizes_line(sizes: Mapping[str, tuple[int, ...]]) -> str:
     """Numbers of images and captions by split, for a line."""
     parts = (f"{split} {images:,} x {captions:,}" for split, (images, captions) in sizes.items())
     return f"{', '.join(parts)} (images x captions)"

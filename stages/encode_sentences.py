@@ -42,9 +42,8 @@ def main(
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
     machine = [params.runtime.threads, *map(version, LIBRARIES), *kernels()]
-    if rows is not None:
-        fitted = encoder
-    else:
+    fitted = encoder
+    if rows is None:
         described = {"params": chosen, "corpus_sha256": captions_digest(table)}
         words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
         key = fingerprint(described=described, words=words, source=code_digest(), machine=machine)

@@ -36,11 +36,11 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
     table = table[table["image_id"].isin(tables.phrases["image_id"])].reset_index(drop=True)
     ids, device = table["image_id"].tolist(), pick_device(runtime.device)
     maker = describer(settings.features, params.seed, detector, device)
-    file, proposer = None, maker if maker.proposes else None
+    file = proposer = None
     if settings.proposals.source == "file":
-        file, proposer = ProposalFiles(settings.proposals, ids), None
-    elif proposer is None:
-        proposer = detector_views(detector, device)
+        file = ProposalFiles(settings.proposals, ids)
+    else:
+        proposer = maker if maker.proposes else detector_views(detector, device)
     sources = Sources(maker, proposer, file, settings.proposals.number)
     training = set(tables.of_split("train")["image_id"])
     regions = distinct_regions(tables.boxes, [name for name in ids if name in training])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.corpus.tables import SPLITS, Corpus
+from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.read import read_corpus
 from pipeline.dataset.source import Options
 from stages.common import command, paths
@@ -21,14 +21,9 @@ def main(raw: Path, output: Path) -> None:
     corpus = read_corpus(params.dataset, raw, output, options)
     os.sync()  # the images, before tables speak of them
     corpus.write(output)
-    click.echo(summary(corpus))
-
-
-def summary(corpus: Corpus) -> str:
-    """One line: images and captions per split, and rejects."""
     images, captions = (table["split"].value_counts() for table in (corpus.images, corpus.captions))
     parts = [f"{split} {images[split]:,} images {captions[split]:,} captions" for split in SPLITS]
-    return f"corpus: {', '.join(parts)}; {len(corpus.rejects):,} rejects"
+    click.echo(f"corpus: {', '.join(parts)}; {len(corpus.rejects):,} rejects")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,10 @@ def _networks(params: CommonParams) -> Chosen:
     return [section.model for section in sections]
 
 
+def _criteria(params: CommonParams) -> Chosen:
+    return "naive", *params.inference.criteria
+
+
 def _poolings(params: CommonParams) -> Chosen:
     # mean: of grids of cells, and of a network whose fc7 describes boxes
     return "mean", params.image_features.pool, params.phrases.features.network.pool
@@ -58,11 +62,7 @@ REGISTRIES: dict[Registry, Use | None] = {
     ),
     NETWORKS: Use("models/backbone/networks/__init__.py", None, _networks),
     POOLINGS: Use("models/backbone/poolings/__init__.py", None, _poolings),
-    CRITERIA: Use(
-        "pipeline/evaluation/criteria/__init__.py",
-        "inference",
-        lambda p: ["naive", *p.inference.criteria],
-    ),
+    CRITERIA: Use("pipeline/evaluation/criteria/__init__.py", "inference", _criteria),
     METRIC_FILES: Use("pipeline/evaluation/columns.py", None, lambda p: METRIC_FILES),
     PHRASE_MODELS: None,
 }

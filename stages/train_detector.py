@@ -57,8 +57,8 @@ def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: 
         threads=params.runtime.threads,
         kernels=kernels(),
     )
-    made: Any = random_detector(params.detector, data.labels, params.seed)
-    network, resume = made.to(device), ResumeFile(WORK / f"train-detector-{key[:16]}", key)
+    network: Any = random_detector(params.detector, data.labels, params.seed).to(device)
+    resume = ResumeFile(WORK / f"train-detector-{key[:16]}", key)
     history = fit_detector(network, data.batches, data.validation, data.recipe, resume)
     description = describe(network, "trained", data.params, data.inputs, judged(history[-1]))
     write_text(curve, curve_tsv(history))

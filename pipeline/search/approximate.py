@@ -6,8 +6,7 @@ afterwards. faiss is an extra, which exact search does without.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,12 @@ def library() -> Any:
     return faiss
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[Any]:
     """One thread in faiss and its BLAS: several insert into a graph in an order of their own."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1):
-        yield
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1)
+    return limits
 
 
 def needed(parameters: Parameters) -> int:
@@ -76,18 +74,16 @@ def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
 
 
 def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int) -> Any:
-    number, width = vectors.shape
-    code = parameters.code_bytes
+    (number, width), code = vectors.shape, parameters.code_bytes
     if width % code:
         allowed = [str(n) for n in range(1, width + 1) if width % n == 0]
         raise WorkbenchError(
             f"search.ivf_pq.code_bytes = {code}: must divide the width of the embeddings, {width}",
             f"set it to one of {listing(allowed)}",
         )
-    lists = parameters.lists or round(math.sqrt(number))
-    quantiser = faiss.IndexFlatIP(width)
-    metric = faiss.METRIC_INNER_PRODUCT
-    index = faiss.IndexIVFPQ(quantiser, width, lists, code, CODE_BITS, metric)
+    lists, quantiser = parameters.lists or round(math.sqrt(number)), faiss.IndexFlatIP(width)
+    sizes = width, lists, code, CODE_BITS
+    index = faiss.IndexIVFPQ(quantiser, *sizes, faiss.METRIC_INNER_PRODUCT)
     for clustering in (index.cp, index.pq.cp):
         clustering.seed = seed % (1 << 31)  # a C int
         clustering.min_points_per_centroid = 1  # no warning of a small corpus
@@ -114,10 +110,8 @@ def opened(path: Path, number: int, width: int, parameters: Parameters) -> Neare
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     except (RuntimeError, MemoryError) as error:
         raise WorkbenchError(f"{path}: not an index that faiss reads") from error
-    graph = isinstance(parameters, HNSWConfig)
-    kind = faiss.IndexHNSWFlat if graph else faiss.IndexIVFPQ
-    same = (index.ntotal, index.d, index.metric_type)
-    if not isinstance(index, kind) or same != (number, width, faiss.METRIC_INNER_PRODUCT):
+    kind = faiss.IndexHNSWFlat if isinstance(parameters, HNSWConfig) else faiss.IndexIVFPQ
+    if not isinstance(index, kind) or (index.ntotal, index.d) != (number, width):
         raise WorkbenchError(f"{path}: not an index of {number:,} vectors of width {width}")
     if isinstance(parameters, HNSWConfig):
         index.hnsw.efSearch = parameters.ef_search

@@ -20,7 +20,7 @@ from pipeline.storage.hdf5 import damaged
 
 KINDS = ("image", "caption")
 SHORTLIST = 100  # how many of the nearest are scored again, where there are such
-CHECKED = 1 << 22  # values looked at together
+CHECKED = 1 << 13  # vectors looked at together: a million are gigabytes
 Nearest = Callable[[np.ndarray, int], np.ndarray]
 
 
@@ -95,16 +95,10 @@ def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Ind
         )
     ids, embeddings = file.texts(split, f"{kind}_ids"), np.asarray(file.view(split, name))
     fits = embeddings.ndim == 2 and len(embeddings) == len(ids) > 0
-    if not fits or embeddings.dtype != np.float32 or not _finite(embeddings):
-        raise damaged(path, f"{split}/{name} is not a finite float32 vector for each id")
+    starts = range(0, len(embeddings), CHECKED)
+    if not fits or not all(np.isfinite(embeddings[n : n + CHECKED]).all() for n in starts):
+        raise damaged(path, f"{split}/{name} is not a finite vector for each id")
     return Index(ids, embeddings)
-
-
-def _finite(vectors: np.ndarray) -> bool:
-    """Whether all values are finite, looked at in blocks: a million vectors are gigabytes."""
-    height = max(1, CHECKED // max(1, vectors.shape[1]))
-    starts = range(0, len(vectors), height)
-    return all(np.isfinite(vectors[start : start + height]).all() for start in starts)
 
 
 def best(scores: np.ndarray, top: int) -> np.ndarray:
@@ -136,40 +130,28 @@ class Catalogue:
 
     def rows(self, kind: str, names: Sequence[str]) -> pd.DataFrame:
         """The rows of some images or captions, in the order of their ids."""
-        table, keys = (
-            (self.images, self._images) if kind == "image" else (self.captions, self._captions)
-        )
-        places = keys.get_indexer(pd.Index(names))
+        table = self.images if kind == "image" else self.captions
+        places = self._keys[kind].get_indexer(pd.Index(names))
         lost = [name for name, place in zip(names, places, strict=True) if place < 0]
         if lost:
-            raise WorkbenchError(
-                f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have: they are of "
-                "different corpora",
-                OUT_OF_STEP,
-            )
+            text = f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have"
+            raise WorkbenchError(f"{text}: they are of different corpora", OUT_OF_STEP)
         return table.iloc[places]
 
     def first_captions(self, images: Sequence[str]) -> list[str]:
         """The first caption of each image in the order of the corpus; empty where there is none."""
-        places = self._described.get_indexer(pd.Index(images))
-        texts = self.captions["text"].iloc[self._first[places]].tolist()
-        return [text if place >= 0 else "" for text, place in zip(texts, places, strict=True)]
+        texts: list[str] = self._first.reindex(list(images), fill_value="").tolist()
+        return texts
 
     @cached_property
-    def _images(self) -> pd.Index:
-        return pd.Index(self.images["image_id"])
+    def _keys(self) -> dict[str, pd.Index]:
+        captions = pd.Index(self.captions["caption_id"])
+        return {"image": pd.Index(self.images["image_id"]), "caption": captions}
 
     @cached_property
-    def _captions(self) -> pd.Index:
-        return pd.Index(self.captions["caption_id"])
-
-    @cached_property
-    def _first(self) -> np.ndarray:
-        return np.flatnonzero(~self.captions["image_id"].duplicated().to_numpy())
-
-    @cached_property
-    def _described(self) -> pd.Index:
-        return pd.Index(self.captions["image_id"].iloc[self._first])
+    def _first(self) -> pd.Series:
+        """The first caption of each image, by its id."""
+        return self.captions.drop_duplicates("image_id").set_index("image_id")["text"]
 
 
 def find_hits(

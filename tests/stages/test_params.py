@@ -495,7 +495,7 @@ def test_wrong_averages_are_named(average, words):
 def test_wrong_names_of_averages():
     for name in ("vse", "detector", "loss"):
         text = problems(DEFAULTS | {"average_scores": {name: AVERAGE}})
-        assert text.startswith(f"average_scores.{name}: {name} is a section of its own here")
+        assert text.startswith(f"average_scores.{name}: {name} is a section of params.yaml")
     for name in ("a b", "../x", "", "-S", "a@b"):
         text = problems(DEFAULTS | {"average_scores": {name: AVERAGE}})
         assert text == f"average_scores: {name!r}: a name has letters, digits, _ and - alone"
@@ -567,7 +567,7 @@ def test_wrong_names_of_external_items():
     item = {"folder": ".", "scores": "params.yaml"}
     text = problems(DEFAULTS | {"external": {"vse": item}})
     assert text == (
-        "external.vse: vse is a section of its own here; give the external model another name"
+        "external.vse: vse is a section of params.yaml; choose another name"
     )
     text = problems(DEFAULTS | {"external": {"a b": item}})
     assert text == "external: 'a b': a name has letters, digits, _ and - alone"
@@ -581,7 +581,7 @@ def test_wrong_names_of_external_items():
     [
         ({"index": "hnsw", "models": ["vse", "scan"]}, ""),
         ({"models": ["vse"]}, "search.models = ['vse']: must be [] when search.index is 'flat'"),
-        ({"index": "ivf_pq"}, "search.models = []: name the models that an index is built for"),
+        ({"index": "ivf_pq"}, "search.models = []: name the models to index"),
         ({"index": "hnsw", "models": ["vse", "vse"]}, "a model is named twice"),
         ({"index": "hnsw", "models": ["gpt"]}, "'gpt' is no model; allowed are cca, dp_rnn"),
         ({"index": "ivf"}, "search.index = 'ivf': allowed are flat, hnsw, ivf_pq"),

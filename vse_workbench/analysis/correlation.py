@@ -25,11 +25,8 @@ class Correlation:
     def summary(self) -> dict[str, float]:
         """Mean and mean absolute correlation of different images, and the largest one."""
         values = self.between
-        return {
-            "mean": float(values.mean()),
-            "mean_absolute": float(np.abs(values).mean()),
-            "largest": float(values.max()),
-        }
+        means = {"mean": float(values.mean()), "mean_absolute": float(np.abs(values).mean())}
+        return means | {"largest": float(values.max())}
 
 
 def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
@@ -54,5 +51,4 @@ def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
 
 def sample_rows(total: int, count: int, seed: int) -> np.ndarray:
     """Different rows of `total`, drawn from the seed: (<= count,) int64, ascending."""
-    drawn = np.random.default_rng([seed, 0xC0441]).permutation(total)[:count]
-    return np.sort(drawn)
+    return np.sort(np.random.default_rng([seed, 0xC0441]).permutation(total)[:count])

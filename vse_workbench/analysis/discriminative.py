@@ -50,15 +50,9 @@ def by_word(drops: pd.DataFrame) -> pd.DataFrame:
     (share of times among the three largest drops of its caption).
     """
     grouped = drops.assign(top=drops["place"] <= TOP).groupby("word")
-    table = pd.DataFrame(
-        {
-            "times": grouped.size(),
-            "drop": grouped["drop"].mean(),
-            "spread": grouped["drop"].std(ddof=0),
-            "top": grouped["top"].mean(),
-        }
-    ).reset_index()
-    table["word"] = table["word"].astype(object)
+    columns = {"times": grouped.size(), "drop": grouped["drop"].mean()}
+    columns |= {"spread": grouped["drop"].std(ddof=0), "top": grouped["top"].mean()}
+    table = pd.DataFrame(columns).reset_index().astype({"word": object})
     return table.sort_values(["drop", "word"], ascending=[False, True], ignore_index=True)
 
 

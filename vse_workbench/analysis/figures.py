@@ -24,10 +24,8 @@ def draw_separation(path: Path, found: Mapping[str, Separation]) -> None:
         for axes, (label, separated) in zip(panels(drawn, len(found)), found.items(), strict=True):
             edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
             true, others = separated.densities
-            for density, shade, name in (
-                (others, OTHER, "other pairs, Q"),
-                (true, TRUE, "true pairs, P"),
-            ):
+            kinds = (others, OTHER, "other pairs, Q"), (true, TRUE, "true pairs, P")
+            for density, shade, name in kinds:
                 axes.stairs(density, edges, fill=True, color=shade, alpha=0.25, linewidth=0)
                 axes.stairs(density, edges, color=shade, linewidth=1.5, baseline=None, label=name)
             axes.set_title(f"{label}: S = {separated.overlap:.3f}")
@@ -64,15 +62,12 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
     sides = [side for side in sides if len(side[1])]
     height = 1.2 + 0.26 * max(len(upper), 2)
     with picture(path, 4.2 * len(sides), height) as drawn:
-        drawn.suptitle(
-            f"What the true image's score loses without a word (left out {least}+ times)"
-        )
-        for axes, (title, rows, shade) in zip(
-            panels(drawn, len(sides), sharex=True), sides, strict=True
-        ):
+        title = f"What the true image's score loses without a word (left out {least}+ times)"
+        drawn.suptitle(title)
+        both = zip(panels(drawn, len(sides), sharex=True), sides, strict=True)
+        for axes, (title, rows, shade) in both:
             _bars(axes, rows, shade)
-            axes.set_title(title)
-            axes.set_xlabel("mean drop ± standard deviation")
+            axes.set(title=title, xlabel="mean drop ± standard deviation")
 
 
 def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]) -> None:

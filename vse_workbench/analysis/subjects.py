@@ -37,10 +37,8 @@ def described(
     scores: SplitScores, captions: pd.DataFrame, count: int, seed: int
 ) -> tuple[pd.DataFrame, np.ndarray]:
     """Captions drawn from the seed, rows of their table; embeddings (count, K) of their images."""
-    rows = sample_rows(len(scores.caption_ids), count, seed)
-    table = captions.iloc[
-        _rows_of(captions["caption_id"], [scores.caption_ids[r] for r in rows], "the corpus")
-    ]
+    ids = [scores.caption_ids[row] for row in sample_rows(len(scores.caption_ids), count, seed)]
+    table = captions.iloc[_rows_of(captions["caption_id"], ids, "the corpus")]
     images = _rows_of(scores.image_ids, table["image_id"], "the scores")
     return table.reset_index(drop=True), _embeddings(scores, "the model")[images]
 
@@ -53,10 +51,8 @@ def check_weights(path: Path, checkpoint_sha256: str) -> None:
 
 def _embeddings(scores: SplitScores, label: str) -> np.ndarray:
     if scores.image_embeddings is None:
-        raise WorkbenchError(
-            f"{label}: its scores have no vectors of single images",
-            "choose other analyses with --only",
-        )
+        text = f"{label}: its scores have no vectors of single images"
+        raise WorkbenchError(text, "choose other analyses with --only")
     return scores.image_embeddings
 
 
@@ -64,8 +60,6 @@ def _rows_of(names: Iterable[str], wanted: Iterable[str], where: str) -> np.ndar
     index, chosen = pd.Index(list(names)), pd.Index(list(wanted))
     rows = index.get_indexer(chosen)
     if (rows < 0).any():
-        raise WorkbenchError(
-            f"{where} lacks {listing(chosen[rows < 0], 5)}: the files are of different corpora",
-            OUT_OF_STEP,
-        )
+        text = f"{where} lacks {listing(chosen[rows < 0], 5)}"
+        raise WorkbenchError(f"{text}: the files are of different corpora", OUT_OF_STEP)
     return rows

@@ -49,26 +49,23 @@ def commands(
         target = evaluation(str(resolved(ledger, name).model))
         run = (target, *_differences(params, current))
         lacking.setdefault(run, set()).update(missing)
-    return [_line(*run, f"seed={','.join(map(str, sorted(s)))}") for run, s in lacking.items()]
-
-
-def _line(target: str, *settings: str) -> str:
-    words = ["dvc", "exp", "run", "--queue", target]
-    for setting in settings:
-        words += ["-S", setting]
-    return shlex.join(words)
+    lines = []
+    for (target, *settings), missing in lacking.items():
+        settings.append(f"seed={','.join(map(str, sorted(missing)))}")
+        options = [word for setting in settings for word in ("-S", setting)]
+        lines.append(shlex.join(["dvc", "exp", "run", "--queue", target, *options]))
+    return lines
 
 
 def wanted(ledger: Ledger, claims: Mapping[str, Claim]) -> list[tuple[str, str]]:
     """Settings and datasets that claims compare, each once."""
-    return list(
-        dict.fromkeys(
-            (side, dataset)
-            for claim in claims.values()
-            for dataset in claim_datasets(ledger, claim)
-            for side in (claim.first, claim.second)
-        )
-    )
+    pairs = {
+        (side, dataset): None
+        for claim in claims.values()
+        for dataset in claim_datasets(ledger, claim)
+        for side in (claim.first, claim.second)
+    }
+    return list(pairs)
 
 
 def _differences(params: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """A claim on a dataset: which kept runs count, what they differ by, and what is wrong with them."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -42,7 +43,7 @@ def judge_claims(
 
 
 def judge_claim(
-    ledger: Ledger, name: str, claim: Claim, dataset: str, rows: Iterable[Row]
+    ledger: Ledger, name: str, claim: Claim, dataset: str, rows: Sequence[Row]
 ) -> Judgement:
     """One claim on one dataset; `rows` are the kept runs of any setting."""
     signs = _signs(ledger.measures[claim.measure])
@@ -51,14 +52,13 @@ def judge_claim(
         pairs = zip(signs.values(), claim.published.first, claim.published.second, strict=True)
         published = sum(sign * (a - b) for sign, a, b in pairs)
     made = Judgement(name, claim, dataset, published)
-    own = [row for row in rows if row.dataset == dataset]
-    sides = [[row for row in own if row.setting == side] for side in (claim.first, claim.second)]
-    for number, side in enumerate((claim.first, claim.second)):
+    sides = []
+    for side in (claim.first, claim.second):
         digest = setting_digest(ledger, side, dataset)
-        old = [row for row in sides[number] if row.digest != digest]
-        if old:
+        own = [row for row in rows if (row.setting, row.dataset) == (side, dataset)]
+        if old := [row for row in own if row.digest != digest]:
             made.problems.append(f"{side}: {_seeds(old)} run with what claims.yaml said before")
-        sides[number] = [row for row in sides[number] if row.digest == digest]
+        sides.append([row for row in own if row.digest == digest])
     if mixed := _mixed(ledger, sides):
         made.problems.extend(mixed)
         return made
@@ -66,12 +66,8 @@ def judge_claim(
     seeds = sorted(first.keys() & second.keys())
     if not seeds:
         return replace(made, lacks=_not_run(claim, first, second))
-    lacking = [
-        f"{row.setting} seed {row.seed}"
-        for seed in seeds
-        for row in (first[seed], second[seed])
-        if not signs.keys() <= row.figures.keys()
-    ]
+    paired = [row for seed in seeds for row in (first[seed], second[seed])]
+    lacking = [f"{r.setting} seed {r.seed}" for r in paired if not signs.keys() <= r.figures.keys()]
     if lacking:
         made.problems.append(f"no figures of measure {claim.measure}: {listing(lacking)}")
         return made
@@ -97,12 +93,11 @@ def _mixed(ledger: Ledger, sides: Sequence[Sequence[Row]]) -> list[str]:
     """
     rows = [row for side in sides for row in side]
     models = {resolved(ledger, row.setting).model for row in rows}
-    told = "code" if len(models) == 1 else "commit"
     problems = []
-    for key in ("corpus", told):
-        groups = dict[str, list[Row]]()
+    for key in ("corpus", "code" if len(models) == 1 else "commit"):
+        groups = defaultdict[str, list[Row]](list)
         for row in rows:
-            groups.setdefault(getattr(row, key), []).append(row)
+            groups[getattr(row, key)].append(row)
         if len(groups) > 1:
             parts = (f"{value} ({_runs(group)})" for value, group in groups.items())
             problems.append(f"runs of different {key}: {'; '.join(parts)}")
@@ -117,12 +112,10 @@ def _not_run(claim: Claim, first: Mapping[int, Row], second: Mapping[int, Row]) 
     return f"no seed in common: {claim.first} {sorted(first)}, {claim.second} {sorted(second)}"
 
 
-def _runs(rows: Iterable[Row]) -> str:
-    by = dict[str, list[Row]]()
-    for row in rows:
-        by.setdefault(row.setting, []).append(row)
-    return ", ".join(f"{name} {_seeds(group)}" for name, group in by.items())
+def _runs(rows: Sequence[Row]) -> str:
+    names = dict.fromkeys(row.setting for row in rows)
+    return ", ".join(f"{n} {_seeds(row for row in rows if row.setting == n)}" for n in names)
 
 
 def _seeds(rows: Iterable[Row]) -> str:
-    return f"seeds {listing(sorted({row.seed for row in rows}), 20)}"
+    return f"seeds {listing(sorted(row.seed for row in rows), 20)}"

@@ -138,13 +138,8 @@ def resolved(ledger: Ledger, name: str) -> Setting:
     if setting.base is None:
         return setting.model_copy(update={"criterion": setting.criterion or "naive"})
     base = resolved(ledger, setting.base)
-    return base.model_copy(
-        update={
-            "model": setting.model or base.model,
-            "criterion": setting.criterion or base.criterion,
-            "set": base.set | setting.set,
-        }
-    )
+    own = {"model": setting.model or base.model, "set": base.set | setting.set}
+    return base.model_copy(update=own | {"criterion": setting.criterion or base.criterion})
 
 
 def evaluation(model: str) -> str:
@@ -189,15 +184,14 @@ def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
-    *parents, last = key.split(".")
     node: Any = params
-    for part in (*parents, last):
-        holder, place = node, int(part) if isinstance(node, list) and part.isdigit() else part
-        there = range(len(node)) if isinstance(node, list) else node
-        if not isinstance(node, (list, dict)) or place not in there:
-            raise WorkbenchError(f"{where}: params.yaml has no key {key}")
-        node = holder[place]
-    holder[place] = value
+    try:
+        for part in key.split("."):
+            holder, place = node, int(part) if isinstance(node, list) else part
+            node = holder[place]
+        holder[place] = value
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise WorkbenchError(f"{where}: params.yaml has no key {key}") from None
 
 
 def _problems(ledger: Ledger) -> Iterator[str]:
@@ -230,15 +224,14 @@ def _setting_problem(ledger: Ledger, name: str) -> str:
 
 
 def _claim_problems(ledger: Ledger, claim: Claim) -> Iterator[str]:
-    for key, there in (("first", ledger.settings), ("second", ledger.settings),
-                       ("measure", ledger.measures)):  # fmt: skip
-        if getattr(claim, key) not in there:
-            yield f"{key} {getattr(claim, key)!r} is not in claims.yaml"
+    named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
+    named += [("measure", claim.measure, "measures")]
+    named += [("dataset", name, "datasets") for name in claim.datasets or []]
+    for key, name, section in named:
+        if name not in getattr(ledger, section):
+            yield f"{key} {name!r} is not in claims.yaml"
     if claim.within is not None and claim.at_most is not None:
         yield "within beside at_most; a claim has one of them"
-    for name in claim.datasets or []:
-        if name not in ledger.datasets:
-            yield f"dataset {name!r} is not in claims.yaml"
     if claim.published is not None and claim.measure in ledger.measures:
         wanted = len(ledger.measures[claim.measure])
         for side in ("first", "second"):

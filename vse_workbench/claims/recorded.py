@@ -82,19 +82,18 @@ def recorded(experiment: Experiment, model: str) -> Recorded:
     """
     last = evaluation(model)
     names = _on_the_way(experiment.stages, last)
-    digests, params = dict[str, str](), dict[str, Any]()
+    digests, params = dict[str, Any](), dict[str, Any]()
     for name in names:
         stage = experiment.stages[name]
-        files = ((entry["path"], entry.get("md5", "")) for entry in _entries(stage))
-        for kind, found, pairs in (("file", digests, files),
-                                   ("parameter", params, _params(stage))):  # fmt: skip
-            for key, value in pairs:
-                if key in found and found[key] != value:
-                    raise WorkbenchError(
-                        f"{experiment.name}: {model} was not run anew: stage {name} had another "
-                        f"{kind} {key} than the stages before it"
-                    )
-                found[key] = value
+        entries = [*stage.get("deps", []), *stage.get("outs", [])]
+        files = [("file", digests, entry["path"], entry.get("md5", "")) for entry in entries]
+        values = [("parameter", params, key, value) for key, value in _params(stage)]
+        for kind, found, key, value in [*files, *values]:
+            if found.setdefault(key, value) != value:
+                raise WorkbenchError(
+                    f"{experiment.name}: {model} was not run anew: stage {name} had another "
+                    f"{kind} {key} than the stages before it"
+                )
     written = (out["path"] for out in experiment.stages[last]["outs"])
     path = next((path for path in written if path.endswith(".json")), None)
     if path is None:
@@ -137,10 +136,6 @@ def _tables(stages: Mapping[str, Any], writer: str, reader: str) -> dict[str, st
     deps = stages.get(reader, {}).get("deps", [])
     read = {dep["path"]: dep.get("md5", "") for dep in deps}
     return {path: digest for path, digest in read.items() if f"{path}/".startswith(folders)}
-
-
-def _entries(stage: Mapping[str, Any]) -> list[Any]:
-    return [*stage.get("deps", []), *stage.get("outs", [])]
 
 
 def _params(stage: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

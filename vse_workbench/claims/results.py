@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,15 +66,10 @@ def matching_rows(
         read = {key: value for key, value in run.params.items() if not _under(key, free)}
         if any(key not in params or params[key] != value for key, value in read.items()):
             continue
-        figures = {
-            key: float(value)
-            for key, value in leaves(run.metrics[criterion])
-            if key in FIGURES and math.isfinite(value)
-        }
-        digest = setting_digest(ledger, name, dataset)
-        rows.append(
-            Row(name, dataset, run.params["seed"], digest, run.corpus, run.code, commit, figures)
-        )
+        measured = {k: v for k, v in leaves(run.metrics[criterion]) if k in FIGURES}
+        figures = {key: float(value) for key, value in measured.items() if math.isfinite(value)}
+        own = name, dataset, run.params["seed"], setting_digest(ledger, name, dataset)
+        rows.append(Row(*own, run.corpus, run.code, commit, figures))
     return rows
 
 
@@ -98,12 +94,11 @@ def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write the table, tabs between columns, figures in percent or ranks as metrics files have."""
-    lines = ["\t".join((*KEYS, *FIGURES))]
+    lines: list[tuple[Any, ...]] = [(*KEYS, *FIGURES)]
     for row in rows:
-        cells = [str(getattr(row, key)) for key in KEYS]
-        figures = [str(row.figures.get(key, "")) for key in FIGURES]
-        lines.append("\t".join((*cells, *figures)))
-    write_text(path, "\n".join(lines) + "\n")
+        figures = (row.figures.get(key, "") for key in FIGURES)
+        lines.append((*(getattr(row, key) for key in KEYS), *figures))
+    write_text(path, "".join("\t".join(map(str, line)) + "\n" for line in lines))
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -121,14 +116,10 @@ def read_rows(path: Path) -> list[Row]:
     figures = [name for name in table.columns if name not in KEYS]
     records = enumerate(table.to_dict("records"), 2)  # lines of the file, the head is its first
     rows = [_row(path, line, record, figures) for line, record in records]
-    places = [row.place for row in rows]
-    twice = next((row for row in rows if places.count(row.place) > 1), None)
-    if twice is not None:
-        raise WorkbenchError(
-            f"{path}: two lines of {twice.setting} on {twice.dataset}, seed {twice.seed}, with the "
-            "same code and corpus",
-            "keep one of them",
-        )
+    for place, count in Counter(row.place for row in rows).items():
+        if count > 1:
+            text = "{}: two lines of {} on {}, seed {}, with the same code and corpus"
+            raise WorkbenchError(text.format(path, *place), "keep one of them")
     return rows
 
 

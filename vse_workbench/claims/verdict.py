@@ -45,11 +45,8 @@ class Verdict:
 
 
 def spread(differences: Sequence[float]) -> Spread:
-    """Mean and 95 % t interval of paired differences; ValueError of none."""
-    n = len(differences)
-    if not n:
-        raise ValueError("no differences")
-    mean = fmean(differences)
+    """Mean and 95 % t interval of paired differences."""
+    n, mean = len(differences), fmean(differences)
     if n == 1:
         return Spread(n, mean)
     deviation = stdev(differences)

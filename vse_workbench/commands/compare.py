@@ -19,12 +19,7 @@ GROUP = "compare"
 @click.option("--criterion", default="naive", help="Inference criterion.")
 @click.option("--criterion-b", help="Criterion of B, when it is another one.")
 @click.option("--resamples", type=click.IntRange(100, 1_000_000), default=2000)
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0.5, 1, max_open=True),
-    default=0.95,
-    help="Share of the resamples inside an interval.",
-)
+@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
 @click.option("--seed", type=click.IntRange(0), default=0)
 @json_option
 def main(

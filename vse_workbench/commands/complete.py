@@ -53,7 +53,7 @@ def completed(
         fate = f"moved to {', '.join(places)}" if places else "removed"
         lines.append(f"{old} = {shown(value)}: {fate}")
         section, _, name = old.rpartition(".")
-        del (_get(own, section) if section else own)[name]
+        del _get(own, section)[name]
         for place in places:
             single = isinstance(_get(defaults, place), list) and not isinstance(value, list)
             carried[place] = [value] if single else value
@@ -70,7 +70,7 @@ def completed(
 
 def _get(values: Any, key: str) -> Any:
     """What stands at a dotted key, ... for nothing."""
-    for name in key.split("."):
+    for name in key.split(".") if key else ():
         values = values.get(name, ...) if isinstance(values, Mapping) else ...
     return values
 

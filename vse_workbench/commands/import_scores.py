@@ -27,13 +27,7 @@ GROUP = "bring in"
 @click.option("--name", required=True, help="Of the score file, beside those of the models.")
 @click.option("--val", type=existing, help="Matrix of scores of the validation split.")
 @click.option("--similarity", type=click.Choice(["cosine", "dot"]), help="Of embeddings: cosine.")
-@click.option(
-    "--criterion",
-    "criteria",
-    multiple=True,
-    type=click.Choice(list(CRITERIA)),
-    help="To rank by, beside the scores themselves; again for more.",
-)
+@click.option("--criterion", "criteria", multiple=True, type=click.Choice(list(CRITERIA)))
 def main(
     files: tuple[Path, ...],
     name: str,
@@ -73,9 +67,10 @@ def matrices_of(
 ) -> dict[str, Path]:
     """What is to be read, by the keys of `external`; WorkbenchError where arguments do not fit."""
     if len(files) > 2 or (len(files) == 2 and val) or (len(files) == 1 and similarity):
+        options = {"--val": val, "--similarity": similarity}
+        given = [f" with {option}" for option, value in options.items() if value]
         raise WorkbenchError(
-            f"{len(files)} files{' with --val' if val else ''}"
-            f"{' with --similarity' if similarity else ''}",
+            f"{len(files)} files{''.join(given)}",
             "give one matrix of scores, with or without --val, or embeddings of images and of "
             "captions, with or without --similarity",
         )

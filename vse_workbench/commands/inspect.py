@@ -48,16 +48,15 @@ def main(
         return print_json(described(file) | found)
     if verify:
         click.echo(f"{file}: header and {verify_file(file)} datasets match their SHA-256")
-    if row is not None and picture is None:
-        click.echo("\n".join(describe_row(file, row)))
     if row is not None and picture is not None:
         draw(FeatureFile(file), row, picture, images)
+    elif row is not None:
+        click.echo("\n".join(describe_row(file, row)))
     if query is not None:
         for name, cosine in neighbours(file, query, count):
             click.echo(f"{cosine:8.5f}  {printable(name)}")
     if not verify and row is None and query is None:
-        for line in summary(file):
-            click.echo(line)
+        click.echo("\n".join(summary(file)))
 
 
 def draw(file: FeatureFile, name: str, picture: Path, images: Path | None) -> None:

@@ -59,10 +59,7 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
 
 def image_path(image: str, table: Path) -> Path:
     """The file of an image, by an id of the corpus or a path."""
-    images = load_images(table)
-    known = dict(zip(images["image_id"], images["path"], strict=True))
-    if image in known:
-        return Path(known[image])
-    if Path(image).is_file():
-        return Path(image)
-    raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
+    path = Path(load_images(table).set_index("image_id")["path"].get(image, image))
+    if not path.is_file():
+        raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
+    return path

@@ -11,17 +11,12 @@ from stages.params import default_values, find_problems
 
 GROUP = "settings"
 
+LAID = "A value laid over the recipe, such as raw=/data/flickr30k."
+
 
 @command
 @click.argument("name")
-@click.option(
-    "-S",
-    "--set-param",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A value laid over the recipe, such as raw=/data/flickr30k.",
-)
+@click.option("-S", "--set-param", "settings", multiple=True, metavar="KEY=VALUE", help=LAID)
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 @click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
 def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> None:

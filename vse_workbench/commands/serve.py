@@ -23,22 +23,12 @@ LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 @command
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
 @click.option("--host", default="127.0.0.1", help="Address to listen at.")
-@click.option(
-    "--port",
-    default=8000,
-    type=click.IntRange(0, 65535),
-    help="Port to listen at; 0 for any that is free.",
-)
+@click.option("--port", default=8000, type=click.IntRange(0, 65535), help="0: any that is free.")
 @click.option("--name", "called", multiple=True, help="More names by which others call this host.")
 @click.option(
-    "--max-upload",
-    default=10.0,
-    type=click.FloatRange(0.001, 1000),
-    help="MB of an image to search with.",
+    "--max-upload", default=10.0, type=click.FloatRange(0.001, 1000), help="MB of an image."
 )
-@click.option(
-    "--timeout", default=30.0, type=click.FloatRange(0.1, 3600), help="Seconds of a request."
-)
+@click.option("--timeout", default=30.0, type=click.FloatRange(0.1, 3600), help="Seconds.")
 def main(
     names: tuple[str, ...],
     host: str,
@@ -70,16 +60,13 @@ def main(
         for name, each in searchers.items()
         if offered(name, "attention", "attention")
     }
-    own = params.inference
-    made = {
-        name: make_criterion(name, beta=own.beta, k=own.k, iterations=own.iterations)
-        for name in single_query_criteria()
-    }
+    inference = params.inference.model_dump(exclude={"criteria"})
+    criteria = {name: make_criterion(name, **inference) for name in single_query_criteria()}
     limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)
     with listening_at(host, port) as socket_:
         shown, port = f"[{host}]" if ":" in host else host, socket_.getsockname()[1]
         hosts = ["*"] if host in ANY and not called else [*LOCAL, host, *called]
-        app = SearchServer(searchers, pictures, made, limits).app(hosts)
+        app = SearchServer(searchers, pictures, criteria, limits).app(hosts)
         say(f"http://{shown}:{port}/ searches with {', '.join(searchers)}; Ctrl-C ends it")
         if host not in LOCAL:
             say("who reaches this address sees all images of the corpus: there is no password")

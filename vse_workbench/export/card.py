@@ -1,6 +1,6 @@
 """The card of an exported model: what it is, what it learnt from, and how well it does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.comparison.results import Result
@@ -89,10 +89,10 @@ def card(
     )
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> list[str]:
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """`a.b = value` lines of nested mappings."""
-    lines: list[str] = []
     for name, value in values.items():
-        key = f"{prefix}{name}"
-        lines += _flat(value, f"{key}.") if isinstance(value, dict) else [f"{key} = {value}"]
-    return lines
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name} = {value}"

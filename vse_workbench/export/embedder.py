@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ class Embedder:
         self.sha256 = checkpoint.sha256
 
     @classmethod
-    def load(cls, folder: Path | str, device: str = "cpu") -> "Embedder":
+    def load(cls, folder: Path | str, device: str = "cpu") -> Self:
         """The model of an exported folder, on the device `cpu` or `cuda`."""
         return cls(folder, device)
 

@@ -49,15 +49,15 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
         made["text"] = _copied(files["text"] / VOCABULARY, target)
     else:
         made["text"] = _first_row(files["text"], folder / NAMES["sentences"])
-    said = checkpoint.description
+    said, entries = checkpoint.description, {}
+    for name, path in made.items():
+        place = path.relative_to(folder).as_posix()
+        entries[name] = {"path": place, "sha256": sha256_file(path)}
     config = {
         "format": FORMAT,
         "model": said.model,
         "checkpoint_sha256": checkpoint.sha256,
-        "files": {
-            name: {"path": path.relative_to(folder).as_posix(), "sha256": sha256_file(path)}
-            for name, path in made.items()
-        },
+        "files": entries,
         "architecture": dict(said.architecture),
         "params": said.params,
         "inputs": said.inputs,
@@ -92,23 +92,19 @@ def _config(path: Path) -> dict[str, Any]:
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise WorkbenchError(f"{path}: too large for a config", AGAIN)
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        files = {name: (entry["path"], entry["sha256"]) for name, entry in config["files"].items()}
-        version, model = config["format"], config["model"]
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        places = {name: (entry["path"], entry["sha256"]) for name, entry in config["files"].items()}
+        version = config["model"] and config["format"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WorkbenchError(f"{path}: not the config of an export ({error!r})", AGAIN) from None
-    if version != FORMAT or not isinstance(model, str):
+    if version != FORMAT:
         raise WorkbenchError(f"{path}: format {version!r}; this version reads {FORMAT}", AGAIN)
-    allowed = {*NAMES.values(), f"{NAMES['text']}/{VOCABULARY}"}
-    strangers = [name for name, (place, _) in files.items() if place not in allowed]
-    lost = [name for name in ("checkpoint", "features", "text") if name not in files]
-    if strangers or lost:
-        raise WorkbenchError(
-            f"{path}: files that no export has: {listing(strangers) or 'none'}; missing: "
-            f"{listing(lost) or 'none'}",
-            AGAIN,
-        )
-    return dict(config)
+    allowed = {*NAMES.values(), f"{NAMES['text']}/{VOCABULARY}"}  # no path out of the folder
+    if strangers := [name for name, (place, _) in places.items() if place not in allowed]:
+        raise WorkbenchError(f"{path}: files that no export has: {listing(strangers)}", AGAIN)
+    if lost := [name for name in ("checkpoint", "features", "text") if name not in places]:
+        raise WorkbenchError(f"{path}: does not name {listing(lost)}", AGAIN)
+    return config
 
 
 def _copied(source: Path, target: Path) -> Path:

@@ -81,9 +81,8 @@ class Searcher:
         self.name, self.wordnet = name, wordnet
         self.model, self.files, checkpoint = open_queries(name, device, exported)
         self.sha256 = checkpoint.sha256
-        self.catalogue = Catalogue(
-            load_images(self.files["images"]), load_captions(self.files["captions"])
-        )
+        images, captions = load_images(self.files["images"]), load_captions(self.files["captions"])
+        self.catalogue = Catalogue(images, captions)
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
         self._built = None if settings is None else self._built_indexes(settings)
         self._indices: dict[tuple[str, str], Index] = {}
@@ -118,8 +117,8 @@ class Searcher:
 
         folder = stage_paths("build_index", ("output",), self.name)["output"]
         if not (folder / NAME).is_file():
-            say(f"{self.name}: no index yet, all vectors are compared; build it with: "
-                f"dvc repro build_index@{self.name}")  # fmt: skip
+            build = f"build it with: dvc repro build_index@{self.name}"
+            say(f"{self.name}: no index yet, all vectors are compared; {build}")
             return None
         return BuiltIndexes(folder, self.files["output"], self.name, settings)
 
@@ -143,24 +142,20 @@ class Searcher:
 
         Only the items of `near` are seen: for a model that rescores, the shortlist.
         """
-        if question.criterion.name not in (allowed := single_query_criteria()):
-            raise WorkbenchError(
-                f"criterion {question.criterion.name!r}: a single query is ranked by "
-                f"{listing(allowed)}"
-            )
-        stored = self._stored(question.split)
+        criterion, split = question.criterion, question.split
+        if criterion.name not in (allowed := single_query_criteria()):
+            text = f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
+            raise WorkbenchError(text)
+        if split not in self._scores:
+            say(f"{self.name}: reading the scores of {split}, which other criteria look at")
+            needed_by = "a criterion other than naive"
+            self._scores[split] = read_scores(self.files["output"], split, needed_by=needed_by)
+        stored = self._scores[split]
         ids = stored.image_ids if kind == "image" else stored.caption_ids
         places = {name: row for row, name in enumerate(ids)}
         rows = [places[name] for name in near.ids]
         if kind == "image":
             matrix = np.column_stack([stored.matrix[rows], scores])
-            return question.criterion.rescored(matrix.astype(np.float32), "t2i")[:, -1]
+            return criterion.rescored(matrix.astype(np.float32), "t2i")[:, -1]
         matrix = np.vstack([stored.matrix[:, rows], scores])
-        return question.criterion.rescored(matrix.astype(np.float32), "i2t")[-1]
-
-    def _stored(self, split: str) -> SplitScores:
-        if split not in self._scores:
-            say(f"{self.name}: reading the scores of {split}, which other criteria look at")
-            needed_by = "a criterion other than naive"
-            self._scores[split] = read_scores(self.files["output"], split, needed_by=needed_by)
-        return self._scores[split]
+        return criterion.rescored(matrix.astype(np.float32), "i2t")[-1]

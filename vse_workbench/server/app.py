@@ -100,13 +100,8 @@ class SearchServer:
         ):
             shown: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {}}}}
             app.add_api_route(path, call, response_class=Response, responses=shown)
-        for error, handler in (
-            (WorkbenchError, refused),
-            (RequestValidationError, misasked),
-            (TimeoutError, late),
-            (Exception, broken),
-        ):
-            app.add_exception_handler(error, handler)
+        for error in (WorkbenchError, RequestValidationError, TimeoutError, Exception):
+            app.add_exception_handler(error, explained)
         return app
 
     def models(self) -> list[dict[str, Any]]:
@@ -136,14 +131,14 @@ class SearchServer:
         if (text is None) == (image is None):
             raise WorkbenchError("give either text or image")
         searcher = self.searchers[model]
-        if text is not None:
-            answer = await self._computed(lambda: searcher.of_text(text, asked))
-        else:
-            path = self._path(str(image))
-            answer = await self._computed(
-                lambda: searcher.of_image(open_rgb(path, self.limits.pixels), asked)
-            )
-        return self._told(model, text, asked, answer, began)
+        path = None if image is None else self._path(image)
+
+        def answered() -> Answer:
+            if path is None:
+                return searcher.of_text(str(text), asked)
+            return searcher.of_image(open_rgb(path, self.limits.pixels), asked)
+
+        return self._told(model, text, asked, await self._computed(answered), began)
 
     async def upload(
         self,
@@ -188,9 +183,9 @@ class SearchServer:
             return await run_sync(work, limiter=self.turn, abandon_on_cancel=True)
 
     def _question(self, model: str, split: str, top: int, criterion: str) -> Question:
-        check("model", model, self.searchers)
+        check("model", model, list(self.searchers))
         check("split", split, self.searchers[model].splits)
-        check("criterion", criterion, self.criteria)
+        check("criterion", criterion, list(self.criteria))
         return Question(split, top, criterion=self.criteria[criterion])
 
     def _path(self, image_id: str) -> str:
@@ -211,10 +206,11 @@ class SearchServer:
             told = asdict(hit)
             del told["path"]  # of this machine
             own = hit.name if answer.kind == "image" else self.described[hit.name]
-            told |= {"id": told.pop("name"), "image_id": own, "image": link("/images", id=own)}
+            picture = f"/images?{urlencode({'id': own})}"
+            told |= {"id": told.pop("name"), "image_id": own, "image": picture}
             if text is not None and model in self.pictures:
                 where = {"model": model, "text": text, "image": own, "split": asked.split}
-                told["attention"] = link("/attention", **where)
+                told["attention"] = f"/attention?{urlencode(where)}"
             hits.append(told)
         return {
             "model": model,
@@ -228,7 +224,7 @@ class SearchServer:
         }
 
 
-def check(kind: str, name: str, there: Sequence[str] | Mapping[str, Any]) -> None:
+def check(kind: str, name: str, there: Sequence[str]) -> None:
     """404 for a name that is not there."""
     if name not in there:
         raise HTTPException(404, f"{kind} {name[:100]!r}: there are {listing(there)}")
@@ -237,11 +233,6 @@ def check(kind: str, name: str, there: Sequence[str] | Mapping[str, Any]) -> Non
 def page() -> FileResponse:
     """The page."""
     return FileResponse(STATIC / "page.html")
-
-
-def link(path: str, **query: str) -> str:
-    """A path of this server with its query."""
-    return f"{path}?{urlencode(query)}"
 
 
 def encoded(image: Image.Image, kind: str) -> bytes:
@@ -273,28 +264,16 @@ async def with_headers(request: Request, call: Callable[[Request], Any]) -> Resp
     return response
 
 
-def problem(status: int, text: str) -> JSONResponse:
-    """An error as one line."""
+async def explained(request: Request, error: Any) -> JSONResponse:
+    """An error as one line; the traceback of a bug goes to the terminal of the server alone."""
+    if isinstance(error, WorkbenchError):
+        status, text = 400, error.message
+    elif isinstance(error, RequestValidationError):
+        faults = ((".".join(map(str, each["loc"][1:])), each["msg"]) for each in error.errors())
+        status, text = 422, "; ".join(f"{key}: {fault}" for key, fault in faults)
+    elif isinstance(error, TimeoutError):
+        status, text = 503, "not answered in time: too much is asked of this server at once"
+    else:
+        log.error("%s %s", request.method, request.url.path, exc_info=error)
+        status, text = 500, "an error of the server, told in its terminal"
     return JSONResponse({"detail": " ".join(safe_lines(text).split())}, status)
-
-
-async def refused(request: Request, error: Any) -> JSONResponse:
-    """What the asker can mend."""
-    return problem(400, error.message)
-
-
-async def misasked(request: Request, error: Any) -> JSONResponse:
-    """A request with values that are not allowed, each named."""
-    faults = (f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors())
-    return problem(422, "; ".join(faults))
-
-
-async def late(request: Request, error: Any) -> JSONResponse:
-    """A request that took too long."""
-    return problem(503, "not answered in time: too much is asked of this server at once")
-
-
-async def broken(request: Request, error: Any) -> JSONResponse:
-    """A bug: its traceback belongs into the terminal of the server, not into the answer."""
-    log.error("%s %s", request.method, request.url.path, exc_info=error)
-    return problem(500, "an error of the server, told in its terminal")

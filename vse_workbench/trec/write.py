@@ -40,12 +40,10 @@ def write_run(
             order = np.lexsort((true, -line))[: depth or None]
             lowered = strictly_falling(line[order])
             tied += bool((lowered != line[order]).any())
-            file.writelines(
-                f"{escaped(queries[query])} Q0 {names[item]} {rank} {score!r} {tag}\n"
-                for rank, (item, score) in enumerate(
-                    zip(order.tolist(), lowered.astype(float).tolist(), strict=True), start=1
-                )
-            )
+            ranked = zip(order.tolist(), lowered.astype(float).tolist(), strict=True)
+            for rank, (item, score) in enumerate(ranked, start=1):
+                name = escaped(queries[query])
+                file.write(f"{name} Q0 {names[item]} {rank} {score!r} {tag}\n")
     return tied
 
 
