@@ -70,15 +70,6 @@ def test_a_malformed_file_is_a_plain_line(project, run_stage):
     assert not (project / "r/c.md").exists()
 
 
-def test_a_page_without_its_inputs_is_refused_and_nothing_written(project, run_stage):
-    page = ["--page", "r/index.html"]
-    process = run_stage("compare", *arguments("vse"), *page, cwd=project, check=False)
-    assert process.returncode == 1
-    message = "error: --page shows images and captions: give --images and --captions"
-    assert process.stderr.startswith(message)
-    assert not (project / "r").exists()
-
-
 def test_no_scores_are_read(project, run_stage):
     shutil.rmtree(project / "scores")
     run_stage("compare", *arguments("vse", "scan", page=True), cwd=project)

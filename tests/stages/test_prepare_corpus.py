@@ -112,15 +112,6 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
     assert len(load_images(workspace / "out" / "images.parquet")) == 5
 
 
-def test_a_missing_folder_is_an_error(workspace, run_stage):
-    change_params(workspace, dataset="captions_csv", detector={"weights": "random"})
-    process = run_stage(
-        "prepare_corpus", "--raw", "nowhere", "--output", "out", cwd=workspace, check=False
-    )
-    assert process.returncode == 1
-    assert process.stderr.startswith("error: raw = 'nowhere': not a folder")
-
-
 def test_shards_of_both_kinds_give_the_same_bytes_twice_and_nothing_when_cut(workspace, run_stage):
     """The images of a shard belong to the corpus; a shard that is cut short leaves nothing."""
     raw = workspace / "shards"

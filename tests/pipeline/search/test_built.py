@@ -4,14 +4,13 @@ memory, and refused where they do not belong."""
 import json
 import shutil
 
-import faiss
 import numpy as np
 import pytest
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint
 from pipeline.scores.file import SplitScores, write_scores
-from pipeline.search.approximate import build, one_thread, opened, write
+from pipeline.search.approximate import build, opened, write
 from pipeline.search.built import NAME, BuiltIndexes, write_indexes
 from pipeline.search.index import Index, best, read_index
 from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
@@ -81,18 +80,6 @@ def test_building_twice_gives_the_same_bytes(world, tmp_path, kind):
     assert (tmp_path / "test_image.faiss").read_bytes() != made["test_image.faiss"]
 
 
-def test_one_thread_builds():
-    """faiss promises the same graph for one thread alone; here it is not seen to differ for two."""
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(2)
-    try:
-        with one_thread():
-            assert faiss.omp_get_max_threads() == 1
-        assert faiss.omp_get_max_threads() == 2
-    finally:
-        faiss.omp_set_num_threads(before)
-
-
 def by_loop(embeddings, queries, found, top):
     """Recall as it is defined: of every query's `top` nearest by a sort in float64."""
     hits = 0
@@ -156,15 +143,6 @@ def test_what_is_found_has_exact_scores_in_the_order_of_ties(world, tmp_path, ki
     assert len(found.ids) == 30
     np.testing.assert_allclose(scores, [rows[int(name)] @ query for name in found.ids], rtol=1e-5)
     assert "shape (3,)" in message(near.candidates, np.ones(3, np.float32), 5)
-
-
-def test_an_index_is_mapped_and_not_read(world):
-    """Its file is part of this process's address space."""
-    path = world / "hnsw/test_image.faiss"
-    nearest = opened(path, IMAGES, WIDTH, HNSW)
-    with open("/proc/self/maps") as maps:
-        assert any(line.rstrip().endswith(str(path)) for line in maps)
-    assert nearest(vectors(1, 1), 5).shape == (1, 5)
 
 
 def test_sets_that_are_too_small_for_codes_are_searched_exactly(tmp_path):

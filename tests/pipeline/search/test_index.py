@@ -56,15 +56,6 @@ def test_best_is_a_sort_with_equal_scores_in_order(scores, top):
     assert best(np.array(scores, np.float32), top).tolist() == expected
 
 
-def test_similarities_are_inner_products():
-    generator = np.random.default_rng(0)
-    rows = generator.normal(size=(5, 3)).astype(np.float32)
-    query = generator.normal(size=3).astype(np.float32)
-    found = Index(list("abcde"), rows).similarities(query)
-    np.testing.assert_allclose(found, [sum(a * b for a, b in zip(row, query, strict=True))
-                                       for row in rows], rtol=1e-5)  # fmt: skip
-
-
 def test_vectors_in_a_file_are_searched_as_those_in_memory(tmp_path):
     """Bit for bit, and equal scores in the order of the rows, by a sort of all."""
     generator = np.random.default_rng(1)
@@ -140,14 +131,6 @@ def write_index(path, embeddings=True, values=VALUES, **attributes):
     )
     write_scores(path, {"test": split}, {"model": "m", "checkpoint_sha256": SHA} | attributes)
     return path
-
-
-def test_the_index_is_what_the_score_file_holds(tmp_path):
-    path = write_index(tmp_path / "m.h5")
-    images = read_index(path, "test", "image", SHA)
-    assert images.ids == ["x", "y"]
-    assert images.embeddings.tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert read_index(path, "test", "caption", SHA).ids == ["x#0", "x#1", "y#0"]
 
 
 def test_what_cannot_be_searched(tmp_path):

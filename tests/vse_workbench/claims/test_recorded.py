@@ -83,13 +83,6 @@ def test_a_model_that_was_left_alone_is_not_taken_for_run():
         recorded(Experiment("x", "", stale, ""), "vse")
 
 
-def test_a_model_that_was_scored_on_no_corpus_is_refused(repository):
-    stages = lock(metrics=DIGEST)
-    stages["score@vse"]["deps"] = stages["score@vse"]["deps"][2:]
-    with pytest.raises(WorkbenchError, match="vse was scored on no corpus"):
-        recorded(committed(repository, stages), "vse")
-
-
 def test_metrics_that_the_lock_does_not_name_are_refused(repository):
     experiment = committed(repository, lock(metrics=DIGEST), METRICS.replace("300", "400"))
     with pytest.raises(WorkbenchError, match=r"metrics/vse.json is not the one"):

@@ -159,12 +159,6 @@ def test_metrics_files_stand_for_their_ranks(compare):
     assert by_metrics.splitlines()[2:] == by_ranks.splitlines()[2:]
 
 
-def test_the_same_run_twice_is_said_to_be_alike(compare):
-    output = compare("metrics/vse.json", "data/ranks/vse.h5").stdout
-    assert output.splitlines()[-1] == "A and B rank every query alike: all differences are zero."
-    assert {cells[2] for cells in list(rows(output).values())[2:]} == {"+0.0"}
-
-
 def test_criteria_of_one_or_both_runs(compare):
     alike = compare("metrics/cca.json", "metrics/vse.json", "--criterion", "csls").stdout
     assert "B: metrics/vse.json, csls" in alike
@@ -242,10 +236,6 @@ def test_names_that_are_neither_file_nor_revision_with_model(refused, name):
         f"{name!r}: neither a rank file (.h5), a metrics file (.json), nor REVISION:MODEL" in error
     )
     assert "--model" in error
-
-
-def test_outside_a_repository_there_are_no_revisions(refused):
-    assert "HEAD:vse: " in refused("HEAD:vse", "data/ranks/vse.h5")
 
 
 def shell(folder, *words):

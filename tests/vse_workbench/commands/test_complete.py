@@ -1,6 +1,5 @@
 """`vse complete`: an old params.yaml made whole, other faults named."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -140,24 +139,6 @@ def test_the_keys_inside_sections_that_dvc_names():
     sections = {name: kind for name, kind in default_values().items() if isinstance(kind, dict)}
     found = {f"{name}.{key}" for name, key in words if key in sections.get(name, ())}
     assert set(TRACKED) == found
-
-
-def test_other_keys_may_be_left_out(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    values = {
-        name: ({} if isinstance(value, dict) else value)
-        for name, value in read_yaml(ROOT / "params.yaml").items()
-    }
-    for key in TRACKED:
-        section, name = key.split(".")
-        values[section][name] = default_values()[section][name]
-    values["vse"] = {"training": {"epochs": 7}}
-    (tmp_path / "params.yaml").write_text(json.dumps(values))
-    given, whole = load_params(tmp_path / "params.yaml"), load_params()
-    assert (given.vse.training.epochs, given.vse.training.batch_size) == (7, 128)
-    assert given.two_branch == whole.two_branch
-    assert given.sentences == whole.sentences
-    assert given.average_scores == {}
 
 
 def done(values, moved=(), defaults=None):

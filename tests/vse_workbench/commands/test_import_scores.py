@@ -69,16 +69,6 @@ def test_one_command_prints_a_table_without_our_loss(project, run_vse):
     assert sorted(p.name for p in (project / "data").iterdir()) == ["corpus", "raw", "scores"]
 
 
-def test_random_scores_cannot_be_told_from_chance(project, run_vse):
-    random = np.random.default_rng(3)
-    np.save(project / "my.npy", random.standard_normal((IMAGES, CAPTIONS)))
-    done = run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
-    assert "Cannot be told from chance: mine." in done.stdout
-    np.save(project / "my.npy", made_scores(0.8).scores)
-    done = run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
-    assert "chance:" not in done.stdout
-
-
 def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, run_stage, run_vse):
     random = np.random.default_rng(0)
     images = random.standard_normal((IMAGES, 8))
@@ -117,19 +107,6 @@ def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, 
     run_vse("analyse", "clip", "--output", "a", "--only", "separation", cwd=project)
     refused = run_vse("analyse", "clip", "--output", "b", cwd=project, check=False)
     assert refused.stderr.startswith("error: clip is another program's: scores alone\n")
-
-
-def test_an_average_may_have_external_members(project, run_stage, run_vse):
-    np.save(project / "my.npy", made_scores(0.2, seed=5).scores)
-    run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
-    params = project / "params.yaml"
-    both = "average_scores:\n  both: {members: [scan, mine], weights: null, normalise: none}\n"
-    params.write_text(params.read_text().replace("average_scores:\n", both))
-    run_stage("average_scores", "both", "--output", "data/scores/both.h5", cwd=project)
-    found = read_scores(project / "data/scores/both.h5", "test").scores
-    wanted = (made_scores(0.8).scores + made_scores(0.2, seed=5).scores) / 2
-    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
-    assert "source" not in GroupFile(project / "data/scores/both.h5").attributes
 
 
 @pytest.mark.parametrize(

@@ -135,14 +135,6 @@ def test_queries_that_cannot_be_answered(folder, arguments, words):
     assert len(result.stderr.splitlines()) <= 2
 
 
-def test_params_of_another_network_do_not_matter(folder):
-    """The network that made the features is kept beside them."""
-    question = ["--image", "test0.png", "--model", "vse", "--top", 3]
-    before = listed(run(main, *question))
-    small_params(folder, size=64, layers=["layer2"], pool="max")
-    assert listed(run(main, *question)) == before
-
-
 def test_another_image_network_is_refused(folder):
     paths = stage_paths("extract_image_features", ("images", "detector", "output", "network"))
     small_params(folder, layers=["layer2"])

@@ -80,17 +80,6 @@ def test_an_image_is_one_query_more(world, name):
     assert {hit.name: hit.score for hit in found} == pytest.approx(expected, abs=1e-4)
 
 
-def test_hubs_lose_by_a_criterion(world):
-    """Not by the same for all: otherwise the comparisons above were of an order that stays."""
-    searcher = Searcher("vse", CPU)
-    text = pd.read_parquet("data/corpus/captions.parquet")["text"][0]
-    plain, fair = (
-        {hit.name: hit.score for hit in searcher.of_text(text, question).hits}
-        for question in (Question(top=9), Question(top=9, criterion=Criterion("csls", k=3)))
-    )
-    assert np.ptp([fair[name] - 2 * plain[name] for name in plain]) > 0.05
-
-
 def test_sets_are_not_assigned_by_single_queries(world):
     question = Question(criterion=Criterion("hungarian"))
     with pytest.raises(WorkbenchError, match="'hungarian': a single query is ranked by naive"):
