@@ -78,7 +78,7 @@ def test_an_average_is_evaluated_compared_and_analysed_as_a_model_is(project, ru
 def test_what_is_not_there_is_named(project, run_stage):
     arguments = ("theirs", "--output", "data/scores/theirs.h5")
     done = run_stage("average_scores", *arguments, cwd=project, check=False)
-    assert done.stderr.startswith("error: average 'theirs': params.yaml has mine, scan_dp_rnn")
+    assert done.stderr.startswith("error: average_scores 'theirs': params.yaml has mine, scan_dp")
     arguments = ("scan_dp_rnn", "--output", "data/scores/scan_dp_rnn.h5")
     done = run_stage("average_scores", *arguments, cwd=project, check=False)
     assert done.stderr == (

@@ -12,7 +12,7 @@ from click.shell_completion import BashComplete
 from commands import run_command
 
 from vse_workbench import commands
-from vse_workbench.commands import FIRST_WORDS, GROUPS, files, group_and_line, vse
+from vse_workbench.commands import GROUPS, files, group_and_line, vse
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(
@@ -67,17 +67,6 @@ def test_every_file_is_a_command_and_has_a_line_under_its_group():
         group, line = group_and_line(files()[name])
         assert group == title
         assert line.startswith(text)
-
-
-def test_the_words_of_a_name_are_those_of_the_file():
-    stems = {name: file.stem for name, file in files().items()}
-    assert stems["export image-network"] == "export_image_network"
-    assert stems["embed-plots"] == "embed_plots"
-    for first in FIRST_WORDS:
-        shown = run_command(vse, first).stdout
-        own = [name.split()[1] for name in NAMES if name.startswith(f"{first} ")]
-        assert own
-        assert all(f"\n  {word} " in shown for word in own)
 
 
 def test_a_new_command_is_one_new_file(monkeypatch, tmp_path):

@@ -30,13 +30,9 @@ from vse_workbench.search.page import THUMBNAIL, page
 
 SHA = "a" * 64
 IMAGES = pd.DataFrame({"image_id": ["x", "y", "z"], "path": ["x.png", "y.png", "z.png"]})
-CAPTIONS = pd.DataFrame(
-    {
-        "caption_id": ["x#0", "x#1", "z#0", "z#1"],
-        "image_id": ["x", "x", "z", "z"],
-        "text": ["a dog", "a brown dog", "two cats", "cats"],
-    }
-)
+ROWS = [("x#0", "a dog"), ("x#1", "a brown dog"), ("z#0", "two cats"), ("z#1", "cats")]
+CAPTIONS = pd.DataFrame(ROWS, columns=["caption_id", "text"])
+CAPTIONS["image_id"] = CAPTIONS["caption_id"].str[0]
 CATALOGUE = Catalogue(IMAGES, CAPTIONS)
 
 

@@ -236,7 +236,7 @@ def test_an_index_is_built_and_searched_where_params_ask_for_one(folder, monkeyp
     assert run(main, *questions[0]).exit_code == 0  # the same scores again
     draw_weights("vse", 1)
     put_scores("vse")
-    refused(questions[0], "the digest of its model's weights is", "dvc repro build_index@vse")
+    refused(questions[0], "an index of other image embeddings", "dvc repro build_index@vse")
     change_params(folder, search={"index": "flat", "models": []})
     assert run(main, *questions[0]).exit_code == 0
     result = run(build_index.main, "vse", *as_options(paths))
