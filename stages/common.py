@@ -77,7 +77,8 @@ def command(function: Callable[..., None]) -> click.Command:
             with alone(WORK, name, options):
                 function(**options)
             if is_program(f"stages.{program}"):
-                check_loaded(_list_of(program, options), SOURCES)
+                own = CODE / f"{program}@{options.get('name')}"  # where each item has a list
+                check_loaded(own if own.is_file() else CODE / program, SOURCES)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:
@@ -89,11 +90,6 @@ def command(function: Callable[..., None]) -> click.Command:
     epilog = f"\b\nExample: {example}" if example else None  # \b: click does not wrap it
     context = HELP_OPTIONS | {"show_default": True}
     return click.command(help=text, epilog=epilog, context_settings=context)(versioned)
-
-
-def _list_of(program: str, options: Mapping[str, Any]) -> Path:
-    own = CODE / f"{program}@{options.get('name')}"
-    return own if own.is_file() else CODE / program
 
 
 def paths(*names: str, exist: bool = False, required: bool = True) -> Callable[[Main], Main]:

@@ -5,7 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-from pandas import DataFrame
 
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.embeddings.job import import_job
@@ -15,7 +14,6 @@ from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import seed_everything, set_threads
-from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.sentences.encoder import BLOCK, chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
@@ -37,7 +35,12 @@ def main(
     params, table = load_params(), load_captions(captions, rows and range(*rows))
     settings, seed, shard = params.sentences, params.seed, params.runtime.extraction.shard
     if settings.encoding == "file":
-        return take_over(settings.file, table, output, encoder)
+        ids, made_by = table["caption_id"].tolist(), {"encoding": "file"}
+        brought = import_job(settings.file, ids, captions_digest(table), made_by)
+        brought.write(WORK / "sentences", output)
+        write_groups(encoder, {}, made_by)  # says that there is none
+        say(f"sentences: {len(ids):,} x {brought.width}, {brought.attributes['model']}")
+        return
     set_threads(params.runtime.threads)
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
@@ -55,20 +58,10 @@ def main(
     made_by = "stages.encode_sentences", paths, Engine(params.runtime, on_device=False)
     plan = Plan(shard, BLOCK, table, captions_digest, *made_by, "captions")
     job.make(WORK / "sentences", output, plan, rows is not None)
-    if rows is not None:
-        return
-    made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
-    fitted.unlink()
-    say(f"sentences: {len(table):,} x {made.dim}, {made}")
-
-
-def take_over(file: EmbeddingFileConfig, table: DataFrame, output: Path, encoder: Path) -> None:
-    """Write vectors that were made elsewhere, and a file that says that there is no encoder."""
-    ids = table["caption_id"].tolist()
-    job = import_job(file, ids, captions_digest(table), {"encoding": "file"})
-    job.write(WORK / "sentences", output)
-    write_groups(encoder, {}, {"encoding": "file"})
-    say(f"sentences: {len(ids):,} x {job.width}, {job.attributes['model']}")
+    if rows is None:
+        made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
+        fitted.unlink()
+        say(f"sentences: {len(table):,} x {made.dim}, {made}")
 
 
 if __name__ == "__main__":

@@ -269,7 +269,7 @@ def _default(name: str) -> Section:
     return kind()
 
 
-# The whole of params.yaml: a section of its own for every model that there is.
+# The whole of params.yaml: a section for every model that there is.
 CONFIGS: dict[str, Any] = {name: (config_of(name), _default(name)) for name in model_names()}
 if taken := sorted(set(CONFIGS) & set(CommonParams.model_fields)):
     raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")

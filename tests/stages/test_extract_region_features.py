@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner, Result
+from commands import fail, succeed
 from corpora import change_params, write_corpus
 from PIL import Image
 from pretended_cuda import on_pretended_gpu
@@ -42,14 +42,21 @@ def change(**values: object) -> None:
     change_params(Path(), regions=values)
 
 
-def extract(output: str = "regions.h5", *more: str) -> Result:
-    arguments = ["--images", "corpus/images.parquet", "--output", output]
-    return CliRunner().invoke(main, [*arguments, *(more or ("--detector", "detector.safetensors"))])
+def arguments(output: str, *more: str) -> list[str]:
+    more = more or ("--detector", "detector.safetensors")
+    return ["--images", "corpus/images.parquet", "--output", output, *more]
+
+
+def extract(output: str = "regions.h5", *more: str) -> str:
+    return succeed(main, Path(), *arguments(output, *more))
+
+
+def refused(*more: str) -> str:
+    return fail(main, Path(), *arguments("regions.h5", *more))
 
 
 def test_the_file_and_what_it_says_of_itself(network) -> None:
-    result = extract()
-    assert result.exit_code == 0, result.output
+    extract()
     file = open_regions(Path("regions.h5"))
     assert file.shape() == (12, 3, 12)
     images = load_images(Path("corpus/images.parquet"))
@@ -74,25 +81,21 @@ def test_the_file_and_what_it_says_of_itself(network) -> None:
 
 def test_the_same_bytes_with_workers_and_adaptive_numbers(network) -> None:
     change(boxes="adaptive", min=1, max=6, threshold=0.3)
-    assert extract("one.h5").exit_code == 0
+    extract("one.h5")
     change(workers=1)
-    assert extract("two.h5").exit_code == 0
+    extract("two.h5")
     assert Path("one.h5").read_bytes() == Path("two.h5").read_bytes()
     change(workers=0)
     with on_pretended_gpu(Path()):
-        assert extract("gpu.h5").exit_code == 0
+        extract("gpu.h5")
     assert Path("one.h5").read_bytes() == Path("gpu.h5").read_bytes()
     assert open_regions(Path("one.h5")).shape() == (12, 6, 12)
 
 
 def test_faults_are_said_plainly(network) -> None:
-    result = extract("regions.h5", "--captions", "corpus/captions.parquet")
-    assert result.exit_code == 1
-    assert "--detector" in result.stderr
+    assert "--detector" in refused("--captions", "corpus/captions.parquet")
     Path("detector.safetensors").write_bytes(b"junk")
-    result = extract()
-    assert result.exit_code == 1
-    assert "detector.safetensors" in result.stderr
+    assert "detector.safetensors" in refused()
     assert not Path("regions.h5").exists()
 
 
@@ -101,8 +104,7 @@ NETWORK = {"model": "timm/test_resnet", "weights": "random", "layers": None, "si
 
 def test_cells_of_a_grid_need_no_detector(network) -> None:
     change(source="grid", grid=[2, 3], network=NETWORK)
-    result = extract("regions.h5", "--captions", "corpus/captions.parquet")
-    assert result.exit_code == 0, result.output
+    extract("regions.h5", "--captions", "corpus/captions.parquet")
     file = open_regions(Path("regions.h5"))
     assert file.shape() == (12, 6, 96)
     assert (file.attributes["model"], file.attributes["layer"]) == ("timm/test_resnet", "map")
@@ -121,12 +123,12 @@ def test_cells_of_a_grid_need_no_detector(network) -> None:
 
 def test_a_grid_has_the_same_bytes_with_workers_and_near_ones_in_bfloat16(network) -> None:
     change(source="grid", grid=[2, 2], network=NETWORK)
-    assert extract("one.h5").exit_code == 0
+    extract("one.h5")
     change(workers=1)
-    assert extract("two.h5").exit_code == 0
+    extract("two.h5")
     assert Path("one.h5").read_bytes() == Path("two.h5").read_bytes()
     change(network={"precision": "bf16"})
-    assert extract("near.h5").exit_code == 0
+    extract("near.h5")
     one, near = (open_regions(Path(name)).read(range(12)) for name in ("one.h5", "near.h5"))
     assert not np.array_equal(one, near)
     assert np.abs(one.astype(float) - near).max() < 0.05 * np.abs(one).max()
@@ -134,12 +136,10 @@ def test_a_grid_has_the_same_bytes_with_workers_and_near_ones_in_bfloat16(networ
 
 def test_a_grid_of_the_detector_s_resnet(network) -> None:
     change(source="grid", grid=[2, 2], network={"layers": ["layer3"], "size": 64})
-    assert extract().exit_code == 0
+    extract()
     assert open_regions(Path("regions.h5")).shape() == (12, 4, 256)
     change(network={"layers": None})
-    result = extract()
-    assert result.exit_code == 1
-    assert "regions.network: the state dict does not fit" in result.stderr
+    assert "regions.network: the state dict does not fit" in refused()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,5 @@ def test_a_grid_of_the_detector_s_resnet(network) -> None:
 def test_grids_that_cannot_be(network, values, words: str) -> None:
     change(source="grid", grid=[2, 2], network=NETWORK)
     change(**values)
-    result = extract()
-    assert result.exit_code == 1
-    assert words in result.stderr
+    assert words in refused()
     assert not Path("regions.h5").exists()

@@ -190,12 +190,3 @@ def test_a_shell_completes_names_and_options():
     assert found == ["--criterion", "--criterion-b", "--confidence"]
     assert shell.get_completions(["no-such"], "--c") == []
     assert "complete" in shell.source()
-
-
-def test_no_command_writes_colours(tmp_path):
-    """Also where they are asked for; NO_COLOR has nothing to switch off."""
-    asked = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"}
-    for arguments in (["--help"], ["search", "--help"], ["inspect", "gone.h5"]):
-        done = called(*arguments, folder=tmp_path, **asked)
-        assert "\x1b" not in done.stdout + done.stderr
-        assert done.stdout + done.stderr

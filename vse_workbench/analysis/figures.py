@@ -66,7 +66,15 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
         drawn.suptitle(title)
         both = zip(panels(drawn, len(sides), sharex=True), sides, strict=True)
         for axes, (title, rows, shade) in both:
-            _bars(axes, rows, shade)
+            error = {"linewidth": 0.8, "ecolor": "#333333"}
+            axes.barh(
+                range(len(rows)), rows["drop"], xerr=rows["spread"], color=shade, error_kw=error
+            )
+            names = [f"{w} ({n})" for w, n in zip(rows["word"], rows["times"], strict=True)]
+            axes.set_yticks(range(len(rows)), names)
+            axes.invert_yaxis()
+            axes.axvline(0, color="#333333", linewidth=0.8)
+            axes.grid(axis="y", visible=False)
             axes.set(title=title, xlabel="mean drop ± standard deviation")
 
 
@@ -82,23 +90,18 @@ def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]
         middle.plot(epoch, rsum, "o", color=TRUE, label=f"kept: epoch {epoch:g}, rsum {rsum:.1f}")
         middle.legend(loc="lower right", frameon=False)
         middle.set(ylabel="validation rsum")
-        for axes in others:
-            _errors(axes, curve)
+        for axes in others:  # what is classified (Zheng et al. 2020, figure 8)
+            for number, (label, shares) in enumerate(curve.errors.items()):
+                shade, style = SERIES[number % len(SERIES)], ("o-", "s--")[number % 2]
+                axes.plot(curve.epochs, shares, style, markersize=3, color=shade, label=label)
+            axes.legend(frameon=False)
+            axes.set(ylabel="classification error", ylim=(-0.03, 1.03))
         every[-1].set(xlabel="epoch")
         every[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         for axes in every:
             for stretch in stretches[1:]:
                 axes.axvline(stretch.first - 0.5, color=FAINT, linestyle="--", linewidth=1)
         drawn.suptitle(f"Training of {name}")
-
-
-def _errors(axes: Axes, curve: Curve) -> None:
-    """A line for each thing that is classified (Zheng et al. 2020, figure 8)."""
-    for number, (name, shares) in enumerate(curve.errors.items()):
-        shade, style = SERIES[number % len(SERIES)], ("o-", "s--")[number % 2]
-        axes.plot(curve.epochs, shares, style, markersize=3, color=shade, label=name)
-    axes.legend(frameon=False)
-    axes.set(ylabel="classification error", ylim=(-0.03, 1.03))
 
 
 def _losses(axes: Axes, curve: Curve, stretches: Sequence[Stretch]) -> None:
@@ -118,14 +121,3 @@ def _losses(axes: Axes, curve: Curve, stretches: Sequence[Stretch]) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _bars(axes: Axes, rows: pd.DataFrame, shade: str) -> None:
-    places = np.arange(len(rows))
-    error = {"linewidth": 0.8, "ecolor": "#333333"}
-    axes.barh(places, rows["drop"], xerr=rows["spread"], color=shade, error_kw=error)
-    names = [f"{w} ({n})" for w, n in zip(rows["word"], rows["times"], strict=True)]
-    axes.set_yticks(places, names)
-    axes.invert_yaxis()
-    axes.axvline(0, color="#333333", linewidth=0.8)
-    axes.grid(axis="y", visible=False)

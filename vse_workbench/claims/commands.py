@@ -72,8 +72,7 @@ def _differences(params: Mapping[str, Any], current: Mapping[str, Any]) -> Itera
     """`key=value` as DVC takes it for every value that params.yaml has otherwise."""
     there = dict(leaves(current))
     values = {key: value for key, value in leaves(params) if not key.startswith("runtime.")}
-    unknown = [key for key in values if key not in there]
-    if unknown:
+    if unknown := [key for key in values if key not in there]:
         raise WorkbenchError(f"params.yaml has no {listing(unknown)}", COMPLETE)
     for key, value in values.items():
         if key != "seed" and there[key] != value:

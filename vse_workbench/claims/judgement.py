@@ -46,7 +46,8 @@ def judge_claim(
     ledger: Ledger, name: str, claim: Claim, dataset: str, rows: Sequence[Row]
 ) -> Judgement:
     """One claim on one dataset; `rows` are the kept runs of any setting."""
-    signs = _signs(ledger.measures[claim.measure])
+    measure = ledger.measures[claim.measure]
+    signs = {name.removeprefix("-"): -1 if name.startswith("-") else 1 for name in measure}
     published = None
     if claim.published is not None:
         pairs = zip(signs.values(), claim.published.first, claim.published.second, strict=True)
@@ -65,7 +66,11 @@ def judge_claim(
     first, second = ({row.seed: row for row in side} for side in sides)
     seeds = sorted(first.keys() & second.keys())
     if not seeds:
-        return replace(made, lacks=_not_run(claim, first, second))
+        sides_of = {claim.first: sorted(first), claim.second: sorted(second)}
+        missing = [name for name, there in sides_of.items() if not there]
+        common = ", ".join(f"{name} {there}" for name, there in sides_of.items())
+        lacks = f"not run: {', '.join(missing)}" if missing else f"no seed in common: {common}"
+        return replace(made, lacks=lacks)
     paired = [row for seed in seeds for row in (first[seed], second[seed])]
     lacking = [f"{r.setting} seed {r.seed}" for r in paired if not signs.keys() <= r.figures.keys()]
     if lacking:
@@ -76,10 +81,6 @@ def judge_claim(
     found = spread([_value(first[s], signs) - _value(second[s], signs) for s in seeds])
     verdict = judge(found, published, claim.region)
     return replace(made, seeds=seeds, found=found, verdict=verdict)
-
-
-def _signs(measure: Iterable[str]) -> dict[str, int]:
-    return {name.removeprefix("-"): -1 if name.startswith("-") else 1 for name in measure}
 
 
 def _value(row: Row, signs: Mapping[str, int]) -> float:
@@ -102,14 +103,6 @@ def _mixed(ledger: Ledger, sides: Sequence[Sequence[Row]]) -> list[str]:
             parts = (f"{value} ({_runs(group)})" for value, group in groups.items())
             problems.append(f"runs of different {key}: {'; '.join(parts)}")
     return problems
-
-
-def _not_run(claim: Claim, first: Mapping[int, Row], second: Mapping[int, Row]) -> str:
-    sides = ((claim.first, first), (claim.second, second))
-    missing = list(dict.fromkeys(name for name, there in sides if not there))
-    if missing:
-        return f"not run: {', '.join(missing)}"
-    return f"no seed in common: {claim.first} {sorted(first)}, {claim.second} {sorted(second)}"
 
 
 def _runs(rows: Sequence[Row]) -> str:

@@ -119,11 +119,9 @@ def read_ledger(path: Path) -> Ledger:
 
 def chosen(ledger: Ledger, names: tuple[str, ...]) -> dict[str, Claim]:
     """The claims of these names, all for none; WorkbenchError for a name that is no claim."""
-    unknown = [name for name in names if name not in ledger.claims]
-    if unknown:
-        raise WorkbenchError(
-            f"no claim {listing(unknown)}", f"claims: {listing(ledger.claims, 100)}"
-        )
+    if unknown := [name for name in names if name not in ledger.claims]:
+        there = f"claims: {listing(ledger.claims, 100)}"
+        raise WorkbenchError(f"no claim {listing(unknown)}", there)
     return {name: ledger.claims[name] for name in names or ledger.claims}
 
 

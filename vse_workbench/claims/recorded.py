@@ -7,7 +7,7 @@ dvc.lock, from the corpus to the metrics, tell with which values, data and code 
 import hashlib
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,12 +66,9 @@ def lock_stages(text: bytes, name: str) -> dict[str, Any]:
     """The stages of a dvc.lock; WorkbenchError, beginning with `name`, when it is none."""
     try:
         lock = plain_yaml(text.decode(), name, "", LOCK_BYTES, LOCK_BYTES)
-        stages = lock["stages"]
-        if not isinstance(stages, dict) or not all(isinstance(s, dict) for s in stages.values()):
-            raise TypeError
-    except (WorkbenchError, KeyError, TypeError, UnicodeDecodeError):
+        return {stage: dict(entries) for stage, entries in lock["stages"].items()}
+    except (WorkbenchError, KeyError, TypeError, ValueError, AttributeError):
         raise WorkbenchError(f"{name}: its dvc.lock cannot be read") from None
-    return stages
 
 
 def recorded(experiment: Experiment, model: str) -> Recorded:
@@ -87,7 +84,8 @@ def recorded(experiment: Experiment, model: str) -> Recorded:
         stage = experiment.stages[name]
         entries = [*stage.get("deps", []), *stage.get("outs", [])]
         files = [("file", digests, entry["path"], entry.get("md5", "")) for entry in entries]
-        values = [("parameter", params, key, value) for key, value in _params(stage)]
+        read = [leaves(v, k) for of in stage.get("params", {}).values() for k, v in of.items()]
+        values = [("parameter", params, key, value) for pairs in read for key, value in pairs]
         for kind, found, key, value in [*files, *values]:
             if found.setdefault(key, value) != value:
                 raise WorkbenchError(
@@ -136,12 +134,6 @@ def _tables(stages: Mapping[str, Any], writer: str, reader: str) -> dict[str, st
     deps = stages.get(reader, {}).get("deps", [])
     read = {dep["path"]: dep.get("md5", "") for dep in deps}
     return {path: digest for path, digest in read.items() if f"{path}/".startswith(folders)}
-
-
-def _params(stage: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for values in stage.get("params", {}).values():
-        for key, value in values.items():
-            yield from leaves(value, key)
 
 
 def _git(*words: str) -> bytes:

@@ -62,8 +62,8 @@ def matching_rows(
         criterion = setting.criterion or "naive"
         if setting.model != model or criterion not in run.metrics:
             continue
-        free = FREE if criterion != "naive" else (*FREE, "inference")
-        read = {key: value for key, value in run.params.items() if not _under(key, free)}
+        free = tuple(f"{key}." for key in (*FREE, *["inference"] * (criterion == "naive")))
+        read = {k: v for k, v in run.params.items() if not f"{k}.".startswith(free)}
         if any(key not in params or params[key] != value for key, value in read.items()):
             continue
         measured = {k: v for k, v in leaves(run.metrics[criterion]) if k in FIGURES}
@@ -132,7 +132,3 @@ def _row(path: Path, line: int, record: Mapping[Any, Any], figures: list[str]) -
         return Row(**(named | {"seed": int(record["seed"])}), figures=numbers)
     except ValueError:
         raise WorkbenchError(f"{path}, line {line}: a number cannot be read") from None
-
-
-def _under(key: str, places: Iterable[str]) -> bool:
-    return any(key == place or key.startswith(f"{place}.") for place in places)

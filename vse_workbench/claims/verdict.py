@@ -58,8 +58,13 @@ def judge(found: Spread, published: float | None, region: tuple[float, float]) -
     """The verdict on a claim; `published` is None where the paper gives no figures."""
     if found.low is None or found.high is None or found.deviation is None:
         return Verdict("undecided")
-    bottom, top = region
-    size = _size(found.low, found.high, published) if region == AHEAD else ""
+    (bottom, top), size = region, ""
+    if region == AHEAD and published is not None:
+        size = "as large as published"
+        if published > found.high:
+            size = "smaller than published"
+        elif published < found.low:
+            size = "larger than published"
     if bottom < found.low and found.high < top:
         return Verdict("holds", size)
     if found.high < bottom or found.low > top:
@@ -87,11 +92,3 @@ def seeds_needed(distance: float, deviation: float) -> int | None:
 def _half_width(n: int, deviation: float) -> float:
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
     return quantile * deviation / math.sqrt(n)
-
-
-def _size(low: float, high: float, published: float | None) -> str:
-    if published is None:
-        return ""
-    if published > high:
-        return "smaller than published"
-    return "larger than published" if published < low else "as large as published"

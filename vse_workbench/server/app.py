@@ -30,7 +30,7 @@ from vse_workbench.search.searcher import Answer, Question, Searcher
 from vse_workbench.server.attention import AttentionPictures
 
 STATIC = Path(__file__).with_name("static")
-HEADERS = {
+HEADERS = {  # what a browser may do with an answer
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -81,7 +81,14 @@ class SearchServer:
         self.described = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
         # models share the processors: two at once are slower than one after the other
         self.turn = anyio.CapacityLimiter(1)
-        self.thumbnail = lru_cache(maxsize=THUMBNAILS)(self._thumbnail)
+
+        @lru_cache(maxsize=THUMBNAILS)
+        def thumbnail(path: str, side: int) -> bytes:
+            image = open_rgb(path, limits.pixels)
+            image.thumbnail((side, side))
+            return encoded(image, "JPEG")
+
+        self.thumbnail = thumbnail
 
     def app(self, hosts: Sequence[str]) -> FastAPI:
         """The application, to be called by these host names ("*": any) against DNS rebinding."""
@@ -193,11 +200,6 @@ class SearchServer:
             raise HTTPException(404, f"the corpus has no image {image_id[:100]!r}")
         return str(self.paths[image_id])
 
-    def _thumbnail(self, path: str, side: int) -> bytes:
-        image = open_rgb(path, self.limits.pixels)
-        image.thumbnail((side, side))
-        return encoded(image, "JPEG")
-
     def _told(
         self, model: str, text: str | None, asked: Question, answer: Answer, began: float
     ) -> dict[str, Any]:
@@ -212,16 +214,10 @@ class SearchServer:
                 where = {"model": model, "text": text, "image": own, "split": asked.split}
                 told["attention"] = f"/attention?{urlencode(where)}"
             hits.append(told)
-        return {
-            "model": model,
-            "split": asked.split,
-            "criterion": asked.criterion.name,
-            "kind": answer.kind,
-            "searched": answer.searched,
-            "seconds": round(time.perf_counter() - began, 4),
-            "notes": answer.notes,
-            "hits": hits,
-        }
+        said = {"model": model, "split": asked.split, "criterion": asked.criterion.name}
+        said |= {"kind": answer.kind, "searched": answer.searched}
+        seconds = round(time.perf_counter() - began, 4)
+        return said | {"seconds": seconds, "notes": answer.notes, "hits": hits}
 
 
 def check(kind: str, name: str, there: Sequence[str]) -> None:

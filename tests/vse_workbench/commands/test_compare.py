@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from commands import run_command
+from commands import git, run_command
 from ranking_cases import both_with
 
 from pipeline.evaluation.columns import COLUMNS
@@ -208,24 +208,14 @@ def test_names_that_are_neither_file_nor_revision_with_model(refused, name):
     assert "--model" in error
 
 
-def shell(folder, *words):
-    environment = os.environ | {
-        "PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}",
-        "DVC_NO_ANALYTICS": "1",
-    }
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def test_revisions_and_experiments_out_of_the_cache(project, compare, refused):
     """main has a weak and a strong model; the experiment makes the weak one as strong."""
 
     def dvc(*words):
-        shell(project, sys.executable, "-m", "dvc", *words, "--quiet")
-
-    def git(*words):
-        who = ("-c", "user.name=test", "-c", "user.email=test@example.org")
-        shell(project, "git", *who, *words)
+        path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
+        environment = os.environ | {"PATH": path, "DVC_NO_ANALYTICS": "1"}
+        command = [sys.executable, "-m", "dvc", *words, "--quiet"]
+        subprocess.run(command, cwd=project, env=environment, check=True)
 
     def put_input(name, gain):
         put_run(project / f"runs/{name}/m.json", project / f"runs/{name}/r.h5", gain)
@@ -233,12 +223,12 @@ def test_revisions_and_experiments_out_of_the_cache(project, compare, refused):
     (project / "put.py").write_text(PUT)
     put_input("cca", 0)
     put_input("vse", 2)
-    git("init", "--quiet", "--initial-branch=main")
+    git("init", "--quiet", "--initial-branch=main", folder=project)
     dvc("init")
     (project / ".gitignore").write_text("/data/ranks\n")
     dvc("repro")
-    git("add", "--all")
-    git("commit", "--quiet", "--message", "first")
+    git("add", "--all", folder=project)
+    git("commit", "--quiet", "--message", "first", folder=project)
     put_input("cca", 2)
     dvc("repro")
     dvc("exp", "save", "--name", "as-strong")
