@@ -35,10 +35,10 @@ def main(
     params, table = load_params(), load_captions(captions, rows and range(*rows))
     settings, seed, shard = params.sentences, params.seed, params.runtime.extraction.shard
     if settings.encoding == "file":
-        ids, made_by = table["caption_id"].tolist(), {"encoding": "file"}
-        brought = import_job(settings.file, ids, captions_digest(table), made_by)
+        ids, origin = table["caption_id"].tolist(), {"encoding": "file"}
+        brought = import_job(settings.file, ids, captions_digest(table), origin)
         brought.write(WORK / "sentences", output)
-        write_groups(encoder, {}, made_by)  # says that there is none
+        write_groups(encoder, {}, origin)  # says that there is none
         say(f"sentences: {len(ids):,} x {brought.width}, {brought.attributes['model']}")
         return
     set_threads(params.runtime.threads)

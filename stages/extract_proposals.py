@@ -64,10 +64,8 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         proposed.finish(output)
     proposals = FeatureFile(output)
     bounds = [f"{split} {bound_of_split(tables, split, proposals):.1f}" for split in SPLITS]
-    say(
-        f"proposals: {len(ids):,} images, {len(regions.ids):,} boxes of phrases; "
-        f"R@{sources.number} upper bound {', '.join(bounds)}"
-    )
+    sizes = f"{len(ids):,} images, {len(regions.ids):,} boxes of phrases"
+    say(f"proposals: {sizes}; R@{sources.number} upper bound {', '.join(bounds)}")
 
 
 if __name__ == "__main__":

@@ -71,9 +71,9 @@ def selection(
     if (uses_shortlist is None) != (shortlist is None):
         verb = "needs" if uses_shortlist else "does not take"
         raise WorkbenchError(f"model {name!r} {verb} the option --shortlist", "see dvc.yaml")
-    return (
-        {"shortlist": shortlist} if shortlist and uses_shortlist and uses_shortlist(trained) else {}
-    )
+    if shortlist and uses_shortlist and uses_shortlist(trained):
+        return {"shortlist": shortlist}
+    return {}
 
 
 if __name__ == "__main__":

@@ -22,10 +22,8 @@ def correlations(
 
     With them the ids of the images, drawn from the seed.
     """
-    first = next(iter(scores.values()))
-    rows = sample_rows(len(first.image_ids), count, seed)
-    ids = [first.image_ids[row] for row in rows]
-    file = FeatureFile(features)
+    first, file = next(iter(scores.values())), FeatureFile(features)
+    ids = [first.image_ids[row] for row in sample_rows(len(first.image_ids), count, seed)]
     found = {FEATURES: correlate(file.read(file.rows(ids)), ids)}
     for label, split in scores.items():
         vectors = _embeddings(split, label)

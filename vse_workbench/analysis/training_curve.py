@@ -25,8 +25,7 @@ def read_phases(path: Path) -> tuple[Curve, list[Stretch]]:
     if curve is None:
         raise WorkbenchError(f"{path}: of a model that is fitted at once; it has no curve")
     rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")), delimiter="\t")
-    names = [row.get("phase") or "" for row in rows]
-    stretches = []
+    names, stretches = [row.get("phase") or "" for row in rows], []
     for name, group in groupby(zip(names, curve.epochs, strict=True), key=lambda pair: pair[0]):
         epochs = [epoch for _, epoch in group]
         stretches.append(Stretch(name, epochs[0], epochs[-1]))

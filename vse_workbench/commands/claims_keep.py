@@ -45,8 +45,8 @@ def main(claims: Path, kept: Path, recipes: Path, experiments: TextIO) -> None:
                 continue
             found += matching_rows(ledger, settings, model, run, experiment.commit)
         rows += found
-        told = ", ".join(f"{row.setting} on {row.dataset} seed {row.seed}" for row in found)
-        click.echo(f"{name}: {told or 'no setting of claims.yaml'}")
+        said = ", ".join(f"{row.setting} on {row.dataset} seed {row.seed}" for row in found)
+        click.echo(f"{name}: {said or 'no setting of claims.yaml'}")
         if not found:
             click.echo("\n".join(f"  {reason}" for reason in reasons))
     old = read_rows(kept)

@@ -51,15 +51,11 @@ def main(
     params = load_params()
     set_threads(params.runtime.threads)
     device, wordnet = pick_device(params.runtime.device), params.sentences.tfidf.wordnet_folder
-    searchers = {
-        name: Searcher(name, device, wordnet, settings=params.search)
-        for name in names or scored_models()
-    }
-    pictures = {
-        name: AttentionPictures(each, device)
-        for name, each in searchers.items()
-        if offered(name, "attention", "attention")
-    }
+    searchers, pictures = {}, {}
+    for name in names or scored_models():
+        searchers[name] = Searcher(name, device, wordnet, settings=params.search)
+        if offered(name, "attention", "attention"):
+            pictures[name] = AttentionPictures(searchers[name], device)
     inference = params.inference.model_dump(exclude={"criteria"})
     criteria = {name: make_criterion(name, **inference) for name in single_query_criteria()}
     limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)
@@ -82,6 +78,5 @@ def listening_at(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise WorkbenchError(
-            f"cannot listen at {host}, port {port}: {error.strerror}", "choose another --port"
-        ) from None
+        text = f"cannot listen at {host}, port {port}: {error.strerror}"
+        raise WorkbenchError(text, "choose another --port") from None

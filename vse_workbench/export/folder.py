@@ -44,9 +44,8 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
     }
     made["features"] = _first_row(files["features"], folder / NAMES["features"])
     if files["text"].is_dir():
-        target = folder / NAMES["text"] / VOCABULARY
-        target.parent.mkdir(exist_ok=True)
-        made["text"] = _copied(files["text"] / VOCABULARY, target)
+        place = folder / NAMES["text"] / VOCABULARY
+        made["text"] = _copied(files["text"] / VOCABULARY, place)
     else:
         made["text"] = _first_row(files["text"], folder / NAMES["sentences"])
     said, entries = checkpoint.description, {}
@@ -110,15 +109,14 @@ def _config(path: Path) -> dict[str, Any]:
 def _copied(source: Path, target: Path) -> Path:
     if not source.is_file():
         raise WorkbenchError(f"{source}: no such file", "make it with: dvc repro")
-    shutil.copyfile(source, target)
-    return target
+    target.parent.mkdir(exist_ok=True)
+    return Path(shutil.copyfile(source, target))
 
 
 def _first_row(source: Path, target: Path) -> Path:
     """A feature file with the first row alone, and all attributes."""
     stored = FeatureFile(source)
-    names = [name for name in stored.layouts if name != "ids"]
-    arrays = {name: stored.read([0], name) for name in names}
+    arrays = {name: stored.read([0], name) for name in stored.layouts if name != "ids"}
     attributes = {key: value for key, value in stored.attributes.items() if key != "schema_version"}
     write_features(target, stored.ids[:1], arrays, attributes)
     return target

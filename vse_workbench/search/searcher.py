@@ -103,10 +103,9 @@ class Searcher:
     def index(self, split: str, kind: str) -> Index:
         """What of a split is searched, read once. WorkbenchError for a split there is not."""
         if (split, kind) not in self._indices:
-            made = read_index(self.files["output"], split, kind, self.sha256)
-            if self._built is not None:
-                made = self._built.attached(made, split, kind)
-            self._indices[split, kind] = made
+            exact = read_index(self.files["output"], split, kind, self.sha256)
+            built = self._built
+            self._indices[split, kind] = built.attached(exact, split, kind) if built else exact
         return self._indices[split, kind]
 
     def _built_indexes(self, settings: SearchConfig) -> "BuiltIndexes | None":
@@ -126,8 +125,7 @@ class Searcher:
         self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
     ) -> Answer:
         near, scores = rescored(index, query, max(question.top, question.shortlist))
-        wanted = min(question.top, len(index.ids))
-        if len(near.ids) < wanted:
+        if len(near.ids) < (wanted := min(question.top, len(index.ids))):
             few = f"the index found {len(near.ids)} of {wanted}; more with search.ivf_pq.probes"
             notes.append(f"{few} or search.hnsw.ef_search raised")
         if question.criterion.transductive:

@@ -214,10 +214,16 @@ class SearchServer:
                 where = {"model": model, "text": text, "image": own, "split": asked.split}
                 told["attention"] = f"/attention?{urlencode(where)}"
             hits.append(told)
-        said = {"model": model, "split": asked.split, "criterion": asked.criterion.name}
-        said |= {"kind": answer.kind, "searched": answer.searched}
-        seconds = round(time.perf_counter() - began, 4)
-        return said | {"seconds": seconds, "notes": answer.notes, "hits": hits}
+        return {
+            "model": model,
+            "split": asked.split,
+            "criterion": asked.criterion.name,
+            "kind": answer.kind,
+            "searched": answer.searched,
+            "seconds": round(time.perf_counter() - began, 4),
+            "notes": answer.notes,
+            "hits": hits,
+        }
 
 
 def check(kind: str, name: str, there: Sequence[str]) -> None:

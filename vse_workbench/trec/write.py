@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.runtime.files import atomic_path
+from pipeline.runtime.files import atomic_path, write_text
 from pipeline.scores.file import SplitScores
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import Direction
@@ -50,10 +50,12 @@ def write_run(
 def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
     """Write `query 0 item 1` lines: the corpus's own pairs of images and captions."""
     queries, items = ids_of(split, way)
-    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        for query, _, true in _lines(split, split.matrix, way):
-            for item in np.flatnonzero(true).tolist():
-                file.write(f"{escaped(queries[query])} 0 {escaped(items[item])} 1\n")
+    lines = [
+        f"{escaped(queries[query])} 0 {escaped(items[item])} 1\n"
+        for query, _, true in _lines(split, split.matrix, way)
+        for item in np.flatnonzero(true).tolist()
+    ]
+    write_text(path, "".join(lines))
 
 
 def write_positives(path: Path, split: SplitScores, positives: Positives, way: Direction) -> None:
@@ -62,9 +64,9 @@ def write_positives(path: Path, split: SplitScores, positives: Positives, way: D
     whole = bool((positives.grades == np.round(positives.grades)).all())
     query, item, grades = positives.of(slice(0, len(queries)))
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
-    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        for q, i, level in zip(query.tolist(), item.tolist(), levels.tolist(), strict=True):
-            file.write(f"{escaped(queries[q])} 0 {escaped(items[i])} {level}\n")
+    rows = zip(query.tolist(), item.tolist(), levels.tolist(), strict=True)
+    lines = (f"{escaped(queries[q])} 0 {escaped(items[i])} {level}\n" for q, i, level in rows)
+    write_text(path, "".join(lines))
 
 
 def strictly_falling(scores: np.ndarray) -> np.ndarray:
