@@ -12,11 +12,7 @@ from pipeline.runtime.registry import ROOT, syntax_problem
 
 
 def one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print what a user can mend as a line where no command can catch it: while modules load.
-
-    A file of a registry that offers nothing is a WorkbenchError then, a slip of the pen in a source
-    a SyntaxError. Anything else is a bug, with its traceback.
-    """
+    """Print what a user can mend as a line, also while modules load; a bug keeps its traceback."""
     source = Path(getattr(error, "filename", None) or "")
     if isinstance(error, SyntaxError) and source.is_relative_to(ROOT):
         error = syntax_problem(error, source)
@@ -30,22 +26,18 @@ HELP_OPTIONS = {"help_option_names": ["--help", "-h"]}
 
 
 def end_at_once(number: int, frame: FrameType | None) -> None:
-    """Leave with the exit code of an interrupted program."""
     os.write(2, b"error: interrupted; run the same command to continue\n")
     os._exit(130)
 
 
 def leave_on_interrupt() -> None:
-    """Let Ctrl-C end this process at once, without the traceback of an import.
-
-    Loading libraries takes seconds and has nothing to tidy up.
-    """
+    """Let Ctrl-C end this process at once, without the traceback of an import."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end_at_once)
 
 
 def catch_interrupts() -> None:
-    """Make Ctrl-C a KeyboardInterrupt again, as a command expects it that has begun."""
+    """Make Ctrl-C a KeyboardInterrupt again, as a running command expects it."""
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -9,24 +9,19 @@ from pipeline.runtime.graph import stage_items
 from pipeline.runtime.process import say
 from pipeline.scores.average import write_average
 from pipeline.scores.file import check_name
-from stages.common import command, target
+from stages.common import command, named, paths, sizes_line
 from stages.params import load_params
 
 
 @command
 @click.argument("name", metavar="AVERAGE")
-@click.option("--output", type=target, required=True, help="Score file to write, .h5.")
+@paths("output")
 def main(name: str, output: Path) -> None:
     """Average the members that params.yaml names; their score files lie beside the output."""
-    params = load_params()
-    averages = params.average_scores
-    if name not in averages:
-        there = listing(averages) or "none"
-        raise WorkbenchError(f"average {name!r}: params.yaml has {there}", "see average_scores")
-    settings = averages[name]
+    averages = load_params().average_scores
+    settings = named("average_scores", averages, name)
     members = {member: output.parent / f"{member}.h5" for member in settings.members}
-    lost = [str(path) for path in members.values() if not path.is_file()]
-    if lost:
+    if lost := [str(path) for path in members.values() if not path.is_file()]:
         raise WorkbenchError(
             f"average {name!r}: no file {listing(lost)}",
             "a member is a model, another average, or a score file that you keep there",
@@ -36,8 +31,7 @@ def main(name: str, output: Path) -> None:
         if member in of_graph:  # files that a user kept have any name
             check_name(path)
     sizes = write_average(output, members, settings.weights, settings.normalise == "z")
-    said = (f"{split} {images:,} x {captions:,}" for split, (images, captions) in sizes.items())
-    say(f"{name}: averaged {', '.join(members)}, {', '.join(said)} (images x captions)")
+    say(f"{name}: averaged {', '.join(members)}, {sizes_line(sizes)}")
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ import click
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.search.built import write_indexes
-from stages.common import command, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
 @click.argument("name", metavar="MODEL")
-@click.option("--scores", type=target, required=True, help="Score file of the model.")
-@click.option("--output", type=target, required=True, help="Folder of indexes to write.")
+@paths("scores", "output")
 def main(name: str, scores: Path, output: Path) -> None:
     """Build the index that params.yaml names of MODEL's images and captions, split by split."""
     params = load_params()
@@ -24,13 +23,12 @@ def main(name: str, scores: Path, output: Path) -> None:
             "search.index = 'flat': exact search needs no index", "set it to hnsw or ivf_pq"
         )
     made = write_indexes(output, scores, name, settings, params.seed)
-    for part in made.parts:
-        say(
-            f"{name}: {settings.index} of {part.number:,} {part.split} {part.kind}s, of "
-            f"{part.queries:,} queries recall@1 {part.recall_at_1:.3f}, @10 {part.recall_at_10:.3f}"
-        )
-    if made.exact:
-        say(f"{name}: too few for {settings.index}, searched exactly: {', '.join(made.exact)}")
+    for part in made["parts"]:
+        items = f"{part['number']:,} {part['split']} {part['kind']}s"
+        found = f"recall@1 {part['recall_at_1']:.3f}, @10 {part['recall_at_10']:.3f}"
+        say(f"{name}: {settings.index} of {items}, of {part['queries']:,} queries {found}")
+    if made["exact"]:
+        say(f"{name}: too few for {settings.index}, searched exactly: {', '.join(made['exact'])}")
 
 
 if __name__ == "__main__":

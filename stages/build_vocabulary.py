@@ -2,36 +2,28 @@
 
 from pathlib import Path
 
-import click
-
 from pipeline.corpus.tables import in_split, load_captions
 from pipeline.runtime.process import say
 from pipeline.words.matrix import build_vocabulary, count_words, frequent_words, unlisted_words
 from pipeline.words.vectors import WINDOW, read_vectors, train_vectors
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
-@click.option("--output", type=target, required=True, help="Folder for the vocabulary.")
+@paths("captions", exist=True)
+@paths("output")
 def main(captions: Path, output: Path) -> None:
     """Count the words of the training captions and give each an id and a vector."""
     params = load_params()
-    settings, seed = params.vocabulary, params.seed
-    table = load_captions(captions)
+    settings, seed, table = params.vocabulary, params.seed, load_captions(captions)
     sentences = [list(tokens) for tokens in in_split(table, "train")["tokens"]]
-    counts = count_words(sentences)
-    words = frequent_words(counts, settings.min_count)
+    words = frequent_words(counts := count_words(sentences), settings.min_count)
     everywhere = settings.words == "all_captions"
     unlisted = unlisted_words(table["tokens"], words) if everywhere else None
     if settings.source == "train":
         vectors = train_vectors(
-            sentences,
-            words,
-            dim=settings.dim,
-            epochs=settings.epochs,
-            seed=seed,
+            sentences, words, dim=settings.dim, epochs=settings.epochs, seed=seed
         )
     else:
         vectors = read_vectors(
@@ -53,15 +45,13 @@ def main(captions: Path, output: Path) -> None:
         sentence_markers=settings.sentence_markers,
         seed=seed,
     )
-    of_file = {"vectors", "words", "other_cases", "background"}
-    of_training = {"vectors", "epochs"}
-    unused = of_file if settings.source == "train" else of_training
+    trained, unused = settings.source == "train", {"vectors", "epochs"}
+    if trained:
+        unused = {"vectors", "words", "other_cases", "background"}
     made_from = settings.model_dump(exclude=unused) | {"dim": vectors.dim, "seed": seed}
-    if settings.source == "train":
-        made_from["window"] = WINDOW
-    if settings.vectors:
-        made_from["vectors"] = Path(settings.vectors).name  # a path would tie it to this machine
-    built.write(output, made_from)
+    # a path would tie it to this machine
+    own = {"window": WINDOW} if trained else {"vectors": Path(settings.vectors or "").name}
+    built.write(output, made_from | own)
     say(
         f"vocabulary: {len(built.vocabulary):,} tokens from {len(sentences):,} training captions, "
         f"vectors of {vectors.dim} dimensions ({settings.source})"
@@ -71,9 +61,9 @@ def main(captions: Path, output: Path) -> None:
         found = len(built.unlisted.names)
         say(f"unlisted: {found:,} of {len(unlisted):,} other words of all captions have a vector")
     if vectors.background:
-        kept, asked = len(vectors.background.names), settings.background
-        ending = "" if kept == asked else "; the file has no more"
-        say(f"background: {kept:,} of {asked:,} other words{ending}")
+        kept, wanted = len(vectors.background.names), settings.background
+        ending = "" if kept == wanted else "; the file has no more"
+        say(f"background: {kept:,} of {wanted:,} other words{ending}")
 
 
 if __name__ == "__main__":

@@ -3,17 +3,15 @@ the code of every stage, so that DVC re-runs a stage when its own code changed."
 
 from pathlib import Path
 
-import click
-
-from pipeline.runtime.code import MEMORY
 from stages.code import write_lists
-from stages.common import command, target
+from pipeline.runtime.code import MEMORY
+from stages.common import command, paths
 from stages.params import load_params
 from stages.registries import check_registries
 
 
 @command
-@click.option("--output", type=target, required=True, help="Folder of the lists of code.")
+@paths("output")
 def main(output: Path) -> None:
     """Validate params.yaml and write, for every stage, which files of code it may load."""
     check_registries()

@@ -1,10 +1,8 @@
 """The classes of the instance loss: data/features/pseudo_classes.h5."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
-import click
 import numpy as np
 
 from models.dual_path.classes import KMEANS, by_group, write_pseudo_classes
@@ -12,14 +10,13 @@ from pipeline.corpus.tables import images_digest, in_split, load_images
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.features import FeatureFile
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--features", type=existing, required=True, help="Features of the images.")
-@click.option("--output", type=target, required=True, help="File of classes to write.")
+@paths("images", "features", exist=True)
+@paths("output")
 def main(images: Path, features: Path, output: Path) -> None:
     """Give every training image a class: its group, or a K-means cluster of the features."""
     params = load_params()
@@ -32,13 +29,9 @@ def main(images: Path, features: Path, output: Path) -> None:
 
         set_threads(params.runtime.threads)
         seed_everything(params.seed)
-        found = by_cluster(
-            train,
-            FeatureFile(features),
-            k=settings.k,
-            seed=params.seed,
-            device=pick_device(params.runtime.device),
-        )
+        device = pick_device(params.runtime.device)
+        file, seed = FeatureFile(features), params.seed
+        found = by_cluster(train, file, k=settings.k, seed=seed, device=device)
     made_with = json.dumps(settings.model_dump() | KMEANS)
     described = {"params": made_with, "corpus_sha256": images_digest(train)}
     write_pseudo_classes(output, found, described)
@@ -48,22 +41,14 @@ def main(images: Path, features: Path, output: Path) -> None:
         f"classes of {sizes.min():,} to {sizes.max():,}, median {np.median(sizes):g}"
     )
     if settings.source == "kmeans":
-        say(clusters(found.attributes, found.inertia[0]))
-
-
-def clusters(ended: Mapping[str, str | int | float], first: float) -> str:
-    """One line on how the clustering went. ended: its attributes; first: inertia at the start."""
-    stop = "converged" if ended["converged"] else "out of iterations"
-    line = (
-        f"k-means: {stop} after {ended['iterations']} iterations, inertia {first:,.6g} to "
-        f"{ended['inertia']:,.6g}, {ended['reseeded']} empty clusters reseeded"
-    )
-    if ended["empty"]:
-        line += (
-            f"; {ended['empty']} of {ended['clusters']:,} stay empty: "
-            f"{ended['distinct_vectors']:,} vectors differ"
-        )
-    return line
+        said = found.attributes
+        stop = "converged" if said["converged"] else "out of iterations"
+        inertia = f"inertia {found.inertia[0]:,.6g} to {said['inertia']:,.6g}"
+        line = f"{inertia}, {said['reseeded']} empty clusters reseeded"
+        if said["empty"]:
+            line += f"; {said['empty']} of {said['clusters']:,} stay empty: "
+            line += f"{said['distinct_vectors']:,} vectors differ"
+        say(f"k-means: {stop} after {said['iterations']} iterations, {line}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """The code of every stage: which files it may load under the present parameters.
 
 `check_params` writes a list for each stage that dvc.yaml names one of, `train@vse` or `evaluate`: a
-line for each file, with its digest. At its end a stage is held against its list
-(pipeline.runtime.code.check_loaded), so that a file that lacks there is an error and never a stale
-result.
+line for each file, with its digest. At its end a stage is checked against its list
+(pipeline.runtime.code.check_loaded): a missing file is an error, never a stale result.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -26,28 +25,17 @@ BY_ITEM = {
     "train_phrases": "models.phrases.models.{}",
     "evaluate_phrases": "models.phrases.models.{}",
 }
-ALWAYS = ("pipeline.runtime.kernels",)
 
 
 def write_lists(
     folder: Path, memory: Path, params: CommonParams, graph: Path = Path("dvc.yaml")
 ) -> None:
-    """Write the list of every stage, those that stay the same too.
+    """Write the list of every stage, also those that stay the same.
 
-    Args:
-        folder: where they go.
-        memory: file that keeps what was read of sources for the next time.
-        params: what chooses the entries of registries.
-        graph: the dvc.yaml that names them.
-
-    Raises:
-        WorkbenchError: a source that cannot be read or parsed, before anything is written.
+    `memory` is the file in which digests of sources are kept for the next time.
     """
-    sources = Sources(memory=memory)
-    texts = {
-        name: _listing(sources, name, keys, params)
-        for name, keys in _stages(read_yaml(graph)).items()
-    }
+    sources, stages = Sources(memory=memory), _stages(read_yaml(graph))
+    texts = {name: _listing(sources, name, keys, params) for name, keys in stages.items()}
     sources.remember()
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -61,30 +49,21 @@ def _stages(graph: dict[str, Any]) -> dict[str, set[str]]:
         items = stage.get("foreach", [None])
         body = stage.get("do", stage)
         for item in items if isinstance(items, list | dict) else [None]:
-            text = [re.sub(r"\$\{(key|item)\}", str(item), str(word))
-                    for word in (*body.get("deps", ()), *body.get("params", ()))]  # fmt: skip
-            names = [match[1] for word in text if (match := pattern.fullmatch(word))]
-            for name in names:
-                found.setdefault(name, set()).update(word.partition(".")[0] for word in text)
+            words = map(str, (*body.get("deps", ()), *body.get("params", ())))
+            text = [re.sub(r"\$\{(key|item)\}", str(item), word) for word in words]
+            for match in filter(None, map(pattern.fullmatch, text)):
+                found.setdefault(match[1], set()).update(word.partition(".")[0] for word in text)
     return found
 
 
-def _modules(name: str, keys: Iterable[str], params: CommonParams) -> Iterator[str]:
-    """What a stage loads by name: its program, its model, the types of the sections it reads."""
-    program, _, item = name.partition("@")
-    yield f"stages.{program}"
-    yield from ALWAYS
-    if item:
-        yield BY_ITEM[program].format(item)
-    for key in keys:
-        if key in type(params).model_fields:
-            yield type(getattr(params, key)).__module__
-
-
 def _listing(sources: Sources, name: str, keys: Collection[str], params: CommonParams) -> str:
-    """The lines of a list: what a stage loads by name, what that imports, chosen entries."""
-    modules, chosen = list(_modules(name, keys, params)), list[str]()
-    files: list[str] = []
+    """The lines of a list: program, model and types of sections, their imports, chosen entries."""
+    program, _, item = name.partition("@")
+    modules = [f"stages.{program}", "pipeline.runtime.kernels"]
+    modules += [BY_ITEM[program].format(item)] if item else []
+    own = [key for key in keys if key in type(params).model_fields]
+    modules += [type(getattr(params, key)).__module__ for key in own]
+    chosen, files = list[str](), list[str]()
     while files != (files := sources.closure([*modules, *chosen])):
         chosen = list(chosen_modules(files, keys, params))
     return "".join(f"{file} {sources.digest(file)}\n" for file in files)

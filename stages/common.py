@@ -23,14 +23,43 @@ CODE = Path("data/.checks/code")  # the files of code that each stage may load
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
+# Options of stages that name files and folders, with their help.
+FILES = {
+    "boxes": "Boxes table of the corpus.",
+    "captions": "Captions table of the corpus.",
+    "checkpoint": "Weights of the model (.safetensors).",
+    "classes": "Pseudo classes (HDF5); for dual_path.",
+    "curve": "Table with a row per epoch (TSV).",
+    "detector": "Weights of the detector (.safetensors).",
+    "encoder": "Fitted encoder of sentences (HDF5).",
+    "features": "Features of the images (HDF5).",
+    "hubs": "Shares of hubs (TSV).",
+    "images": "Images table of the corpus.",
+    "metrics": "Metrics file (JSON).",
+    "network": "Weights of the image network (.safetensors).",
+    "output": "File or folder to write.",
+    "phrases": "Folder of the phrases' tables.",
+    "proposals": "Boxes to look in, with vectors (HDF5).",
+    "ranks": "Rank file or a folder of these (HDF5).",
+    "raw": "Folder with the captioned images.",
+    "recall": "Recall at K (TSV).",
+    "relevance": "Table of extended positives.",
+    "scores": "Score file (HDF5).",
+    "sentences": "Vectors of the captions (HDF5).",
+    "separation": "Densities of scores (TSV).",
+    "text": "Folder of the vocabulary, or vectors of the captions.",
+    "truth": "Vectors of the phrases' own boxes (HDF5).",
+    "vectors": "Vectors of the phrases (HDF5).",
+    "vocabulary": "Folder of the vocabulary.",
+}
 Item = TypeVar("Item")
+Main = TypeVar("Main", bound=Callable[..., Any])
 
 
 def command(function: Callable[..., None]) -> click.Command:
-    """A click command that prints a WorkbenchError as plain lines and exits with 1.
+    """A click command that prints WorkbenchError and OSError as plain lines and exits with 1.
 
-    So is what the operating system refuses. What writes results runs alone, before it reads.
-    The help is the docstring; its last paragraph, where that is `Example: ...`, ends the help.
+    It runs alone under its name. Its help is the docstring, `Example: ...` the last paragraph.
     """
     program = Path(function.__code__.co_filename).stem
     text, _, example = (inspect.getdoc(function) or "").partition("\n\nExample: ")
@@ -47,7 +76,8 @@ def command(function: Callable[..., None]) -> click.Command:
             with alone(WORK, name, options):
                 function(**options)
             if is_program(f"stages.{program}"):
-                check_loaded(_list_of(program, options), MEMORY)
+                own = CODE / f"{program}@{options.get('name')}"  # where each item has a list
+                check_loaded(own if own.is_file() else CODE / program, MEMORY)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:
@@ -57,45 +87,39 @@ def command(function: Callable[..., None]) -> click.Command:
 
     versioned = click.version_option(package_name="vse-workbench")(guarded)
     epilog = f"\b\nExample: {example}" if example else None  # \b: click does not wrap it
-    return click.command(help=text, epilog=epilog, context_settings=HELP_OPTIONS)(versioned)
+    context = HELP_OPTIONS | {"show_default": True}
+    return click.command(help=text, epilog=epilog, context_settings=context)(versioned)
 
 
-def _list_of(program: str, options: Mapping[str, Any]) -> Path:
-    """The list of code of a stage: of its item, where each has a list of its own."""
-    own = CODE / f"{program}@{options.get('name')}"
-    return own if own.is_file() else CODE / program
+def paths(*names: str, exist: bool = False, required: bool = True) -> Callable[[Main], Main]:
+    """Options that name files or folders; `exist`: click refuses those that are not there."""
+
+    def decorated(function: Main) -> Main:
+        for name in reversed(names):
+            path = click.Path(exists=exist, path_type=Path)
+            function = click.option(f"--{name}", type=path, required=required, help=FILES[name])(
+                function
+            )
+        return function
+
+    return decorated
 
 
-def model_inputs(function: Callable[..., None]) -> Callable[..., None]:
-    """The artefacts a model may read, as options."""
-    for option in (
-        click.option("--classes", type=existing, help="Pseudo classes; for dual_path."),
-        click.option("--network", type=existing, help="Network behind the image features."),
-        click.option("--text", type=existing, required=True, help="Vocabulary or sentence file."),
-        click.option("--features", type=existing, required=True, help="Features of the images."),
-        click.option("--captions", type=existing, required=True, help="Captions of the corpus."),
-        click.option("--images", type=existing, required=True, help="Images of the corpus."),
-    ):
-        function = option(function)
-    return function
+def model_and_inputs(function: Main) -> Main:
+    """The argument MODEL and the files a model may read, for the stages that run one."""
+    optional = paths("network", "classes", exist=True, required=False)(function)
+    inputs = paths("images", "captions", "features", "text", exist=True)(optional)
+    return click.argument("name", metavar="MODEL")(inputs)
 
 
-def model_and_inputs(function: Callable[..., None]) -> Callable[..., None]:
-    """The argument MODEL and the artefacts a model may read, for the stages that run one."""
-    return click.argument("name", metavar="MODEL")(model_inputs(function))
+def sizes_line(sizes: Mapping[str, tuple[int, ...]]) -> str:
+    """Numbers of images and captions by split, for a line."""
+    parts = (f"{split} {images:,} x {captions:,}" for split, (images, captions) in sizes.items())
+    return f"{', '.join(parts)} (images x captions)"
 
 
 def named(section: str, items: Mapping[str, Item], name: str) -> Item:
-    """An item of a section of params.yaml whose keys the user chose.
-
-    Args:
-        section: its name.
-        items: what it has.
-        name: of the item.
-
-    Raises:
-        WorkbenchError: no such item, naming those there are.
-    """
+    """An item of a section of params.yaml whose keys the user chose; WorkbenchError if missing."""
     if name not in items:
         there = listing(items) or "none"
         raise WorkbenchError(f"{section} {name!r}: params.yaml has {there}", f"see {section} there")

@@ -49,9 +49,9 @@ def main(
     others in it are refused.
     """
     params, folders = load_params(), any(path.is_dir() for path in metrics)
-    evaluated = [name for stage in EVALUATING for name in stage_items(stage)] if folders else []
-    searching = stage_items(LOCALISING) if folders else []
-    metrics = metrics_files(metrics, sorted([*evaluated, *searching]))
+    names = {stage: stage_items(stage) if folders else [] for stage in (*EVALUATING, LOCALISING)}
+    searching = names[LOCALISING]
+    metrics = metrics_files(metrics, sorted(item for items in names.values() for item in items))
     found = of_models(found, searching, ".h5")
     localised = read_rows([path for path in metrics if path.stem in searching], found)
     metrics = tuple(path for path in metrics if path.stem not in searching)

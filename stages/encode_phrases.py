@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import click
 import numpy as np
 
 from pipeline.phrases.absent import write_absent
@@ -11,15 +10,13 @@ from pipeline.phrases.vectors import encoded, encoding_of
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
 from pipeline.storage.features import FeatureFile, write_features
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
-@click.option("--sentences", type=existing, required=True, help="Vectors of the captions.")
-@click.option("--encoder", type=existing, required=True, help="Encoder that made them.")
-@click.option("--output", type=target, required=True, help="Feature file to write.")
+@paths("phrases", "sentences", "encoder", exist=True)
+@paths("output")
 def main(phrases: Path, sentences: Path, encoder: Path, output: Path) -> None:
     """Encode every unique phrase as the captions were."""
     params, tables = load_params(), load_phrases(phrases)

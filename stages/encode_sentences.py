@@ -5,7 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
-from pandas import DataFrame
 
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.embeddings.job import import_job
@@ -15,22 +14,19 @@ from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import seed_everything, set_threads
-from pipeline.runtime.section import EmbeddingFileConfig
 from pipeline.sentences.encoder import BLOCK, chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
 from pipeline.storage.shards import Plan
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import load_params
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose versions decide the last bits
 
 
 @command
-@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
-@click.option("--vocabulary", type=existing, required=True, help="Folder of the vocabulary.")
-@click.option("--output", type=target, required=True, help="Feature file to write.")
-@click.option("--encoder", type=target, required=True, help="File of the fitted encoder to write.")
+@paths("captions", "vocabulary", exist=True)
+@paths("output", "encoder")
 @click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
 def main(
     captions: Path, vocabulary: Path, output: Path, encoder: Path, rows: tuple[int, int] | None
@@ -39,14 +35,18 @@ def main(
     params, table = load_params(), load_captions(captions, rows and range(*rows))
     settings, seed, shard = params.sentences, params.seed, params.runtime.extraction.shard
     if settings.encoding == "file":
-        return take_over(settings.file, table, output, encoder)
+        ids, origin = table["caption_id"].tolist(), {"encoding": "file"}
+        brought = import_job(settings.file, ids, captions_digest(table), origin)
+        brought.write(WORK / "sentences", output)
+        write_groups(encoder, {}, origin)  # says that there is none
+        say(f"sentences: {len(ids):,} x {brought.width}, {brought.attributes['model']}")
+        return
     set_threads(params.runtime.threads)
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
     machine = [params.runtime.threads, *map(version, LIBRARIES), *kernels()]
-    if rows is not None:
-        fitted = encoder
-    else:
+    fitted = encoder
+    if rows is None:
         described = {"params": chosen, "corpus_sha256": captions_digest(table)}
         words = {path.name: sha256_file(path) for path in sorted(vocabulary.iterdir())}
         key = fingerprint(described=described, words=words, source=code_digest(), machine=machine)
@@ -58,27 +58,10 @@ def main(
     made_by = "stages.encode_sentences", paths, Engine(params.runtime, on_device=False)
     plan = Plan(shard, BLOCK, table, captions_digest, *made_by, "captions")
     job.make(WORK / "sentences", output, plan, rows is not None)
-    if rows is not None:
-        return
-    made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
-    fitted.unlink()
-    say(f"sentences: {len(table):,} x {made.dim}, {made}")
-
-
-def take_over(file: EmbeddingFileConfig, table: DataFrame, output: Path, encoder: Path) -> None:
-    """Vectors that were made elsewhere, and a file that says that there is no encoder.
-
-    Args:
-        file: the section `sentences.file`.
-        table: captions of the corpus.
-        output: feature file to write.
-        encoder: file to write in the place of the encoder.
-    """
-    ids = table["caption_id"].tolist()
-    job = import_job(file, ids, captions_digest(table), {"encoding": "file"})
-    job.write(WORK / "sentences", output)
-    write_groups(encoder, {}, {"encoding": "file"})
-    say(f"sentences: {len(ids):,} x {job.width}, {job.attributes['model']}")
+    if rows is None:
+        made.write(encoder)  # the bytes of `fitted`, which may lie on another disk
+        fitted.unlink()
+        say(f"sentences: {len(table):,} x {made.dim}, {made}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from pipeline.corpus.tables import load_relevance
 from pipeline.evaluation.criterion import make_criteria
 from pipeline.evaluation.file import write_ranks
@@ -14,19 +12,18 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
-from pipeline.scores.file import SplitScores, check_name, read_scores
-from pipeline.scores.positives import Relevance, relevance_of
+from pipeline.scores.file import check_name, read_scores
+from pipeline.scores.positives import relevance_of
 from pipeline.scores.workers import spread_over
 from pipeline.storage.groups import GroupFile
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import CommonParams, load_params
 
 
 @command
-@click.option("--scores", type=existing, required=True, help="Score file (HDF5).")
-@click.option("--relevance", type=existing, help="Extended positives, where there are any.")
-@click.option("--metrics", type=target, required=True, help="Metrics file to write (JSON).")
-@click.option("--ranks", type=target, required=True, help="Rank file to write (HDF5).")
+@paths("scores", exist=True)
+@paths("relevance", exist=True, required=False)
+@paths("metrics", "ranks")
 def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
     evaluated(scores, relevance, metrics, ranks, load_params())
@@ -40,45 +37,35 @@ def evaluated(
     params: CommonParams,
     has_page: bool = True,
 ) -> None:
-    """Evaluate a score file.
-
-    Args:
-        scores: the file.
-        relevance: table of extended positives; read where params has any.
-        metrics: file of figures to write.
-        ranks: file of ranks to write.
-        params: criteria, protocol and seed.
-        has_page: whether a page or plots will be made of the ranks.
-    """
+    """Evaluate a score file; without `has_page` leave out what only the page and the plots show."""
     set_threads(params.runtime.threads)
     settings, inference = params.evaluation, params.inference.model_dump()
     criteria = make_criteria(inference.pop("criteria"), **inference)
     check_name(scores)
-    source = GroupFile(scores).attributes
-    whole = read_scores(scores, "test")
+    source, whole = GroupFile(scores).attributes, read_scores(scores, "test")
     split = first_images(whole, settings.subset)
-    positives = params.corpus.positives
-    pairs = None if positives == "none" else _read_pairs(positives, relevance, split)
+    positives, pairs = params.corpus.positives, None
+    if positives != "none":
+        if relevance is None:
+            raise WorkbenchError(
+                f"corpus.positives = {positives}, without --relevance: the pairs are missing",
+                "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
+            )
+        table = load_relevance(relevance)
+        pairs = relevance_of(positives, table, split.image_ids, split.caption_ids)
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
     with spread_over(split, params.runtime.processes) as found:
         evaluation = evaluate(found, *protocol, criteria, len(whole.image_ids), pairs)
         findings = look(found, evaluation, criteria, source) if has_page else None
-    said = {name: source[name] for name in ("shortlist",) if name in source}
-    said |= {"external": True} if source.get("source") == "external" else {}
-    content = evaluation.summary() | said
+    content = evaluation.summary()
+    if "shortlist" in source:
+        content["shortlist"] = source["shortlist"]
+    if source.get("source") == "external":
+        content["external"] = True
     write_ranks(ranks, split, evaluation, settings.confidence, content, findings)
     write_json(metrics, content)
     for line in evaluation.lines():
         say(f"{scores.stem}, {line}")
-
-
-def _read_pairs(positives: str, path: Path | None, split: SplitScores) -> Relevance:
-    if path is None:
-        raise WorkbenchError(
-            f"corpus.positives = {positives}, without --relevance: the pairs are missing",
-            "give --relevance data/corpus/relevance.parquet, or set corpus.positives: none",
-        )
-    return relevance_of(positives, load_relevance(path), split.image_ids, split.caption_ids)
 
 
 if __name__ == "__main__":

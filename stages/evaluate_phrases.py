@@ -15,19 +15,14 @@ from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.checkpoint import read_checkpoint
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
 @click.argument("name", metavar="MODEL")
-@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
-@click.option("--proposals", type=existing, required=True, help="Boxes to look in.")
-@click.option("--truth", type=existing, required=True, help="Vectors of the phrases' own boxes.")
-@click.option("--vectors", type=existing, required=True, help="Vectors of the phrases.")
-@click.option("--checkpoint", type=target, required=True, help="Weights of the model.")
-@click.option("--metrics", type=target, required=True, help="Metrics file to write (JSON).")
-@click.option("--output", type=target, required=True, help="What was found, to write (HDF5).")
+@paths("phrases", "proposals", "truth", "vectors", exist=True)
+@paths("checkpoint", "metrics", "output")
 def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path) -> None:
     """Localise the phrases of the test split with MODEL and measure what it finds."""
     params, inputs = load_params(), PhraseInputs(**paths)

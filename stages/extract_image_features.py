@@ -12,15 +12,13 @@ from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import seed_everything, set_threads
 from pipeline.storage.shards import Plan
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--detector", type=existing, required=True, help="Weights of the detector.")
-@click.option("--output", type=target, required=True, help="Feature file to write.")
-@click.option("--network", type=target, required=True, help="Weights of the network to write.")
+@paths("images", "detector", exist=True)
+@paths("output", "network")
 @click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
 def main(
     images: Path, detector: Path, output: Path, network: Path, rows: tuple[int, int] | None

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import click
 import torch
 
 from models.phrases.extraction import Sources, described, extract_boxes, proposal_datasets
@@ -17,16 +16,13 @@ from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.features import FeatureFile, FeatureWriter
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
-@click.option("--detector", type=target, required=True, help="Detector file.")
-@click.option("--output", type=target, required=True, help="File of proposals to write.")
-@click.option("--truth", type=target, required=True, help="File of the phrases' own boxes.")
+@paths("images", "phrases", exist=True)
+@paths("detector", "output", "truth")
 def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path) -> None:
     """Propose boxes in every image that has phrases; a killed run continues where it stopped."""
     params = load_params()
@@ -40,11 +36,11 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
     table = table[table["image_id"].isin(tables.phrases["image_id"])].reset_index(drop=True)
     ids, device = table["image_id"].tolist(), pick_device(runtime.device)
     maker = describer(settings.features, params.seed, detector, device)
-    file, proposer = None, maker if maker.proposes else None
+    file = proposer = None
     if settings.proposals.source == "file":
-        file, proposer = ProposalFiles(settings.proposals, ids), None
-    elif proposer is None:
-        proposer = detector_views(detector, device)
+        file = ProposalFiles(settings.proposals, ids)
+    else:
+        proposer = maker if maker.proposes else detector_views(detector, device)
     sources = Sources(maker, proposer, file, settings.proposals.number)
     training = set(tables.of_split("train")["image_id"])
     regions = distinct_regions(tables.boxes, [name for name in ids if name in training])
@@ -68,10 +64,8 @@ def main(images: Path, phrases: Path, detector: Path, output: Path, truth: Path)
         proposed.finish(output)
     proposals = FeatureFile(output)
     bounds = [f"{split} {bound_of_split(tables, split, proposals):.1f}" for split in SPLITS]
-    say(
-        f"proposals: {len(ids):,} images, {len(regions.ids):,} boxes of phrases; "
-        f"R@{sources.number} upper bound {', '.join(bounds)}"
-    )
+    sizes = f"{len(ids):,} images, {len(regions.ids):,} boxes of phrases"
+    say(f"proposals: {sizes}; R@{sources.number} upper bound {', '.join(bounds)}")
 
 
 if __name__ == "__main__":

@@ -13,15 +13,15 @@ from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import seed_everything, set_threads
 from pipeline.storage.shards import Plan
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--captions", type=existing, help="Captions table; for SCAN's files without ids.")
-@click.option("--detector", type=target, help="Detector file; for detector and grid.")
-@click.option("--output", type=target, required=True, help="Feature file to write.")
+@paths("images", exist=True)
+@paths("captions", exist=True, required=False)
+@paths("output")
+@paths("detector", required=False)
 @click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
 def main(
     images: Path,

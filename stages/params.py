@@ -7,12 +7,11 @@ are reported at once.
 
 import difflib
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, Field, ValidationError, create_model
-from pydantic.fields import FieldInfo
+from pydantic import Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, InitErrorDetails
 
 from models.backbone.params import UNNAMED, ImageFeaturesConfig
@@ -139,31 +138,33 @@ class CommonParams(Section):
         yield from self._word_widths()
         yield from self._detector_and_what_it_serves()
         yield from self.sentences.beyond(self.vocabulary.known_dim)
-        yield from self._pooling_of_boxes()
         yield from self._names_of_score_files()
-        yield from self._members_of_averages()
-        yield from self._models_with_an_index()
-        yield from self._what_needs_scores()
+        pool, allowed = self.phrases.features.network.pool, (*POOLINGS, "fc7")
+        if pool not in allowed:
+            text = f"allowed are {', '.join(allowed)}"
+            yield wrong_value("phrases.features.network.pool", pool, text)
+        for name in self.search.models:
+            if name not in model_names():
+                text = f"{name!r} is no model; allowed are {', '.join(model_names())}"
+                yield wrong_value("search.models", self.search.models, text)
+        for name in filter(needs_matrix, self.inference.criteria):
+            if self.scoring.keep == "embeddings":
+                text = f"inference.criteria names {name}, which needs the whole matrix"
+                yield wrong_value("scoring.keep", "embeddings", f"{text}; keep scores")
 
     def _word_widths(self) -> Iterator[InitErrorDetails]:
         dim = self.vocabulary.known_dim
         for name, section in self:  # of any model that may start from the vocabulary's vectors
             pretrained = getattr(section, "word_vectors", None) == "pretrained"
             if pretrained and dim is not None and section.word_dim != dim:
-                yield wrong_value(
-                    f"{name}.word_dim",
-                    section.word_dim,
-                    f"must equal vocabulary.dim = {dim!r} when {name}.word_vectors is 'pretrained'",
-                )
+                text = f"must equal vocabulary.dim = {dim!r} when {name}.word_vectors is "
+                yield wrong_value(f"{name}.word_dim", section.word_dim, text + "'pretrained'")
 
     def _detector_and_what_it_serves(self) -> Iterator[InitErrorDetails]:
         if self.detector.weights == "train" and not brings_boxes(self.dataset):
-            yield wrong_value(
-                "detector.weights",
-                "train",
-                f"the dataset {self.dataset!r} has no boxes to learn from; "
-                "set it to random or to the path of a detector's weights",
-            )
+            text = f"the dataset {self.dataset!r} has no boxes to learn from; "
+            text += "set it to random or to the path of a detector's weights"
+            yield wrong_value("detector.weights", "train", text)
         served: dict[str, Any] = {}
         if self.image_features.source == "network":
             served["image_features"] = self.image_features
@@ -172,51 +173,24 @@ class CommonParams(Section):
         architecture = self.detector.architecture
         for key, network in served.items():
             if network.weights == "detector" and f"fpn_{network.model}" != architecture:
-                yield wrong_value(
-                    f"{key}.weights",
-                    "detector",
-                    f"a {architecture!r} does not hold a {network.model!r}; "
-                    "give both the same ResNet, as fpn_resnet18 and resnet18, or choose other "
-                    "weights",
-                )
-
-    def _pooling_of_boxes(self) -> Iterator[InitErrorDetails]:
-        pool, allowed = self.phrases.features.network.pool, (*POOLINGS, "fc7")
-        if pool not in allowed:
-            text = f"allowed are {', '.join(allowed)}"
-            yield wrong_value("phrases.features.network.pool", pool, text)
+                text = f"a {architecture!r} does not hold a {network.model!r}; give both the same "
+                text += "ResNet, as fpn_resnet18 and resnet18, or choose other weights"
+                yield wrong_value(f"{key}.weights", "detector", text)
 
     def _names_of_score_files(self) -> Iterator[InitErrorDetails]:
-        kinds = {"average_scores": "average", "external": "external model"}
-        for section, kind in kinds.items():
+        for section in NAMED:
             for name in getattr(self, section):
                 if not FILE_NAME.fullmatch(name):
                     yield wrong_whole(section, f"{name!r}: {ALLOWED_NAME}")
                 elif name in type(self).model_fields:
-                    text = f"{name} is a section of its own here; give the {kind} another name"
+                    text = f"{name} is a section of params.yaml; choose another name"
                     yield wrong_whole(f"{section}.{name}", text)
         for name in sorted(set(self.external) & set(self.average_scores)):
             yield wrong_whole(f"external.{name}", "an average of average_scores has this name")
-
-    def _members_of_averages(self) -> Iterator[InitErrorDetails]:
         for name, average in self.average_scores.items():
             if name in average.members:
                 text = "an average cannot be a member of itself"
                 yield wrong_value(f"average_scores.{name}.members", average.members, text)
-
-    def _models_with_an_index(self) -> Iterator[InitErrorDetails]:
-        for name in self.search.models:
-            if name not in model_names():
-                text = f"{name!r} is no model; allowed are {', '.join(model_names())}"
-                yield wrong_value("search.models", self.search.models, text)
-
-    def _what_needs_scores(self) -> Iterator[InitErrorDetails]:
-        for name in filter(needs_matrix, self.inference.criteria):
-            if self.scoring.keep == "embeddings":
-                text = f"inference.criteria names {name}, which needs the whole matrix; "
-                yield wrong_value(
-                    "scoring.keep", "embeddings", text + "keep scores, or take it out"
-                )
 
     @property
     def corpus_name(self) -> str:
@@ -289,16 +263,13 @@ class CommonParams(Section):
 
 def _default(name: str) -> Section:
     kind = config_of(name)
-    lacking = [key for key, field in kind.model_fields.items() if field.is_required()]
-    if lacking:
-        raise WorkbenchError(
-            f"models/{name}/params.py: {listing(lacking)} without a default",
-            "give every key one, such as dim: Count = 256",
-        )
+    if lacking := [key for key, field in kind.model_fields.items() if field.is_required()]:
+        text = f"models/{name}/params.py: {listing(lacking)} without a default"
+        raise WorkbenchError(text, "give every key one, such as dim: Count = 256")
     return kind()
 
 
-# The whole of params.yaml: a section of its own for every model that there is.
+# The whole of params.yaml: a section for every model that there is.
 CONFIGS: dict[str, Any] = {name: (config_of(name), _default(name)) for name in model_names()}
 if taken := sorted(set(CONFIGS) & set(CommonParams.model_fields)):
     raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
@@ -313,13 +284,12 @@ def default_values() -> dict[str, Any]:
 
 def filled(values: Mapping[str, Any]) -> dict[str, Any]:
     """The sections of a params.yaml with the defaults of the keys that they leave out."""
-    defaults = default_values()
-    return {
-        name: merge(defaults[name], value)
-        if isinstance(value, Mapping) and isinstance(defaults.get(name), Mapping)
-        and name not in NAMED else value
-        for name, value in values.items()
-    }  # fmt: skip
+    whole = dict(values)
+    for name, default in default_values().items():
+        own = values.get(name)
+        if isinstance(own, Mapping) and isinstance(default, Mapping) and name not in NAMED:
+            whole[name] = merge(default, own)
+    return whole
 
 
 MOST_DESCRIBED = 100  # problems of one file
@@ -327,16 +297,11 @@ MISSING = "missing_in_file"  # type of a problem: dvc.yaml names a key that the 
 
 
 def load_params(path: Path | str = "params.yaml") -> CommonParams:
-    """Read and validate a params.yaml.
-
-    Raises WorkbenchError naming every unknown, missing, ill-typed, out-of-range or contradictory
-    key with its value and what is allowed.
-    """
+    """Read and validate a params.yaml; WorkbenchError names every wrong key and its value."""
     values = read_yaml(Path(path))
-    details = _details(values)
-    if details:
+    if details := _details(values):
         count = "1 problem" if len(details) == 1 else f"{len(details)} problems"
-        old = [_is_of_an_earlier_version(detail) for detail in details]
+        old = [d["type"] == MISSING or ".".join(map(str, d["loc"])) in MOVED for d in details]
         hints = [COMPLETE] * any(old) + [UNDO] * (not all(old))
         problems = "\n  ".join(_described(details))
         raise WorkbenchError(f"{path}: {count}\n  {problems}", "\n".join(hints))
@@ -355,62 +320,47 @@ def _described(details: list[ErrorDetails]) -> Iterator[str]:
 
 
 def _details(values: dict[str, Any]) -> list[ErrorDetails]:
-    lacking = [*_lacking(values, Params.model_fields), *_lacking(values, TRACKED)]
+    """The problems of a file; first keys that dvc.yaml names and the file lacks."""
+    found = []
+    for key in (*Params.model_fields, *TRACKED):
+        section, _, name = key.rpartition(".")
+        holder = values.get(section) if section else values
+        if isinstance(holder, dict) and name not in holder:
+            found.append(ErrorDetails(type=MISSING, loc=tuple(key.split(".")), msg="", input=None))
     try:
         Params.model_validate(filled(values))
     except ValidationError as error:
-        return lacking + error.errors()
-    return lacking
-
-
-def _lacking(values: dict[str, Any], keys: Iterable[str]) -> Iterator[ErrorDetails]:
-    """A problem for each of some dotted keys that is missing in a section of the file."""
-    for key in keys:
-        *section, name = key.split(".")
-        holder = values.get(section[0], ...) if section else values
-        if isinstance(holder, dict) and name not in holder:
-            yield ErrorDetails(type=MISSING, loc=tuple(key.split(".")), msg="", input=None)
-
-
-def _is_of_an_earlier_version(detail: ErrorDetails) -> bool:
-    """Whether a problem is one that `vse complete` may mend."""
-    moved = ".".join(map(str, detail["loc"])) in MOVED
-    return moved or detail["type"] == MISSING
+        found += error.errors()
+    return found
 
 
 def describe(detail: ErrorDetails) -> str:
     """One line for one pydantic error: key, value, what is allowed."""
-    location = list(detail["loc"])
+    location, kind, text = detail["loc"], detail["type"], detail["msg"]
     key = ".".join(str(part) for part in location)
-    value, kind, context = detail["input"], detail["type"], detail.get("ctx", {})
     if kind == WRONG_WHOLE:
-        return f"{key}: {detail['msg']}"
-    if kind == WRONG_VALUE:
-        return f"{key} = {_brief(value)}: {detail['msg']}"
-    if key in MOVED:
-        return f"{key} = {_brief(value)}: unknown key; {_fate(MOVED[key])}"
-    if kind == "extra_forbidden":
-        near = difflib.get_close_matches(str(location[-1]), _siblings(location[:-1]), n=1)
-        return f"{key} = {_brief(value)}: unknown key" + (
-            f"; did you mean {near[0]}?" if near else ""
-        )
+        return f"{key}: {text}"
     if kind == MISSING:
         what = "section" if isinstance(default_values().get(key), dict) else "key"
         return f"{what} {key} is missing; add it with: vse complete"
     if kind == "missing":
         return f"{key}: missing; an item of a list has all its keys"
-    if kind == "literal_error":
-        return f"{key} = {_brief(value)}: allowed are {_plain(context['expected'])}"
-    if kind in ("string_too_short", "too_short"):
-        return f"{key} = {_brief(value)}: must not be empty"
-    if kind in ("model_type", "model_attributes_type"):
-        return f"{key} = {_brief(value)}: must be a section with keys {_keys(location)}"
-    allowed = detail["msg"].replace("Input should be", "must be").replace("Input", "value")
-    return f"{key} = {_brief(value)}: {allowed}"
-
-
-def _fate(places: tuple[str, ...]) -> str:
-    return f"it is {', '.join(places)} now" if places else "it is read no more"
+    if key in MOVED:
+        now = f"it is {', '.join(MOVED[key])} now" if MOVED[key] else "it is read no more"
+        text = f"unknown key; {now}"
+    elif kind == "extra_forbidden":
+        near = difflib.get_close_matches(str(location[-1]), _siblings(location[:-1]), n=1)
+        text = f"unknown key; did you mean {near[0]}?" if near else "unknown key"
+    elif kind == "literal_error":
+        expected = detail["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
+        text = f"allowed are {expected}"
+    elif kind in ("string_too_short", "too_short"):
+        text = "must not be empty"
+    elif kind in ("model_type", "model_attributes_type"):
+        text = f"must be a section with keys {', '.join(_siblings(location))}"
+    elif kind != WRONG_VALUE:
+        text = text.replace("Input should be", "must be").replace("Input", "value")
+    return f"{key} = {_brief(detail['input'])}: {text}"
 
 
 def _brief(value: Any) -> str:
@@ -420,25 +370,13 @@ def _brief(value: Any) -> str:
     return short.repr(value)
 
 
-def _plain(expected: str) -> str:
-    return expected.replace("'", "").replace(" or ", ", ")
-
-
-def _keys(location: list[Any]) -> str:
-    return ", ".join(_siblings(location))
-
-
-def _siblings(location: list[Any]) -> list[str]:
+def _siblings(location: tuple[int | str, ...]) -> list[str]:
+    """The keys of the section at a place."""
     section: Any = Params
     for part in location:
         if get_origin(section) is dict:  # a section whose keys are names that the user chose
             section = get_args(section)[1]
         else:
-            field = _fields(section).get(part)
+            field = getattr(section, "model_fields", {}).get(part)
             section = field.annotation if field else None
-    return list(_fields(section))
-
-
-def _fields(section: Any) -> dict[str, FieldInfo]:
-    is_section = isinstance(section, type) and issubclass(section, BaseModel)
-    return section.model_fields if is_section else {}
+    return list(getattr(section, "model_fields", {}))

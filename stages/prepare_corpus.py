@@ -5,16 +5,15 @@ from pathlib import Path
 
 import click
 
-from pipeline.corpus.tables import SPLITS, Corpus
+from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.read import read_corpus
 from pipeline.dataset.source import Options
-from stages.common import command, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--raw", type=target, required=True, help="folder with the captioned images")
-@click.option("--output", type=target, required=True, help="folder for the tables")
+@paths("raw", "output")
 def main(raw: Path, output: Path) -> None:
     """Read and check the captioned images below RAW; write the corpus tables to OUTPUT."""
     params = load_params()
@@ -22,14 +21,9 @@ def main(raw: Path, output: Path) -> None:
     corpus = read_corpus(params.dataset, raw, output, options)
     os.sync()  # the images, before tables speak of them
     corpus.write(output)
-    click.echo(summary(corpus))
-
-
-def summary(corpus: Corpus) -> str:
-    """One line: images and captions per split, and rejects."""
     images, captions = (table["split"].value_counts() for table in (corpus.images, corpus.captions))
     parts = [f"{split} {images[split]:,} images {captions[split]:,} captions" for split in SPLITS]
-    return f"corpus: {', '.join(parts)}; {len(corpus.rejects):,} rejects"
+    click.echo(f"corpus: {', '.join(parts)}; {len(corpus.rejects):,} rejects")
 
 
 if __name__ == "__main__":

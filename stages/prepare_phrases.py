@@ -2,33 +2,24 @@
 
 from pathlib import Path
 
-import click
-
 from pipeline.corpus.tables import SPLITS, load_captions, load_images
 from pipeline.dataset.source import Options
 from pipeline.phrases.read import read_phrases
 from pipeline.phrases.tables import check
 from pipeline.runtime.process import say
-from stages.common import command, existing, target
+from stages.common import command, paths
 from stages.params import load_params
 
 
 @command
-@click.option("--raw", type=target, required=True, help="Folder with the captioned images.")
-@click.option("--images", type=existing, required=True, help="Images table of the corpus.")
-@click.option("--captions", type=existing, required=True, help="Captions table of the corpus.")
-@click.option("--output", type=target, required=True, help="Folder for the tables.")
+@paths("images", "captions", exist=True)
+@paths("raw", "output")
 def main(raw: Path, images: Path, captions: Path, output: Path) -> None:
     """Read the phrases of the corpus's captions and write their tables to OUTPUT."""
     params = load_params()
     options = Options(params.seed, params.corpus, params.shapes, params.runtime.threads)
     tables = read_phrases(
-        params.phrases,
-        params.dataset,
-        raw,
-        load_images(images),
-        load_captions(captions),
-        options,
+        params.phrases, params.dataset, raw, load_images(images), load_captions(captions), options
     )
     check(str(raw), tables.phrases, tables.boxes)
     tables.write(output)

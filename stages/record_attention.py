@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from models.base.attention import attention_of
 from pipeline.attention.pairs import record_attention
 from pipeline.inputs.files import Inputs
@@ -13,15 +11,14 @@ from pipeline.runtime.repeatable import pick_device, seed_everything, set_thread
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.features import FeatureFile
-from stages.common import command, existing, model_and_inputs, target
+from stages.common import command, model_and_inputs, paths
 from stages.params import load_params
 
 
 @command
 @model_and_inputs
-@click.option("--checkpoint", type=target, required=True, help="Weights of the model.")
-@click.option("--scores", type=existing, required=True, help="Score file of the model.")
-@click.option("--output", type=target, required=True, help="Attention file to write, .h5.")
+@paths("scores", exist=True)
+@paths("checkpoint", "output")
 def main(name: str, checkpoint: Path, scores: Path, output: Path, **paths: Path) -> None:
     """Write what the report shows of MODEL's attention; no pair for regions without boxes."""
     params, inputs, attention = load_params(), Inputs(**paths), attention_of(name)

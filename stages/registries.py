@@ -1,7 +1,6 @@
 """All folders whose files register themselves, and which of their entries a params.yaml chooses."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator
 
 from models.backbone.networks import NETWORKS
 from models.backbone.poolings import POOLINGS
@@ -15,81 +14,53 @@ from pipeline.runtime.registry import Registry
 from pipeline.sentences.encodings import ENCODINGS
 from stages.params import CommonParams
 
-Chosen = Iterable[str]  # names; those that are no entry, such as `none` or resnet18, are left out
-
-
-def _losses(params: CommonParams) -> Chosen:
-    return params.loss, "sum_margin"  # the warm-up of losses that may collapse
-
-
-def _readers(params: CommonParams) -> Chosen:
-    return READERS if params.dataset == "auto" else [params.dataset]
-
-
-def _networks(params: CommonParams) -> Chosen:
-    sections = params.image_features, params.regions.network, params.phrases.features.network
-    return [section.model for section in sections]
-
-
-def _poolings(params: CommonParams) -> Chosen:
-    # mean: of grids of cells, and of a network whose fc7 describes boxes
-    return "mean", params.image_features.pool, params.phrases.features.network.pool
-
-
-class Use(NamedTuple):
-    """How a stage uses a registry.
-
-    Attributes:
-        through: the file by which it does; a stage that cannot load it uses no entry.
-        key: the section of params.yaml that it reads then, None: whatever it reads.
-        chosen: names of the entries that it may load.
-    """
-
-    through: str
-    key: str | None
-    chosen: Callable[[CommonParams], Chosen]
-
-
+# By registry the file through which stages use it (one that cannot load it uses no entry), and the
+# section of params.yaml that chooses, None where that does not depend on the sections it reads.
 # Entries of PHRASE_MODELS are items of a stage, and no choice of params.yaml.
-REGISTRIES: dict[Registry, Use | None] = {
-    LOSSES: Use("models/ranking/__init__.py", "loss", _losses),
-    READERS: Use("pipeline/dataset/__init__.py", "dataset", _readers),
-    POSITIVES: Use("pipeline/dataset/__init__.py", "dataset", lambda p: [p.corpus.positives]),
-    ENCODINGS: Use(
-        "pipeline/sentences/encodings/__init__.py", None, lambda p: [p.sentences.encoding]
-    ),
-    NETWORKS: Use("models/backbone/networks/__init__.py", None, _networks),
-    POOLINGS: Use("models/backbone/poolings/__init__.py", None, _poolings),
-    CRITERIA: Use(
-        "pipeline/evaluation/criteria/__init__.py",
-        "inference",
-        lambda p: ["naive", *p.inference.criteria],
-    ),
-    METRIC_FILES: Use("pipeline/evaluation/columns.py", None, lambda p: METRIC_FILES),
+REGISTRIES: dict[Registry, tuple[str, str | None] | None] = {
+    LOSSES: ("models/ranking/__init__.py", "loss"),
+    READERS: ("pipeline/dataset/__init__.py", "dataset"),
+    POSITIVES: ("pipeline/dataset/__init__.py", "dataset"),
+    ENCODINGS: ("pipeline/sentences/encodings/__init__.py", None),
+    NETWORKS: ("models/backbone/networks/__init__.py", None),
+    POOLINGS: ("models/backbone/poolings/__init__.py", None),
+    CRITERIA: ("pipeline/evaluation/criteria/__init__.py", "inference"),
+    METRIC_FILES: ("pipeline/evaluation/columns.py", None),
     PHRASE_MODELS: None,
 }
+
+
+def _chosen(params: CommonParams) -> dict[Registry, Iterable[str]]:
+    """Names that params.yaml chooses; those that are no entry, such as `none`, are left out."""
+    images, boxes = params.image_features, params.phrases.features.network
+    return {
+        LOSSES: (params.loss, "sum_margin"),  # the warm-up of losses that may collapse
+        READERS: READERS if params.dataset == "auto" else [params.dataset],
+        POSITIVES: [params.corpus.positives],
+        ENCODINGS: [params.sentences.encoding],
+        NETWORKS: (images.model, params.regions.network.model, boxes.model),
+        # mean: of grids of cells, and of a network whose fc7 describes boxes
+        POOLINGS: ("mean", images.pool, boxes.pool),
+        CRITERIA: ("naive", *params.inference.criteria),
+        METRIC_FILES: METRIC_FILES,
+    }
 
 
 def chosen_modules(
     files: Collection[str], keys: Collection[str], params: CommonParams
 ) -> Iterator[str]:
-    """The modules that a stage may load of the registries that it uses.
+    """The modules that a stage may load of the registries it uses.
 
-    Args:
-        files: what the stage may load beside them.
-        keys: the sections of params.yaml that it reads.
-        params: what chooses.
+    `files` are what the stage may load besides, `keys` the sections of params.yaml that it reads.
     """
-    for registry, use in REGISTRIES.items():
-        if use and use.through in files and (use.key is None or use.key in keys):
-            yield from (registry.module(name) for name in use.chosen(params) if name in registry)
+    for registry, names in _chosen(params).items():
+        through, key = REGISTRIES[registry] or ("", None)
+        if through in files and (key is None or key in keys):
+            yield from (registry.module(name) for name in names if name in registry)
 
 
 def check_registries() -> None:
-    """Raise WorkbenchError for a file that claims a name and does not offer what it must.
-
-    All files are read and none is imported.
-    """
+    """Raise WorkbenchError for a file that does not offer what its place promises; imports none."""
     for registry in REGISTRIES:
         registry.entries()
     check_models()

@@ -13,7 +13,7 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.scores.file import write_scores
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
-from stages.common import command, model_and_inputs, target
+from stages.common import command, model_and_inputs, paths, sizes_line
 from stages.params import load_params
 
 SCORED = ("val", "test")
@@ -22,8 +22,7 @@ KEPT = ("scores", EMBEDDINGS := "embeddings")
 
 @command
 @model_and_inputs
-@click.option("--checkpoint", type=target, required=True, help="Weights of the model.")
-@click.option("--output", type=target, required=True, help="Score file to write, .h5.")
+@paths("checkpoint", "output")
 @click.option("--shortlist", type=click.IntRange(min=1), help="For dp_rnn: images per caption.")
 @click.option("--keep", type=click.Choice(KEPT), help="For models of vectors: what is written.")
 def main(
@@ -55,25 +54,16 @@ def main(
         **options,
     }
     write_scores(output, splits, described)
-    sizes = (
-        f"{split} {len(s.image_ids):,} x {len(s.caption_ids):,}" for split, s in splits.items()
-    )
-    say(f"{name}: scored {', '.join(sizes)} (images x captions)")
+    sizes = {split: (len(s.image_ids), len(s.caption_ids)) for split, s in splits.items()}
+    say(f"{name}: scored {sizes_line(sizes)}")
 
 
 def selection(
     name: str, trained: Checkpoint, shortlist: int | None, keep: str | None
 ) -> dict[str, int]:
-    """The shortlist as an argument, where the weights use one; it is said beside the scores.
+    """The shortlist as an argument, where these weights use one.
 
-    Args:
-        name: of the model.
-        trained: its weights.
-        shortlist: images per caption that are scored with recurrence, None where it was not given.
-        keep: what is written of a model of vectors, likewise.
-
-    Raises:
-        WorkbenchError: a model that takes a shortlist without one, or with an option it lacks.
+    WorkbenchError for an option that the model lacks, or a shortlist that is missing.
     """
     if keep is not None and offered(name, "model", "score_vectors") is None:
         raise WorkbenchError(f"model {name!r} does not take the option --keep", "see dvc.yaml")
@@ -81,9 +71,9 @@ def selection(
     if (uses_shortlist is None) != (shortlist is None):
         verb = "needs" if uses_shortlist else "does not take"
         raise WorkbenchError(f"model {name!r} {verb} the option --shortlist", "see dvc.yaml")
-    return (
-        {"shortlist": shortlist} if shortlist and uses_shortlist and uses_shortlist(trained) else {}
-    )
+    if shortlist and uses_shortlist and uses_shortlist(trained):
+        return {"shortlist": shortlist}
+    return {}
 
 
 if __name__ == "__main__":

@@ -8,15 +8,14 @@ from pipeline.corpus.tables import load_captions, load_images
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.external import Pairs, write_external
-from stages.common import command, existing, named, target
+from stages.common import command, named, paths, sizes_line
 from stages.params import load_params
 
 
 @command
 @click.argument("name", metavar="EXTERNAL")
-@click.option("--images", type=existing, required=True, help="Images of the corpus.")
-@click.option("--captions", type=existing, required=True, help="Captions of the corpus.")
-@click.option("--output", type=target, required=True, help="Score file to write, .h5.")
+@paths("images", "captions", exist=True)
+@paths("output")
 def main(name: str, images: Path, captions: Path, output: Path) -> None:
     """Put what the files that params.yaml names say in the order of the corpus."""
     params = load_params()
@@ -24,8 +23,7 @@ def main(name: str, images: Path, captions: Path, output: Path) -> None:
     set_threads(params.runtime.threads)
     corpus = Pairs(load_images(images), load_captions(captions))
     sizes = write_external(output, config.files, config.similarity, corpus)
-    said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
-    say(f"{name}: read {', '.join(said)} (images x captions)")
+    say(f"{name}: read {sizes_line(sizes)}")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from pipeline.comparison.files import of_models
 from pipeline.evaluation.file import check_model, read_query_ranks, read_ranks
 from pipeline.evaluation.findings import read_findings
@@ -12,14 +10,12 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import EVALUATING, stage_items
 from pipeline.runtime.process import say
-from stages.common import command, existing, target
+from stages.common import command, paths
 
 
 @command
-@click.option("--ranks", type=existing, required=True, help="Folder of rank files (HDF5).")
-@click.option("--recall", type=target, required=True, help="Recall at K to write (TSV).")
-@click.option("--separation", type=target, required=True, help="Densities to write (TSV).")
-@click.option("--hubs", type=target, required=True, help="Shares of hubs to write (TSV).")
+@paths("ranks", exist=True)
+@paths("recall", "separation", "hubs")
 def main(ranks: Path, recall: Path, separation: Path, hubs: Path) -> None:
     """Write what `dvc plots show` draws of the models that dvc.yaml evaluates."""
     names = sorted(name for stage in EVALUATING for name in stage_items(stage))

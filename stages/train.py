@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from models.base.registry import model_function
 from models.base.training import train_and_write
 from pipeline.inputs.files import Inputs
@@ -12,14 +10,13 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.training.launch import of_several
 from pipeline.training.processes import joined
-from stages.common import WORK, command, model_and_inputs, target
+from stages.common import WORK, command, model_and_inputs, paths
 from stages.params import load_params
 
 
 @command
 @model_and_inputs
-@click.option("--output", type=target, required=True, help="Checkpoint to write, .safetensors.")
-@click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
+@paths("output", "curve")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights of the epoch with the largest validation rsum."""
     params, inputs, prepare = load_params(), Inputs(**paths), model_function(name, "prepare")

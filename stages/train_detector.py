@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import click
 import torch
 
 from models.detector.file import describe, write_detector
@@ -17,15 +16,13 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import CommonParams, load_params
 
 
 @command
-@click.option("--images", type=existing, required=True, help="Images of the corpus.")
-@click.option("--boxes", type=existing, required=True, help="Boxes of the corpus.")
-@click.option("--output", type=target, required=True, help="Detector to write, .safetensors.")
-@click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
+@paths("images", "boxes", exist=True)
+@paths("output", "curve")
 def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
     """Train the detector, or take one from a file, and write it with its names."""
     params = load_params()
@@ -48,15 +45,7 @@ def main(images: Path, boxes: Path, output: Path, curve: Path) -> None:
 
 
 def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: Path) -> None:
-    """Train, and write detector and curve; a killed run continues where it stopped.
-
-    Args:
-        params: of the run.
-        images: table of the corpus.
-        boxes: table of the corpus.
-        output: file of the detector to write.
-        curve: table with a row per epoch to write.
-    """
+    """Train, and write detector and curve; a killed run continues where it stopped."""
     device = pick_device(params.runtime.device)
     data = training_data(params.detector, params.seed, images, boxes)
     key = fingerprint(
@@ -68,10 +57,9 @@ def train(params: CommonParams, images: Path, boxes: Path, output: Path, curve: 
         threads=params.runtime.threads,
         kernels=kernels(),
     )
-    made: Any = random_detector(params.detector, data.labels, params.seed)
-    network, resume = made.to(device), ResumeFile(WORK / f"train-detector-{key[:16]}", key)
-    training = params.detector.training
-    history = fit_detector(network, data.batches, data.validation, training, resume)
+    network: Any = random_detector(params.detector, data.labels, params.seed).to(device)
+    resume = ResumeFile(WORK / f"train-detector-{key[:16]}", key)
+    history = fit_detector(network, data.batches, data.validation, params.detector.training, resume)
     description = describe(network, "trained", data.params, data.inputs, judged(history[-1]))
     write_text(curve, curve_tsv(history))
     write_detector(output, network, description)

@@ -15,18 +15,14 @@ from pipeline.runtime.repeatable import pick_device, seed_everything, set_thread
 from pipeline.training.curve import curve_tsv
 from pipeline.training.launch import of_several
 from pipeline.training.processes import joined
-from stages.common import WORK, command, existing, target
+from stages.common import WORK, command, paths
 from stages.params import load_params
 
 
 @command
 @click.argument("name", metavar="MODEL")
-@click.option("--phrases", type=existing, required=True, help="Folder of the phrases' tables.")
-@click.option("--proposals", type=existing, required=True, help="Boxes to look in.")
-@click.option("--truth", type=existing, required=True, help="Vectors of the phrases' own boxes.")
-@click.option("--vectors", type=existing, required=True, help="Vectors of the phrases.")
-@click.option("--output", type=target, required=True, help="Checkpoint to write, .safetensors.")
-@click.option("--curve", type=target, required=True, help="Table with a row per epoch to write.")
+@paths("phrases", "proposals", "truth", "vectors", exist=True)
+@paths("output", "curve")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:
     """Train MODEL and write the weights that find most phrases of the validation split."""
     params, inputs, prepare = load_params(), PhraseInputs(**paths), PHRASE_MODELS.load(name)

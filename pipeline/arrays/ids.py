@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pipeline.arrays.file import Array, ArrayFile
 from pipeline.arrays.formats import open_arrays
 from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.process import say
 from pipeline.runtime.text import read_json, read_text
 
 ENDINGS = (".txt", ".json", ".npy")
@@ -22,12 +23,16 @@ class Ids(NamedTuple):
 
 
 def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
-    """The ids of a file's rows: in its array `inside`, else in a list beside it, else None.
-    beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file
-    `X.*`."""
-    if array := file.get(inside):
-        return Ids(_texts(array), None)
+    """The ids of a file's rows: inside it, else in a list beside it, else None.
+
+    Where both are there, a line says that the list is not read. inside: the array's name; beside:
+    `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file `X.*`.
+    """
     place = file_beside(file.path, beside)
+    if array := file.get(inside):
+        if place:
+            say(f"{file.path}: ids are those inside it, in {inside}; {place} is not read")
+        return Ids(_texts(array), None)
     return Ids(_listed(place), place) if place else None
 
 

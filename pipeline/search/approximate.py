@@ -6,8 +6,7 @@ afterwards. faiss is an extra, which exact search does without.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +37,12 @@ def library() -> Any:
     return faiss
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[Any]:
     """One thread in faiss and its BLAS: several insert into a graph in an order of their own."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(limits=1):
-        yield
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1)
+    return limits
 
 
 def needed(parameters: Parameters) -> int:
@@ -55,18 +53,9 @@ def needed(parameters: Parameters) -> int:
 
 
 def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
-    """A faiss index of inner products, from one thread: equal vectors give equal bytes.
+    """A faiss index of inner products of vectors (N, K) float32, N at least `needed`.
 
-    Args:
-        vectors: (N, K) float32, finite, N at least `needed`; paged in as they are read.
-        parameters: of one kind of index.
-        seed: of the levels of a graph, or of the first centres of lists and codes.
-
-    Returns:
-        The index, of N vectors.
-
-    Raises:
-        WorkbenchError: codes that do not divide the width, no faiss.
+    Built by one thread: equal vectors give equal bytes.
     """
     faiss = library()
     number, width = vectors.shape
@@ -85,18 +74,16 @@ def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
 
 
 def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int) -> Any:
-    number, width = vectors.shape
-    code = parameters.code_bytes
+    (number, width), code = vectors.shape, parameters.code_bytes
     if width % code:
         allowed = [str(n) for n in range(1, width + 1) if width % n == 0]
         raise WorkbenchError(
             f"search.ivf_pq.code_bytes = {code}: must divide the width of the embeddings, {width}",
             f"set it to one of {listing(allowed)}",
         )
-    lists = parameters.lists or round(math.sqrt(number))
-    quantiser = faiss.IndexFlatIP(width)
-    metric = faiss.METRIC_INNER_PRODUCT
-    index = faiss.IndexIVFPQ(quantiser, width, lists, code, CODE_BITS, metric)
+    lists, quantiser = parameters.lists or round(math.sqrt(number)), faiss.IndexFlatIP(width)
+    sizes = width, lists, code, CODE_BITS
+    index = faiss.IndexIVFPQ(quantiser, *sizes, faiss.METRIC_INNER_PRODUCT)
     for clustering in (index.cp, index.pq.cp):
         clustering.seed = seed % (1 << 31)  # a C int
         clustering.min_points_per_centroid = 1  # no warning of a small corpus
@@ -114,28 +101,17 @@ def write(index: Any, path: Path) -> None:
 
 
 def opened(path: Path, number: int, width: int, parameters: Parameters) -> Nearest:
-    """What finds rows in an index file that `write` wrote, mapped into memory.
+    """What finds rows in an index file of N vectors of width K, mapped into memory.
 
     Its digest is to be verified before: faiss trusts what it reads.
-
-    Args:
-        path: of the file.
-        number: N, of its vectors.
-        width: K, of each.
-        parameters: that it was built with.
-
-    Raises:
-        WorkbenchError: another kind of index, or one of other vectors; no faiss.
     """
     faiss = library()
     try:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
     except (RuntimeError, MemoryError) as error:
         raise WorkbenchError(f"{path}: not an index that faiss reads") from error
-    graph = isinstance(parameters, HNSWConfig)
-    kind = faiss.IndexHNSWFlat if graph else faiss.IndexIVFPQ
-    same = (index.ntotal, index.d, index.metric_type)
-    if not isinstance(index, kind) or same != (number, width, faiss.METRIC_INNER_PRODUCT):
+    kind = faiss.IndexHNSWFlat if isinstance(parameters, HNSWConfig) else faiss.IndexIVFPQ
+    if not isinstance(index, kind) or (index.ntotal, index.d) != (number, width):
         raise WorkbenchError(f"{path}: not an index of {number:,} vectors of width {width}")
     if isinstance(parameters, HNSWConfig):
         index.hnsw.efSearch = parameters.ef_search

@@ -8,25 +8,15 @@ against exact search. Ids and vectors are those of the score file, whose digests
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint, sha256_file, write_json
-from pipeline.runtime.section import Count, Natural, Section, Share
-from pipeline.search.approximate import (
-    Parameters,
-    build,
-    library,
-    needed,
-    one_thread,
-    opened,
-    write,
-)
+from pipeline.search.approximate import build, library, needed, one_thread, opened, write
 from pipeline.search.index import KINDS, SHORTLIST, Index, read_index
-from pipeline.search.params import HNSWConfig, IVFPQConfig, SearchConfig
+from pipeline.search.params import SearchConfig
 from pipeline.search.recall import recalls
 from pipeline.storage.groups import GroupFile
 
@@ -35,119 +25,44 @@ FORMAT = 1
 MAX_BYTES = 1 << 20  # of index.json
 QUERIES = 1000  # recall is measured with, at most
 MADE_FROM = ("checkpoint_sha256", "images_sha256", "captions_sha256")  # as the score file says
-WHAT = {
-    "model": "its model",
-    "index": "its kind",
-    "checkpoint_sha256": "the digest of its model's weights",
-    "images_sha256": "the digest of its corpus's images",
-    "captions_sha256": "the digest of its corpus's captions",
-    "parameters": "what it was built with",
-}
-
-
-class Part(Section):
-    """One index.
-
-    Attributes:
-        split: of the corpus.
-        kind: of its vectors, image or caption.
-        number: of its vectors.
-        width: of each.
-        ids_sha256: of the dataset of ids in the score file.
-        embeddings_sha256: of the dataset of vectors there.
-        sha256: of the file.
-        queries: recall was measured with so many of the other kind's vectors, drawn by the seed.
-        recall_at_1: share of them whose nearest vector is found.
-        recall_at_10: mean share of the ten nearest that are found.
-    """
-
-    split: str
-    kind: Literal["image", "caption"]
-    number: Count
-    width: Count
-    ids_sha256: str
-    embeddings_sha256: str
-    sha256: str
-    queries: Count
-    recall_at_1: Share
-    recall_at_10: Share
-
-
-class IndexDescription(Section):
-    """What index.json says.
-
-    Attributes:
-        format: of the file.
-        model: whose embeddings are indexed.
-        checkpoint_sha256: of its weights.
-        images_sha256: of the corpus's table of images.
-        captions_sha256: of that of captions.
-        index: the kind.
-        parameters: of that kind, as in params.yaml.
-        seed: of params.yaml.
-        faiss: version.
-        shortlist: how many the index was asked for when recall was measured.
-        parts: the indexes.
-        exact: sets with fewer vectors than such an index is built from; exact search takes them.
-    """
-
-    format: Literal[1]
-    model: str
-    checkpoint_sha256: str
-    images_sha256: str
-    captions_sha256: str
-    index: Literal["hnsw", "ivf_pq"]
-    parameters: HNSWConfig | IVFPQConfig
-    seed: Natural
-    faiss: str
-    shortlist: Count
-    parts: list[Part]
-    exact: list[str]
 
 
 def write_indexes(
     folder: Path, scores: Path, model: str, settings: SearchConfig, seed: int
-) -> IndexDescription:
+) -> dict[str, Any]:
     """Build the indexes of all embeddings in a score file; equal embeddings give equal bytes.
 
-    Args:
-        folder: to write to.
-        scores: the score file.
-        model: whose it is.
-        settings: with the kind of index, which is not flat.
-        seed: of what is drawn.
-
-    Returns:
-        What index.json says.
-
-    Raises:
-        WorkbenchError: scores of another model or without embeddings, sets that are all too small.
+    Returns what index.json says. Each of its `parts` has the digests of ids and embeddings in the
+    score file and of the index, and its recall with so many `queries` of the other kind; `exact`
+    names sets with too few vectors for such an index, which exact search takes.
     """
-    file = GroupFile(scores)
+    file, parameters = GroupFile(scores), settings.parameters
     if file.attributes.get("model") != model:
         raise WorkbenchError(f"{scores}: not scores of {model}")
     made_from = {name: str(file.attributes.get(name, "")) for name in MADE_FROM}
-    (folder / NAME).unlink(
-        missing_ok=True
-    )  # that of an earlier build describes no half of this one
-    least, parts, exact = needed(settings.parameters), [], []
+    (folder / NAME).unlink(missing_ok=True)  # an earlier build's would describe half of this one
+    parts, exact = list[dict[str, Any]](), list[str]()
     for split in sorted(file.layouts):
-        sides = {
-            kind: read_index(scores, split, kind, made_from["checkpoint_sha256"]) for kind in KINDS
-        }
+        weights = made_from["checkpoint_sha256"]
+        sides = {kind: read_index(scores, split, kind, weights) for kind in KINDS}
         for kind, other in zip(KINDS, reversed(KINDS), strict=True):
-            name, vectors = f"{split}_{kind}", sides[kind].embeddings
-            if len(vectors) < least:
+            name, side = f"{split}_{kind}", sides[kind]
+            if len(side.ids) < needed(parameters):
                 exact.append(name)
                 continue
-            path = folder / f"{name}.faiss"
-            write(build(vectors, settings.parameters, seed), path)
+            path, (number, width) = folder / f"{name}.faiss", side.embeddings.shape
+            write(build(side.embeddings, parameters, seed), path)
+            found = replace(side, nearest=opened(path, number, width, parameters))
             queries = drawn(sides[other].embeddings, seed)
-            described = {"split": split, "kind": kind, **digests(file, split, kind)}
-            parts.append(described | _measured(path, sides[kind], queries, settings.parameters))
+            with one_thread():
+                one, ten = recalls(found, queries, [1, 10])
+            part = {"split": split, "kind": kind, **digests(file, split, kind), "number": number}
+            part |= {"width": width, "sha256": sha256_file(path), "queries": len(queries)}
+            parts.append(part | {"recall_at_1": round(one, 4), "recall_at_10": round(ten, 4)})
     if not parts:
+        least = f"{settings.index} needs {needed(parameters):,} vectors"
         raise WorkbenchError(
-            f"{scores}: {settings.index} needs {least:,} vectors, and every set has fewer",
+            f"{scores}: {least}, and every set has fewer",
             "set search.index to hnsw, or to flat, which is fast for so few",
         )
     content = {
@@ -155,34 +70,15 @@ def write_indexes(
         "model": model,
         **made_from,
         "index": settings.index,
-        "parameters": settings.parameters.model_dump(),
+        "parameters": parameters.model_dump(),
         "seed": seed,
         "faiss": library().__version__,
         "shortlist": SHORTLIST,
         "parts": parts,
         "exact": exact,
     }
-    said = IndexDescription.model_validate(content)
     write_json(folder / NAME, content | {"sha256": fingerprint(**content)})
-    return said
-
-
-def _measured(
-    path: Path, exact: Index, queries: np.ndarray, parameters: Parameters
-) -> dict[str, Any]:
-    """Of an index that was just written: its sizes, digest and recall, by the names of a Part."""
-    number, width = exact.embeddings.shape
-    found = replace(exact, nearest=opened(path, number, width, parameters))
-    with one_thread():
-        one, ten = recalls(found, queries, [1, 10])
-    return {
-        "number": number,
-        "width": width,
-        "sha256": sha256_file(path),
-        "queries": len(queries),
-        "recall_at_1": round(one, 4),
-        "recall_at_10": round(ten, 4),
-    }
+    return content
 
 
 def drawn(vectors: np.ndarray, seed: int) -> np.ndarray:
@@ -193,83 +89,45 @@ def drawn(vectors: np.ndarray, seed: int) -> np.ndarray:
 
 
 def digests(file: GroupFile, split: str, kind: str) -> dict[str, str]:
-    """Of the ids and vectors that an index's rows stand for, by the names of a Part.
-
-    Args:
-        file: of scores.
-        split: of the corpus.
-        kind: image or caption.
-    """
+    """Digests of the ids and vectors that the rows of an index stand for."""
     names = {"ids_sha256": f"{kind}_ids", "embeddings_sha256": f"{kind}_embeddings"}
     return {key: str(file.layouts[split][name].sha256) for key, name in names.items()}
 
 
 class BuiltIndexes:
-    """A folder that `write_indexes` wrote, found to belong to a score file.
-
-    Args:
-        folder: its.
-        scores: the score file.
-        model: its name.
-        settings: the indexes are to be as these say.
-
-    Raises:
-        WorkbenchError: indexes of another model, other weights or another corpus, of another kind
-            or other parameters, a damaged index.json.
-    """
+    """A folder of `write_indexes`; WorkbenchError if it does not fit score file or settings."""
 
     def __init__(self, folder: Path, scores: Path, model: str, settings: SearchConfig) -> None:
         self.folder, self.file, self.settings = folder, GroupFile(scores), settings
         self.remedy = f"build it again: dvc repro build_index@{model}"
         said = self._read(folder / NAME)
-        wanted = {name: self.file.attributes.get(name, "") for name in MADE_FROM}
-        wanted |= {"model": model, "index": settings.index}
-        given = said.model_dump()
-        for name, value in [*wanted.items(), ("parameters", settings.parameters.model_dump())]:
-            if given[name] != value:
-                raise WorkbenchError(
-                    f"{folder / NAME}: {WHAT[name]} is {told(given[name])}, not {told(value)}",
-                    self.remedy,
-                )
-        self.parts = {f"{part.split}_{part.kind}": part for part in said.parts}
+        wanted = {"model": model, "index": settings.index}
+        for name, value in (wanted | {"parameters": settings.parameters.model_dump()}).items():
+            if said[name] != value:
+                text = f"{folder / NAME}: its {name} is {said[name]}, not {value}"
+                raise WorkbenchError(text, self.remedy)
+        self.parts = {f"{part['split']}_{part['kind']}": part for part in said["parts"]}
 
     def attached(self, index: Index, split: str, kind: str) -> Index:
-        """An exact index with the built one that finds its nearest, where there is one.
-
-        Args:
-            index: as `read_index` gives it.
-            split: that it is of.
-            kind: of its vectors.
-
-        Raises:
-            WorkbenchError: an index of other vectors, a damaged file, no faiss.
-        """
+        """An exact index with the built one that finds its nearest, where there is one."""
         part = self.parts.get(f"{split}_{kind}")
         if part is None:
             return index
-        path, shape = self.folder / f"{split}_{kind}.faiss", (part.number, part.width)
-        own = digests(self.file, split, kind)
-        if any(getattr(part, name) != value for name, value in own.items()):
+        path, shape = self.folder / f"{split}_{kind}.faiss", (part["number"], part["width"])
+        if not digests(self.file, split, kind).items() <= part.items():
             raise WorkbenchError(f"{path}: an index of other {kind} embeddings", self.remedy)
-        if not path.is_file() or sha256_file(path) != part.sha256:
+        if not path.is_file() or sha256_file(path) != part["sha256"]:
             raise WorkbenchError(f"{path}: missing or damaged: not the file built", self.remedy)
         return replace(index, nearest=opened(path, *shape, self.settings.parameters))
 
-    def _read(self, path: Path) -> IndexDescription:
+    def _read(self, path: Path) -> dict[str, Any]:
         try:
             if path.stat().st_size > MAX_BYTES:
                 raise ValueError("too large")
-            content = json.loads(path.read_bytes())
+            content: dict[str, Any] = json.loads(path.read_bytes())
             recorded = content.pop("sha256")
-            if recorded != fingerprint(**content):
+            if (recorded, content["format"]) != (fingerprint(**content), FORMAT):
                 raise ValueError("its sha256 is another")
-            return IndexDescription.model_validate_json(json.dumps(content))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            fault = "not what was written" if isinstance(error, ValidationError) else error
-            raise WorkbenchError(f"{path}: damaged: {fault}", self.remedy) from None
-
-
-def told(value: object) -> str:
-    """A value for a message: digests are cut."""
-    text = str(value)
-    return f"{text[:12]}..." if len(text) == 64 else text
+            raise WorkbenchError(f"{path}: damaged: {error}", self.remedy) from None
+        return content

@@ -1,8 +1,7 @@
 """Searching an indexed corpus: the stored embeddings nearest to that of a query, best first.
 
-The index is what a score file keeps of one split; nothing of the score matrix is read. A model
-without a common space for both sides can rescore the rows that `best` chose by vectors, and order
-them with `best` again.
+The index is what a score file keeps of one split; nothing of the score matrix is read. A model of
+pairs scores the rows that `best` chose by vectors again, and orders them with `best`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,19 +20,16 @@ from pipeline.storage.hdf5 import damaged
 
 KINDS = ("image", "caption")
 SHORTLIST = 100  # how many of the nearest are scored again, where there are such
-CHECKED = 1 << 22  # values looked at together
+CHECKED = 1 << 13  # vectors looked at together: a million are gigabytes
 Nearest = Callable[[np.ndarray, int], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """What is searched: N images or captions of one split.
+    """What is searched: N ids and embeddings (N, K) float32, finite, perhaps mapped from a file.
 
-    Attributes:
-        ids: (N,).
-        embeddings: (N, K) float32, finite; they may lie in a file, paged in as they are read.
-        nearest: from vectors (Q, K) and a count to rows (Q, count) that are among the nearest, -1
-            where fewer were found; None: all rows are compared, and the result is exact.
+    `nearest` maps vectors (Q, K) and a count to rows (Q, count) that are among the nearest, -1
+    where fewer were found; None: all rows are compared, and the result is exact.
     """
 
     ids: list[str]
@@ -41,17 +37,9 @@ class Index:
     nearest: Nearest | None = None
 
     def candidates(self, vector: np.ndarray, count: int) -> tuple["Index", np.ndarray]:
-        """What may be found for a query: all, or what an approximate index brings.
+        """What may be found for a query (K,), in the order of the rows, with exact inner products.
 
-        Args:
-            vector: (K,) of the query.
-            count: how many the index is asked for.
-
-        Returns:
-            Them in the order of the rows, with their inner products, which are exact.
-
-        Raises:
-            WorkbenchError: as `similarities`.
+        An approximate index is asked for `count`, else all rows are returned.
         """
         if self.nearest is None:
             return self, self.similarities(vector)
@@ -62,10 +50,7 @@ class Index:
         return near, near.similarities(vector)
 
     def similarities(self, vector: np.ndarray) -> np.ndarray:
-        """Inner products (N,) with the embedding (K,) of a query.
-
-        Raises WorkbenchError when the widths differ or the query's embedding is not finite.
-        """
+        """Inner products (N,) with the embedding (K,) of a query."""
         self._check(vector)
         return self.embeddings @ vector
 
@@ -82,15 +67,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Hit:
-    """One result.
-
-    Attributes:
-        rank: 1 for the best.
-        score: similarity with the query.
-        name: id of the image or caption.
-        text: the caption, or the image's first one.
-        path: of the image, or of the one that the caption describes.
-    """
+    """One result: rank from 1, score, id, its caption (or the image's first), path of the image."""
 
     rank: int
     score: float
@@ -100,19 +77,10 @@ class Hit:
 
 
 def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Index:
-    """The ids and embeddings of a split from a score file, digests verified.
+    """The ids and embeddings of a split from a score file, digests verified, memory-mapped.
 
-    The embeddings stay in the file, mapped into memory.
-
-    Args:
-        path: of the score file.
-        split: its name.
-        kind: image or caption.
-        checkpoint_sha256: of the weights that queries are embedded with.
-
-    Raises:
-        WorkbenchError: splits there are not, a model without embeddings, scores of other weights, a
-            damaged file.
+    `kind` is image or caption. WorkbenchError for an unknown split, a model without embeddings,
+    scores of other weights, a damaged file.
     """
     file = GroupFile(path)
     if split not in file.layouts:
@@ -127,16 +95,10 @@ def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Ind
         )
     ids, embeddings = file.texts(split, f"{kind}_ids"), np.asarray(file.view(split, name))
     fits = embeddings.ndim == 2 and len(embeddings) == len(ids) > 0
-    if not fits or embeddings.dtype != np.float32 or not _finite(embeddings):
-        raise damaged(path, f"{split}/{name} is not a finite float32 vector for each id")
+    starts = range(0, len(embeddings), CHECKED)
+    if not fits or not all(np.isfinite(embeddings[n : n + CHECKED]).all() for n in starts):
+        raise damaged(path, f"{split}/{name} is not a finite vector for each id")
     return Index(ids, embeddings)
-
-
-def _finite(vectors: np.ndarray) -> bool:
-    """Whether all values are finite, looked at in blocks: a million vectors are gigabytes."""
-    height = max(1, CHECKED // max(1, vectors.shape[1]))
-    starts = range(0, len(vectors), height)
-    return all(np.isfinite(vectors[start : start + height]).all() for start in starts)
 
 
 def best(scores: np.ndarray, top: int) -> np.ndarray:
@@ -161,77 +123,41 @@ def words_of(text: str) -> list[str]:
 
 
 class Catalogue:
-    """The tables of a corpus, looked up by ids: what that takes of a million rows is made once.
-
-    Args:
-        images: table of the corpus.
-        captions: table of the corpus.
-    """
+    """The tables of a corpus, looked up by ids: what that takes of a million rows is made once."""
 
     def __init__(self, images: pd.DataFrame, captions: pd.DataFrame) -> None:
         self.images, self.captions = images, captions
 
     def rows(self, kind: str, names: Sequence[str]) -> pd.DataFrame:
-        """The rows of some images or captions, in the order of their ids.
-
-        Args:
-            kind: image or caption.
-            names: their ids.
-
-        Raises:
-            WorkbenchError: ids that the corpus does not have.
-        """
-        table, keys = (
-            (self.images, self._images) if kind == "image" else (self.captions, self._captions)
-        )
-        places = keys.get_indexer(pd.Index(names))
+        """The rows of some images or captions, in the order of their ids."""
+        table = self.images if kind == "image" else self.captions
+        places = self._keys[kind].get_indexer(pd.Index(names))
         lost = [name for name, place in zip(names, places, strict=True) if place < 0]
         if lost:
-            raise WorkbenchError(
-                f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have: they are of "
-                "different corpora",
-                OUT_OF_STEP,
-            )
+            text = f"the corpus has no {kind}_id {listing(lost, 5)}, but the scores have"
+            raise WorkbenchError(f"{text}: they are of different corpora", OUT_OF_STEP)
         return table.iloc[places]
 
     def first_captions(self, images: Sequence[str]) -> list[str]:
         """The first caption of each image in the order of the corpus; empty where there is none."""
-        places = self._described.get_indexer(pd.Index(images))
-        texts = self.captions["text"].iloc[self._first[places]].tolist()
-        return [text if place >= 0 else "" for text, place in zip(texts, places, strict=True)]
+        texts: list[str] = self._first.reindex(list(images), fill_value="").tolist()
+        return texts
 
     @cached_property
-    def _images(self) -> pd.Index:
-        return pd.Index(self.images["image_id"])
+    def _keys(self) -> dict[str, pd.Index]:
+        captions = pd.Index(self.captions["caption_id"])
+        return {"image": pd.Index(self.images["image_id"]), "caption": captions}
 
     @cached_property
-    def _captions(self) -> pd.Index:
-        return pd.Index(self.captions["caption_id"])
-
-    @cached_property
-    def _first(self) -> np.ndarray:
-        return np.flatnonzero(~self.captions["image_id"].duplicated().to_numpy())
-
-    @cached_property
-    def _described(self) -> pd.Index:
-        return pd.Index(self.captions["image_id"].iloc[self._first])
+    def _first(self) -> pd.Series:
+        """The first caption of each image, by its id."""
+        return self.captions.drop_duplicates("image_id").set_index("image_id")["text"]
 
 
 def find_hits(
     index: Index, scores: np.ndarray, top: int, catalogue: Catalogue, kind: str
 ) -> list[Hit]:
-    """The best of an index with their texts and files.
-
-    Args:
-        index: of N images or captions.
-        scores: (N,), larger is better.
-        top: number of hits at most.
-        catalogue: of the corpus.
-        kind: of what the index holds, image or caption.
-
-    Raises:
-        WorkbenchError: ids that the corpus does not have.
-    """
+    """The best of an index of N images or captions by scores (N,), with their texts and files."""
     rows = best(scores, top)
     names = [index.ids[row] for row in rows]
     if kind == "caption":

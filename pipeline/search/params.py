@@ -45,9 +45,7 @@ class SearchConfig(Section):
             text = "must be [] when search.index is 'flat': exact search needs no index"
             yield wrong_value("models", self.models, text)
         if self.index != "flat" and not self.models:
-            text = (
-                f"name the models that an index is built for, when search.index is {self.index!r}"
-            )
+            text = f"name the models to index, when search.index is {self.index!r}"
             yield wrong_value("models", self.models, text)
         if len(set(self.models)) < len(self.models):
             yield wrong_value("models", self.models, "a model is named twice")

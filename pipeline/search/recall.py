@@ -12,19 +12,10 @@ BLOCK = 64  # queries scored together
 def recalls(
     index: Index, queries: np.ndarray, tops: Sequence[int], count: int = SHORTLIST
 ) -> list[float]:
-    """Mean share of the exact nearest that is among as many found, by each of several numbers.
+    """Mean share (0 to 1) of the exact nearest that an index of N vectors finds, by `tops`.
 
-    A vector that is as near as the last of the exact ones counts as found in its place, so that
-    which of several equal vectors is brought makes no difference.
-
-    Args:
-        index: of N vectors, with what finds their neighbours.
-        queries: (Q, K) float32, Q at least 1.
-        tops: how many nearest are looked at.
-        count: how many the index is asked for, the best of which are the found ones.
-
-    Returns:
-        A share from 0 to 1 for each of `tops`.
+    queries are (Q, K) float32; the index is asked for `count`. A vector as near as the last of the
+    exact ones counts as found: which of several equal vectors is brought makes no difference.
     """
     assert index.nearest is not None
     shares = np.zeros(len(tops))

@@ -58,28 +58,3 @@ def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_vse):
     after = (workspace / "params.yaml").read_text()
     assert "  epochs: 2\n" in after
     assert len(before.splitlines()) == len(after.splitlines())
-
-
-def test_apply_recipe_leaves_params_alone_on_an_error(workspace, run_vse):
-    before = (workspace / "params.yaml").read_bytes()
-    for arguments in (
-        ["nothing"],
-        ["vse_2019_mscoco", "-S", "lss=1"],
-        ["vse_2019_mscoco", "-S", "x"],
-    ):
-        process = run_vse("recipe", *arguments, cwd=workspace, check=False)
-        assert process.returncode == 1
-        assert process.stderr.startswith("error: ")
-        assert "Traceback" not in process.stderr
-    assert (workspace / "params.yaml").read_bytes() == before
-
-
-def test_apply_recipe_default_brings_the_defaults_back(workspace, run_vse):
-    run_vse("complete", cwd=workspace)
-    before = (workspace / "params.yaml").read_bytes()
-    run_vse("recipe", "vse_2019_flickr30k", "-S", "runtime.threads=3", cwd=workspace)
-    assert (workspace / "params.yaml").read_bytes() != before
-    process = run_vse("recipe", "default", cwd=workspace)
-    assert (workspace / "params.yaml").read_bytes() == before
-    assert "loss: knn_margin -> sum_margin\n" in process.stdout
-    assert "\nrun: dvc repro\n" in process.stdout

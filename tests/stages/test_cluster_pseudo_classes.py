@@ -1,7 +1,5 @@
 """cluster_pseudo_classes from params.yaml to its file: groups, clusters and plain errors."""
 
-import json
-
 import numpy as np
 import pytest
 from commands import invoke
@@ -9,7 +7,7 @@ from pretended_cuda import on_pretended_gpu
 from tiny_inputs import IMAGES, PATHS, write_image_features, write_inputs, write_params
 
 from models.dual_path.classes import read_pseudo_classes
-from pipeline.corpus.tables import images_digest, in_split, load_images
+from pipeline.corpus.tables import in_split, load_images
 from pipeline.storage.features import FeatureFile
 from stages.cluster_pseudo_classes import main
 
@@ -77,14 +75,6 @@ def test_the_seed_and_only_the_seed_changes_what_is_drawn(folder):
     assert not np.array_equal(first.centres, other.centres)
 
 
-def test_what_the_file_says_of_itself(folder):
-    found, _ = made(folder, **KMEANS)
-    said = found.attributes
-    assert said["corpus_sha256"] == images_digest(train(folder))
-    assert said["features_sha256"] == FeatureFile(folder / PATHS["features"]).sha256
-    assert json.loads(said["params"])["k"] == 5
-
-
 def test_fewer_vectors_than_clusters(folder):
     ids = load_images(folder / PATHS["images"])["image_id"].tolist()
     write_image_features(folder, ids, np.eye(3, dtype=np.float16)[np.arange(len(ids)) % 3])
@@ -99,10 +89,3 @@ def test_more_clusters_than_training_images(folder):
     assert code == 1
     assert "error: pseudo_classes.k = 25, but there are 24 training images" in message
     assert not (folder / "p.h5").exists()
-
-
-def test_features_of_another_corpus(folder):
-    write_image_features(folder, ["a", "b"], np.ones((2, 4), np.float16))
-    code, message = run(folder, **KMEANS)
-    assert code == 1
-    assert "error: image.h5: no row for train0" in message

@@ -61,24 +61,6 @@ def test_the_page_has_the_same_bytes_in_every_process(project, run_stage, run_pr
     assert str(project).encode() not in first
 
 
-def test_a_malformed_file_is_a_plain_line(project, run_stage):
-    (project / "metrics/scan.json").write_text('{"naive": 3, "protocol": "full"}')
-    process = run_stage("compare", *arguments("vse", "scan"), cwd=project, check=False)
-    assert process.returncode == 1
-    assert process.stderr.startswith("error: metrics/scan.json: not a metrics file")
-    assert "Traceback" not in process.stderr
-    assert not (project / "r/c.md").exists()
-
-
-def test_a_page_without_its_inputs_is_refused_and_nothing_written(project, run_stage):
-    page = ["--page", "r/index.html"]
-    process = run_stage("compare", *arguments("vse"), *page, cwd=project, check=False)
-    assert process.returncode == 1
-    message = "error: --page shows images and captions: give --images and --captions"
-    assert process.stderr.startswith(message)
-    assert not (project / "r").exists()
-
-
 def test_no_scores_are_read(project, run_stage):
     shutil.rmtree(project / "scores")
     run_stage("compare", *arguments("vse", "scan", page=True), cwd=project)

@@ -34,12 +34,18 @@ SECTIONS = sorted({leaf[:depth] for leaf in LEAVES for depth in range(1, len(lea
 OPEN = [(name,) for name in NAMED]  # any key is right there
 
 
-def changed(path, change):
-    values = copy.deepcopy(DEFAULTS)
-    node = values
+def holder(values, path):
     for key in path[:-1]:
-        node = node[key]
-    change(node, path[-1])
+        values = values[key]
+    return values
+
+
+def changed(**changes):
+    """The default values with keys set, `__` for a dot."""
+    values = copy.deepcopy(DEFAULTS)
+    for key, value in changes.items():
+        path = key.split("__")
+        holder(values, path)[path[-1]] = value
     return values
 
 
@@ -47,15 +53,10 @@ def problems(values):
     return "\n".join(find_problems(values))
 
 
-def test_default_params_are_valid():
-    params = load_params()
-    assert params.loss == DEFAULTS["loss"]
-    assert params.image_features.layers == tuple(DEFAULTS["image_features"]["layers"])
-
-
 @given(st.sampled_from([path for path in LEAVES + SECTIONS if path[0] not in NAMED]))
 def test_missing_key_has_its_default_or_is_named(path):
-    values = changed(path, lambda node, key: node.pop(key))
+    values = changed()
+    del holder(values, path)[path[-1]]
     key = ".".join(path)
     if len(path) == 1 or key in TRACKED:
         assert f" {key} is missing; add it with: vse complete" in problems(values)
@@ -67,132 +68,102 @@ def test_missing_key_has_its_default_or_is_named(path):
 @given(st.sampled_from(LEAVES), st.sampled_from([{}, [{}], b"x", float("nan"), -1]))
 def test_wrong_value_is_named(path, value):
     # -1 is wrong for every number here and of the wrong type for everything else.
-    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+    text = problems(changed(**{"__".join(path): value}))
     assert any(line.startswith(".".join(path)) for line in text.splitlines())
     assert repr(value) in text or isinstance(value, list)
 
 
 @given(
     st.sampled_from([(), *(section for section in SECTIONS if section not in OPEN)]),
-    st.text("abcxyz_", min_size=3, max_size=8),
+    st.text("abcxyz", min_size=3, max_size=8),
 )
 def test_unknown_key_is_named(section, name):
     path = (*section, "zz" + name)
-    text = problems(changed(path, lambda node, key: node.__setitem__(key, 1)))
+    text = problems(changed(**{"__".join(path): 1}))
     assert f"{'.'.join(path)} = 1: unknown key" in text
 
 
 @given(st.lists(st.sampled_from(LEAVES), unique=True, min_size=2, max_size=6))
 def test_all_problems_are_reported_at_once(paths):
-    values = copy.deepcopy(DEFAULTS)
-    for path in paths:
-        node = values
-        for key in path[:-1]:
-            node = node[key]
-        node[path[-1]] = {"not": "a value"}
-    text = problems(values)
+    text = problems(changed(**{"__".join(path): {"not": "a value"} for path in paths}))
     assert all(f"{'.'.join(path)} =" in text for path in paths)
 
 
 def test_near_key_is_suggested():
-    values = changed(("los",), lambda node, key: node.__setitem__(key, 1))
-    assert problems(values) == "los = 1: unknown key; did you mean loss?"
-
-
-def test_no_implicit_conversion():
-    for path, value in [
-        (("seed",), True),
-        (("seed",), 1.0),
-        (("vse", "margin"), "0.2"),
-        (("corpus", "skip_bad_images"), 1),
-        (("vse", "training", "lr"), float("inf")),
-    ]:
-        bad = changed(path, lambda node, key, value=value: node.__setitem__(key, value))
-        assert ".".join(path) in problems(bad)
+    assert problems(changed(los=1)) == "los = 1: unknown key; did you mean loss?"
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "words"),
+    ("key", "value", "words"),
     [
-        (("raw",), "no/such/folder", "no such file or folder"),
-        (("vocabulary", "source"), "word2vec_bin", "needs the path of a vector file"),
-        (("vocabulary", "source"), "gensim", r"if you trust the file, convert it: python -c"),
-        (("vocabulary", "vectors"), "x.bin", "must be null when source is 'train'"),
-        (("vocabulary", "known_words_only"), True, "needs a source of vectors"),
-        (("image_features", "weights"), "no.pth", "no such file"),
-        (("vocabulary", "other_cases"), True, "needs a source of vectors"),
-        (("vocabulary", "background"), 9, "needs a source of vectors"),
-        (("vocabulary", "words"), "all_captions", "needs a source of vectors other than 'train'"),
-        (("vocabulary", "words"), "test", "allowed are training, all_captions"),
-        (
-            ("vse", "training", "epochs"),
-            1,
-            "vse.training.warmup_epochs = 1: must be below epochs = 1",
+        ("raw", "no/such/folder", "no such file or folder"),
+        ("seed", True, "must be"),  # no conversions
+        ("seed", 1.0, "must be"),
+        ("vse__margin", "0.2", "must be"),
+        ("vse__training__lr", float("inf"), "must be"),
+        ("vocabulary__source", "word2vec_bin", "needs the path of a vector file"),
+        ("vocabulary__source", "gensim", r"if you trust the file, convert it: python -c"),
+        ("vocabulary__vectors", "x.bin", "must be null when source is 'train'"),
+        ("vocabulary__known_words_only", True, "needs a source of vectors"),
+        ("vocabulary__other_cases", True, "needs a source of vectors"),
+        ("vocabulary__background", 9, "needs a source of vectors"),
+        ("vocabulary__words", "all_captions", "needs a source of vectors other than 'train'"),
+        ("vocabulary__words", "test", "allowed are training, all_captions"),
+        *(
+            (f"{model}__training__epochs", 1, "warmup_epochs = 1: must be below epochs = 1")
+            for model in ("vse", "two_branch", "scan")
         ),
-        (
-            ("two_branch", "training", "epochs"),
-            1,
-            "two_branch.training.warmup_epochs = 1: must be below epochs = 1",
-        ),
-        (
-            ("scan", "training", "epochs"),
-            1,
-            "scan.training.warmup_epochs = 1: must be below epochs = 1",
-        ),
-        (("detector", "weights"), "no.pth", "no such file"),
-        (("detector", "names"), "no/folder", "no such folder"),
-        (("detector", "anchors"), [[1.0]] * 5, "detector.anchors"),
-        (("dataset",), "captions_csv", "has no boxes to learn from"),
-        (("regions", "path"), "x.tsv", "must be null when source is 'detector'"),
-        (("regions", "source"), "butd_h5", "needs the path of its files"),
-        (("regions", "min"), 101, "must not exceed regions.max = 100"),
-        (("sentences", "tfidf", "stop_words"), "no.txt", "no such file"),
-        (("sentences", "tfidf", "wordnet"), "no/folder", "no such folder"),
-        (("sentences", "fisher", "ica"), 101, "must not exceed 100, that is vocabulary.dim"),
-        (("inference", "criteria"), "csls", "must be a list, such as [csls]"),
-        (("inference", "criteria"), [], "must not be empty"),
-        (("sentences", "fisher", "centres"), 1, "must not exceed 64, that is 2 x centres x"),
+        ("detector__weights", "no.pth", "no such file"),
+        ("detector__names", "no/folder", "no such folder"),
+        ("detector__anchors", [[1.0]] * 5, "detector.anchors"),
+        ("dataset", "captions_csv", "has no boxes to learn from"),
+        ("regions__path", "x.tsv", "must be null when source is 'detector'"),
+        ("regions__source", "butd_h5", "needs the path of its files"),
+        ("regions__min", 101, "must not exceed regions.max = 100"),
+        ("sentences__tfidf__stop_words", "no.txt", "no such file"),
+        ("sentences__tfidf__wordnet", "no/folder", "no such folder"),
+        ("sentences__fisher__ica", 101, "must not exceed 100, that is vocabulary.dim"),
+        ("sentences__fisher__centres", 1, "must not exceed 64, that is 2 x centres x"),
+        ("inference__criteria", "csls", "must be a list, such as [csls]"),
+        ("inference__criteria", [], "must not be empty"),
+        ("inference__criteria", ["csls", "naive", "csls"], "csls stands there twice"),
+        ("dual_path__crop", 129, "must not exceed dual_path.resize = 128"),
+        ("dual_path__resize", 64, "dual_path.crop = 112: must not exceed dual_path.resize"),
+        ("image_features__model", "resnet34", "a 'fpn_resnet18' does not hold a 'resnet34'"),
+        ("image_features__weights", "no.pth", "no such file"),
+        ("image_features__weights", "", "image_features.weights"),
+        ("image_features__resize", "crop", "image_features.resize = 'crop': allowed are short"),
+        ("image_features__normalisation", "caffe", "weights = 'detector' learnt"),
+        ("pseudo_classes__k", 0, "pseudo_classes.k = 0"),
+        ("pseudo_classes__source", "persons", "pseudo_classes.source = 'persons'"),
     ],
 )
-def test_bad_combinations(path, value, words):
-    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+def test_one_wrong_value_is_one_line(key, value, words):
+    text = problems(changed(**{key: value}))
     assert words in text
     assert len(text.splitlines()) == 1
-    key = tuple(text.split(":")[0].split(" = ")[0].split("."))
-    assert key in LEAVES + SECTIONS
+    assert tuple(text.split(":")[0].split(" = ")[0].split(".")) in LEAVES + SECTIONS
 
 
-def test_a_subset_stands_not_beside_folds():
-    values = changed(("evaluation", "folds"), lambda node, key: node.update(folds=5, subset=1000))
-    assert problems(values) == (
-        "evaluation.subset = 1000: must be 0 with folds = 5: the first images are ranked at once, "
-        "or all images by folds"
-    )
-    for one in ({"folds": 5, "subset": 0}, {"folds": 1, "subset": 1000}):
-        values = changed(("evaluation", "folds"), lambda node, key, one=one: node.update(one))
-        assert problems(values) == ""
+def test_a_bad_combination_is_found_beside_a_bad_value():
+    text = problems(changed(raw="nowhere", loss="bogus", vocabulary__vectors="x.bin"))
+    assert f"loss = 'bogus': allowed are {', '.join(LOSSES)}" in text
+    assert "raw = 'nowhere'" in text
+    assert "vocabulary.vectors = 'x.bin': must be null" in text
+
+
+@pytest.mark.parametrize(("folds", "subset"), [(5, 1000), (5, 0), (1, 1000)])
+def test_a_subset_stands_not_beside_folds(folds, subset):
+    text = problems(changed(evaluation__folds=folds, evaluation__subset=subset))
+    both = "evaluation.subset = 1000: must be 0 with folds = 5: the first images are ranked at once"
+    assert text.startswith(both) if folds > 1 and subset else text == ""
 
 
 def test_embeddings_are_kept_without_the_criterion_that_needs_the_matrix():
-    values = read_yaml(ROOT / "params.yaml")
-    values["scoring"]["keep"] = "embeddings"
-    assert list(find_problems(values)) == []
-    values["inference"]["criteria"] = ["csls", "hungarian"]
+    assert problems(changed(scoring__keep="embeddings")) == ""
+    values = changed(scoring__keep="embeddings", inference__criteria=["csls", "hungarian"])
     (problem,) = find_problems(values)
     assert problem.startswith("scoring.keep = 'embeddings': inference.criteria names hungarian")
-
-
-def test_all_contradictions_of_a_section_are_named():
-    values = changed(("vocabulary", "vectors"), lambda node, key: node.__setitem__(key, "x.bin"))
-    values["vocabulary"] |= {"other_cases": True, "background": 9}
-    values["regions"] |= {"path": "x", "min": 101}
-    assert problems(values).splitlines() == [
-        "vocabulary.vectors = 'x.bin': must be null when source is 'train'",
-        "vocabulary.other_cases = True: needs a source of vectors other than 'train'",
-        "vocabulary.background = 9: needs a source of vectors other than 'train'",
-        "regions.path = 'x': must be null when source is 'detector'",
-        "regions.min = 101: must not exceed regions.max = 100",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -203,121 +174,81 @@ def test_all_contradictions_of_a_section_are_named():
     ],
 )
 def test_components_beyond_the_width(encoding, pca, words):
-    values = changed(("sentences", encoding, "pca"), lambda node, key: node.__setitem__(key, pca))
-    assert problems(values) == ""  # another encoding is chosen
-    values["sentences"]["encoding"] = encoding
-    assert words in problems(values)
+    change = {f"sentences__{encoding}__pca": pca}
+    assert problems(changed(**change)) == ""  # another encoding is chosen
+    assert words in problems(changed(**change, sentences__encoding=encoding))
 
 
-@pytest.mark.parametrize("value", ["gmm", "lmm+gmm", "gmm+lmm+hglmm"])
+@pytest.mark.parametrize("value", ["gmm", "gmm+lmm+hglmm"])
 def test_mixtures_are_joined_by_a_plus(value):
-    values = changed(
-        ("sentences", "fisher", "mixture"), lambda node, key: node.update({key: value})
-    )
-    values["sentences"]["fisher"]["pca"] = "none"
-    assert problems(values) == ""
-    values["sentences"]["fisher"]["pca"] = 9999
+    fisher = {"sentences__fisher__mixture": value}
+    assert problems(changed(**fisher, sentences__fisher__pca="none")) == ""
     count = value.count("+") + 1
     message = f"must not exceed {512 * count}, that is 2 x centres x width of a word vector"
-    assert message + (f" x {count} mixtures" if count > 1 else "") in problems(values)
+    assert message in problems(changed(**fisher, sentences__fisher__pca=9999))
 
 
-@pytest.mark.parametrize(
-    "value", ["", "+", "gmm+", "gmm+gmm", "gmm + lmm", "tmm", ["gmm"], None, 3]
-)
+@pytest.mark.parametrize("value", ["", "gmm+", "gmm+gmm", "gmm + lmm", "tmm", ["gmm"], None])
 def test_mixtures_that_are_none(value):
-    key = ("sentences", "fisher", "mixture")
-    text = problems(changed(key, lambda node, key: node.__setitem__(key, value)))
     allowed = "allowed are gmm, lmm, hglmm or several, as gmm+lmm"
+    text = problems(changed(sentences__fisher__mixture=value))
     assert text == f"sentences.fisher.mixture = {value!r}: {allowed}"
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, "None", "all", None])
+@pytest.mark.parametrize("value", [0, 1.5, True, "None", None])
 def test_number_of_components_is_a_count_or_none(value):
-    key = ("sentences", "fisher", "pca")
-    text = problems(changed(key, lambda node, key: node.__setitem__(key, value)))
+    text = problems(changed(sentences__fisher__pca=value))
     assert text == f"sentences.fisher.pca = {value!r}: must be a whole number from 1, or none"
 
 
-def test_none_switches_a_projection_off():
-    assert load_params().sentences.tfidf.pca is None
-
-
-@pytest.mark.parametrize("model", ["vse", "scan", "dp_rnn"])
+@pytest.mark.parametrize("model", ["vse", "scan", "dp_rnn", "dual_path"])
 def test_pretrained_words_need_the_vocabulary_width(model):
-    values = changed((model, "word_dim"), lambda node, key: node.__setitem__(key, 7))
-    values[model]["word_vectors"] = "pretrained"
-    assert f"{model}.word_dim = 7: must equal vocabulary.dim = 100" in problems(values)
-    values[model]["word_vectors"] = "random"
-    assert problems(values) == ""
+    change = {f"{model}__word_dim": 7}
+    text = problems(changed(**change, **{f"{model}__word_vectors": "pretrained"}))
+    assert f"{model}.word_dim = 7: must equal vocabulary.dim = 100" in text
+    assert problems(changed(**change, **{f"{model}__word_vectors": "random"})) == ""
 
 
 def test_bottom_up_detector_comes_from_a_file(tmp_path):
-    values = changed(
-        ("detector", "architecture"), lambda node, key: node.__setitem__(key, "c4_resnet101")
-    )
-    values["image_features"]["weights"] = "random"
-    assert "the c4_resnet101 is not trained here" in problems(values)
+    bottom_up = {"detector__architecture": "c4_resnet101", "image_features__weights": "random"}
+    assert "the c4_resnet101 is not trained here" in problems(changed(**bottom_up))
     (tmp_path / "c4.pth").touch()
-    values["detector"]["weights"] = str(tmp_path / "c4.pth")
-    assert problems(values) == ""
-    values["image_features"]["weights"] = "detector"
-    assert "a 'c4_resnet101' does not hold a 'resnet18'" in problems(values)
-
-
-def test_image_features_of_another_network_than_the_detectors():
-    values = changed(("image_features", "model"), lambda node, key: node.__setitem__(key, "vgg19"))
-    assert "a 'fpn_resnet18' does not hold a 'vgg19'" in problems(values)
-    values["detector"]["architecture"] = "fpn_resnet50"
-    values["image_features"]["model"] = "resnet50"
-    assert problems(values) == ""
+    bottom_up["detector__weights"] = str(tmp_path / "c4.pth")
+    assert problems(changed(**bottom_up)) == ""
+    text = problems(changed(**bottom_up | {"image_features__weights": "detector"}))
+    assert "a 'c4_resnet101' does not hold a 'resnet18'" in text
 
 
 @pytest.mark.parametrize("source", ["tsv", "scan_npy", "butd_h5"])
 def test_regions_of_others_come_from_a_path(tmp_path, source):
-    values = changed(("regions", "source"), lambda node, key: node.__setitem__(key, source))
-    values["regions"]["path"] = str(tmp_path / "gone")
-    assert problems(values) == f"regions.path = '{tmp_path / 'gone'}': no such file or folder"
-    values["regions"]["path"] = str(tmp_path)
-    assert problems(values) == ""
+    gone = tmp_path / "gone"
+    text = problems(changed(regions__source=source, regions__path=str(gone)))
+    assert text == f"regions.path = '{gone}': no such file or folder"
+    assert problems(changed(regions__source=source, regions__path=str(tmp_path))) == ""
 
 
 @pytest.mark.parametrize(
     ("recurrent", "epochs", "words"),
     [
         (True, (4, 0, 0), "recurrent and all are 0, but dp_rnn.recurrent = True"),
-        (True, (0, 0, 0), "recurrent and all are 0, but dp_rnn.recurrent = True"),
         (True, (0, 1, 0), ""),
         (True, (0, 0, 1), ""),
         (False, (0, 3, 0), "matching and all are 0; one of them must have epochs"),
         (False, (1, 0, 0), ""),
-        (False, (0, 0, 1), ""),
     ],
 )
 def test_dp_rnn_trains_what_it_uses(recurrent, epochs, words):
-    values = changed(("dp_rnn", "recurrent"), lambda node, key: node.__setitem__(key, recurrent))
-    names = ("matching", "recurrent", "all")
-    values["dp_rnn"]["training"]["epochs"] = dict(zip(names, epochs, strict=True))
-    text = problems(values)
+    epochs = dict(zip(("matching", "recurrent", "all"), epochs, strict=True))
+    text = problems(changed(dp_rnn__recurrent=recurrent, dp_rnn__training__epochs=epochs))
     assert words in text
     assert len(text.splitlines()) == bool(words)
 
 
 @pytest.mark.parametrize(("matching", "refused"), [("multi_attention", True), ("scan", False)])
 def test_log_sum_exp_has_no_weights_of_words(matching, refused):
-    values = changed(("dp_rnn", "matching"), lambda node, key: node.__setitem__(key, matching))
-    values["dp_rnn"]["pooling"] = "lse"
-    text = problems(values)
+    text = problems(changed(dp_rnn__matching=matching, dp_rnn__pooling="lse"))
     assert ("dp_rnn.pooling = 'lse': dp_rnn.matching = 'multi_attention'" in text) == refused
     assert len(text.splitlines()) == refused
-
-
-def test_bad_combination_is_found_beside_a_bad_value():
-    values = changed(("raw",), lambda node, key: node.__setitem__(key, "nowhere"))
-    values["loss"] = "bogus"
-    text = problems(values)
-    assert f"loss = 'bogus': allowed are {', '.join(LOSSES)}" in text
-    assert "raw = 'nowhere'" in text
 
 
 @pytest.mark.parametrize(
@@ -329,16 +260,13 @@ def test_bad_combination_is_found_beside_a_bad_value():
         b"loss: a\nloss: b\n",
         b"\xff\xfe\x00",
         b"a: &x [*x]\nb: !!python/object:os.system {}",
-        b"a:\t- b",
-        b"\x00",
         b"[" * 5000,
     ],
 )
 def test_broken_yaml_is_a_plain_error(tmp_path, content):
-    file = tmp_path / "params.yaml"
-    file.write_bytes(content)
+    (tmp_path / "params.yaml").write_bytes(content)
     with pytest.raises(WorkbenchError) as caught:
-        load_params(file)
+        load_params(tmp_path / "params.yaml")
     assert "git checkout params.yaml" in str(caught.value)
     assert len(str(caught.value).splitlines()) <= 60
 
@@ -352,37 +280,26 @@ def test_arbitrary_bytes_never_escape(tmp_path_factory, content):
 
 
 def test_aliases_that_multiply_give_a_short_message(tmp_path):
-    file = tmp_path / "params.yaml"
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [
-        f"{b}: &{b} [{', '.join(['*' + a] * 10)}]"
-        for a, b in zip("abcdefgh", "bcdefghi", strict=True)
-    ]
-    file.write_text("\n".join(lines))
+    for a, b in zip("abcdefgh", "bcdefghi", strict=True):
+        lines.append(f"{b}: &{b} [{', '.join(['*' + a] * 10)}]")
+    (tmp_path / "params.yaml").write_text("\n".join(lines))
     with pytest.raises(WorkbenchError) as caught:
-        load_params(file)
+        load_params(tmp_path / "params.yaml")
     assert "more than 20,000 keys and values, aliases unfolded" in str(caught.value)
     assert len(str(caught.value)) < 20_000
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "~nobody/x"])
 def test_impossible_paths_are_named(name):
-    for path in (("raw",), ("image_features", "weights")):
-        text = problems(changed(path, lambda node, key: node.__setitem__(key, name)))
-        assert text.startswith(".".join(path))
+    assert problems(changed(raw=name)).startswith("raw")
+    assert problems(changed(image_features__weights=name)).startswith("image_features.weights")
 
 
 def test_scientific_numbers_as_dvc_writes_them(tmp_path):
-    file = tmp_path / "params.yaml"
     text = (ROOT / "params.yaml").read_text()
-    file.write_text(text.replace("lr: 0.001", "lr: 1e-05"))
-    assert load_params(file).vse.training.lr == 1e-5
-
-
-def with_phases(change):
-    values = copy.deepcopy(DEFAULTS)
-    change(values["dual_path"]["phases"])
-    return problems(values)
+    (tmp_path / "params.yaml").write_text(text.replace("lr: 0.001", "lr: 1e-05"))
+    assert load_params(tmp_path / "params.yaml").vse.training.lr == 1e-5
 
 
 @pytest.mark.parametrize(
@@ -393,19 +310,6 @@ def with_phases(change):
         (lambda p: [x.update(epochs=0) for x in p], "dual_path.phases: none has epochs"),
         (lambda p: p[1].update(images="features"), "phases.1.train: image_cnn can be trained on"),
         (lambda p: p[0]["weights"].update(dict.fromkeys(p[0]["weights"], 0.0)), "0.weights: all"),
-    ],
-)
-def test_phases_of_the_dual_path_that_cannot_be_meant(change, words):
-    text = with_phases(change)
-    assert words in text
-    assert len(text.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda p: p[0].update(train=["images"]), "dual_path.phases.0.train.0 = 'images'"),
-        (lambda p: p[0].update(train=[]), "dual_path.phases.0.train"),
         (lambda p: p[1].pop("lr"), "dual_path.phases.1.lr: missing; an item of a list has all"),
         (lambda p: p[1].update(epoch=3), "dual_path.phases.1.epoch = 3: unknown key"),
         (lambda p: p[1].update(stop_below=2.0), "dual_path.phases.1.stop_below = 2.0"),
@@ -413,42 +317,12 @@ def test_phases_of_the_dual_path_that_cannot_be_meant(change, words):
         (lambda p: p.append(3), "dual_path.phases.2 = 3"),
     ],
 )
-def test_phases_of_the_dual_path_are_checked_one_by_one(change, words):
-    assert words in with_phases(change)
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "words"),
-    [
-        (
-            ("dual_path", "crop"),
-            129,
-            "dual_path.crop = 129: must not exceed dual_path.resize = 128",
-        ),
-        (("dual_path", "resize"), 64, "dual_path.crop = 112: must not exceed dual_path.resize"),
-        (("image_features", "model"), "resnet34", "a 'fpn_resnet18' does not hold a 'resnet34'"),
-        (("image_features", "weights"), "", "image_features.weights"),
-        (("image_features", "resize"), "crop", "image_features.resize = 'crop': allowed are short"),
-        (
-            ("image_features", "normalisation"),
-            "caffe",
-            "image_features.normalisation = 'caffe': image_features.weights = 'detector' learnt",
-        ),
-        (("pseudo_classes", "k"), 0, "pseudo_classes.k = 0"),
-        (("pseudo_classes", "source"), "persons", "pseudo_classes.source = 'persons'"),
-    ],
-)
-def test_dual_path_and_what_it_reads(path, value, words):
-    text = problems(changed(path, lambda node, key: node.__setitem__(key, value)))
+def test_phases_of_the_dual_path_that_cannot_be_meant(change, words):
+    values = changed()
+    change(values["dual_path"]["phases"])
+    text = problems(values)
     assert words in text
     assert len(text.splitlines()) == 1
-
-
-def test_pretrained_words_of_the_dual_path_have_the_vocabularys_width():
-    values = changed(("dual_path", "word_dim"), lambda node, key: node.__setitem__(key, 99))
-    assert problems(values) == ""  # words are drawn at random
-    values["dual_path"]["word_vectors"] = "pretrained"
-    assert "dual_path.word_dim = 99: must equal vocabulary.dim = 100" in problems(values)
 
 
 AVERAGE = {"members": ["cca", "vse"], "weights": None, "normalise": "none"}
@@ -457,16 +331,14 @@ AVERAGE = {"members": ["cca", "vse"], "weights": None, "normalise": "none"}
 @pytest.mark.parametrize(
     "average",
     [
-        {},
         {"weights": [2, 1]},
         {"members": ["scan", "scan_i2t-2"], "normalise": "z"},
         {"members": ["a", "b", "c", "d"], "weights": [1, 2, 3.5, 4]},
     ],
 )
 def test_averages_have_names_that_the_user_chooses(average):
-    values = DEFAULTS | {"average_scores": {"mine": AVERAGE | average, "cca-2": AVERAGE}}
-    assert problems(values) == ""
-    assert problems(DEFAULTS | {"average_scores": {}}) == ""
+    assert problems(changed(average_scores={"mine": AVERAGE | average, "cca-2": AVERAGE})) == ""
+    assert problems(changed(average_scores={})) == ""
 
 
 @pytest.mark.parametrize(
@@ -485,36 +357,28 @@ def test_averages_have_names_that_the_user_chooses(average):
     ],
 )
 def test_wrong_averages_are_named(average, words):
-    text = problems(DEFAULTS | {"average_scores": {"mine": AVERAGE | average}})
+    text = problems(changed(average_scores={"mine": AVERAGE | average}))
     assert text.startswith("average_scores.mine.")
     assert words in text
     assert "\n" not in text
 
 
-def test_wrong_names_of_averages():
-    for name in ("vse", "detector", "loss"):
-        text = problems(DEFAULTS | {"average_scores": {name: AVERAGE}})
-        assert text.startswith(f"average_scores.{name}: {name} is a section of its own here")
-    for name in ("a b", "../x", "", "-S", "a@b"):
-        text = problems(DEFAULTS | {"average_scores": {name: AVERAGE}})
-        assert text == f"average_scores: {name!r}: a name has letters, digits, _ and - alone"
-    text = problems(DEFAULTS | {"average_scores": {"mine": 3}})
-    assert (
-        text == "average_scores.mine = 3: must be a section with keys members, weights, normalise"
+def test_an_average_that_is_no_section():
+    text = problems(changed(average_scores={"mine": 3}))
+    assert text == (
+        "average_scores.mine = 3: must be a section with keys members, weights, normalise"
     )
 
 
+SCORES = {"folder": ".", "scores": "params.yaml"}
+PAIR = {"folder": ".", "images": "params.yaml", "captions": "dvc.yaml"}
+
+
 @pytest.mark.parametrize(
-    "external",
-    [
-        {"folder": ".", "scores": "params.yaml"},
-        {"folder": ".", "scores": "params.yaml", "val_scores": "dvc.yaml"},
-        {"folder": ".", "images": "params.yaml", "captions": "dvc.yaml"},
-        {"folder": ".", "images": "params.yaml", "captions": "dvc.yaml", "similarity": "dot"},
-    ],
+    "external", [SCORES, SCORES | {"val_scores": "dvc.yaml"}, PAIR, PAIR | {"similarity": "dot"}]
 )
 def test_an_external_item_has_the_keys_of_one_kind(external):
-    assert problems(DEFAULTS | {"external": {"mine": external, "cca-2": external}}) == ""
+    assert problems(changed(external={"mine": external, "cca-2": external})) == ""
 
 
 KINDS = (
@@ -527,52 +391,38 @@ KINDS = (
     ("external", "words"),
     [
         ({"folder": "."}, f": has no key but folder; {KINDS}"),
-        ({"folder": ".", "scores": None}, f": has no key but folder; {KINDS}"),
         ({"folder": ".", "images": "params.yaml"}, f": has images; {KINDS}"),
-        ({"folder": ".", "val_scores": "params.yaml"}, f": has val_scores; {KINDS}"),
-        (
-            {"folder": ".", "scores": "params.yaml", "similarity": "dot"},
-            f": has scores, similarity; {KINDS}",
-        ),
-        (
-            {"folder": ".", **dict.fromkeys(("scores", "images", "captions"), "params.yaml")},
-            f": has scores, images, captions; {KINDS}",
-        ),
-        ({"folder": ".", "scores": "nowhere.npy"}, ".scores = 'nowhere.npy': no such file in ."),
+        (SCORES | {"similarity": "dot"}, f": has scores, similarity; {KINDS}"),
+        (SCORES | PAIR, f": has scores, images, captions; {KINDS}"),
+        (SCORES | {"scores": "nowhere.npy"}, ".scores = 'nowhere.npy': no such file in ."),
         (
             {"folder": "docs", "scores": "../params.yaml"},
             ".scores = '../params.yaml': must be the name of a file in docs",
         ),
         ({"folder": "gone", "scores": "a.npy"}, ".folder = 'gone': no such file or folder"),
         ({"scores": "params.yaml"}, ".folder"),
-        (
-            {"folder": ".", "scores": ["params.yaml"]},
-            ".scores = ['params.yaml']: must be a valid string",
-        ),
-        (
-            {"folder": ".", "score": "params.yaml"},
-            ".score = 'params.yaml': unknown key; did you mean scores?",
-        ),
+        (SCORES | {"scores": ["a"]}, ".scores = ['a']: must be a valid string"),
+        ({"folder": ".", "score": "a"}, ".score = 'a': unknown key; did you mean scores?"),
         ({"folder": ".", "similarity": "l2"}, ".similarity = 'l2': allowed are cosine, dot"),
     ],
 )
 def test_wrong_external_items_are_named(external, words):
-    text = problems(DEFAULTS | {"external": {"mine": external}})
+    text = problems(changed(external={"mine": external}))
     assert text.startswith(f"external.mine{words}")
     assert "\n" not in text
 
 
-def test_wrong_names_of_external_items():
-    item = {"folder": ".", "scores": "params.yaml"}
-    text = problems(DEFAULTS | {"external": {"vse": item}})
-    assert text == (
-        "external.vse: vse is a section of its own here; give the external model another name"
-    )
-    text = problems(DEFAULTS | {"external": {"a b": item}})
-    assert text == "external: 'a b': a name has letters, digits, _ and - alone"
-    name = next(iter(DEFAULTS["average_scores"]))
-    text = problems(DEFAULTS | {"external": {name: item}})
-    assert text == f"external.{name}: an average of average_scores has this name"
+@pytest.mark.parametrize(("section", "item"), [("average_scores", AVERAGE), ("external", SCORES)])
+def test_wrong_names_of_score_files(section, item):
+    for name in ("scan", "detector", "loss"):
+        text = problems(changed(**{section: {name: item}}))
+        own = f"{name} is a section of params.yaml; choose another name"
+        assert text == f"{section}.{name}: {own}"
+    for name in ("a b", "../x", "", "-S", "a@b"):
+        text = problems(changed(**{section: {name: item}}))
+        assert text == f"{section}: {name!r}: a name has letters, digits, _ and - alone"
+    text = problems(changed(average_scores={"both": AVERAGE}, external={"both": SCORES}))
+    assert text == "external.both: an average of average_scores has this name"
 
 
 @pytest.mark.parametrize(
@@ -580,28 +430,25 @@ def test_wrong_names_of_external_items():
     [
         ({"index": "hnsw", "models": ["vse", "scan"]}, ""),
         ({"models": ["vse"]}, "search.models = ['vse']: must be [] when search.index is 'flat'"),
-        ({"index": "ivf_pq"}, "search.models = []: name the models that an index is built for"),
+        ({"index": "ivf_pq"}, "search.models = []: name the models to index"),
         ({"index": "hnsw", "models": ["vse", "vse"]}, "a model is named twice"),
         ({"index": "hnsw", "models": ["gpt"]}, "'gpt' is no model; allowed are cca, dp_rnn"),
         ({"index": "ivf"}, "search.index = 'ivf': allowed are flat, hnsw, ivf_pq"),
     ],
 )
 def test_models_are_named_where_an_index_is_asked_for(changes, text):
-    found = problems(DEFAULTS | {"search": DEFAULTS["search"] | changes})
+    found = problems(changed(search=DEFAULTS["search"] | changes))
     assert text in found
     assert bool(text) == bool(found)
     assert "\n" not in found
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.0, 0.0, 1.5, "0.1", True, None])
+@pytest.mark.parametrize("value", [0, 1.0, 0.0, 1.5, "0.1", True, None])
 def test_held_out_images_are_a_number_or_a_share(value):
-    def told(number):
-        change = ("corpus", "val_images"), lambda node, key: node.update({key: number})
-        return problems(changed(*change))
-
-    assert [told(good) for good in (1, 1000, 0.1, 0.999)] == [""] * 4
-    assert "corpus.val_images" in told(value)
-    assert "must be a whole number from 1, or a share between 0 and 1" in told(value)
+    assert [problems(changed(corpus__val_images=n)) for n in (1, 1000, 0.1, 0.999)] == [""] * 4
+    text = problems(changed(corpus__val_images=value))
+    assert "corpus.val_images" in text
+    assert "must be a whole number from 1, or a share between 0 and 1" in text
 
 
 def test_a_corpus_is_called_by_its_folder_where_files_choose_the_reader():

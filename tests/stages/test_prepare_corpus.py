@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from corpora import change_params
 from PIL import Image
-from reader_cases import image_bytes, write_parquet, write_tar
 
 from pipeline.corpus.tables import load_boxes, load_captions, load_images, load_relevance
 
@@ -110,51 +109,3 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
     assert rejects[0] == "file\treason"
     assert rejects[1].startswith("val1.jpg\tnot an image")
     assert len(load_images(workspace / "out" / "images.parquet")) == 5
-
-
-def test_a_missing_folder_is_an_error(workspace, run_stage):
-    change_params(workspace, dataset="captions_csv", detector={"weights": "random"})
-    process = run_stage(
-        "prepare_corpus", "--raw", "nowhere", "--output", "out", cwd=workspace, check=False
-    )
-    assert process.returncode == 1
-    assert process.stderr.startswith("error: raw = 'nowhere': not a folder")
-
-
-def test_shards_of_both_kinds_give_the_same_bytes_twice_and_nothing_when_cut(workspace, run_stage):
-    """The images of a shard belong to the corpus; a shard that is cut short leaves nothing."""
-    raw = workspace / "shards"
-    rows = [(split, image_bytes(n)) for n, split in enumerate(["train", "train", "val", "test"])]
-    for n, (split, data) in enumerate(rows):
-        write_tar(raw / "tar" / f"{split}-{n}.tar", [("0.jpg", data), ("0.txt", b"A dog.")])
-        write_parquet(
-            raw / "parquet" / f"{split}-{n}.parquet",
-            [{"image": {"bytes": data, "path": f"{n}.jpg"}, "caption": ["A dog."]}],
-        )
-    detector = {"weights": "random"}
-    for dataset, name in [("webdataset", "tar"), ("parquet_shards", "parquet")]:
-        change_params(workspace, dataset=dataset, raw=f"shards/{name}", detector=detector)
-        outputs = []
-        for _ in range(2):
-            shutil.rmtree(workspace / "out", ignore_errors=True)
-            process = run_stage(
-                "prepare_corpus", "--raw", f"shards/{name}", "--output", "out", cwd=workspace
-            )
-            files = sorted((workspace / "out").rglob("*"))
-            outputs.append({path: path.read_bytes() for path in files if path.is_file()})
-        assert "train 2 images 2 captions, val 1 images 1 captions" in process.stdout
-        assert outputs[0] == outputs[1]
-        assert len(outputs[0]) == 4 + 5
-        images = load_images(workspace / "out" / "images.parquet")
-        written = [(workspace / path).read_bytes() for path in images["path"]]
-        assert written == [data for _, data in rows]
-
-        shard = next((raw / name).glob("val-*"))
-        shard.write_bytes(shard.read_bytes()[:1200])
-        arguments = ("prepare_corpus", "--raw", f"shards/{name}", "--output", "new")
-        process = run_stage(*arguments, cwd=workspace, check=False)
-        assert process.returncode == 1
-        *_, first, second = process.stderr.splitlines()
-        assert first.startswith(f"error: shards/{name}: shards that cannot be read (1): val-2.")
-        assert second == "mend these shards, or download them again"
-        assert not list(workspace.glob("new/*"))

@@ -13,7 +13,6 @@ from tiny_inputs import (
     options,
     write_image_features,
     write_inputs,
-    write_params,
     write_vocabulary,
 )
 
@@ -96,14 +95,6 @@ def test_the_models_of_vectors_are_those_that_dvc_hands_the_choice():
     handed = [name for name, item in models.items() if "keep" in item["scoring"]]
     assert handed == models_with("model", "score_vectors")
     assert {models[name]["scoring"]["keep"] for name in handed} == {"${scoring.keep}"}
-
-
-def test_repeats_and_does_not_depend_on_params(folder):
-    invoke(main, folder, *COMMAND)
-    first = (folder / "vse.h5").read_bytes()
-    write_params(folder, vse__dim=99, vse__hidden=98, loss="knn_margin", seed=5)
-    assert invoke(main, folder, *COMMAND)[0] == 0
-    assert (folder / "vse.h5").read_bytes() == first
 
 
 def test_another_vocabulary_is_refused(folder):

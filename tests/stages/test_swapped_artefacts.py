@@ -60,7 +60,6 @@ def exchange(folder: Path, *kinds: str) -> None:
     ("kinds", "message"),
     [
         (["metrics"], r"metrics/vse\.json: was not written with ranks/vse\.h5"),
-        (["ranks"], r"ranks/vse\.h5: written as 'scan'"),
         (["metrics", "ranks"], r"ranks/vse\.h5: written as 'scan'"),
     ],
 )
@@ -96,21 +95,10 @@ def test_scores_of_another_model_are_not_averaged(project: Path) -> None:
     assert "scores/vse.h5: scores of scan, not of vse" in said
 
 
-@pytest.mark.parametrize(
-    ("keys", "value"),
-    [
-        (["naive", "i2t", "r1"], 99.9),
-        (["inverted_softmax", "t2i", "medr"], 3.0),
-        (["shortlist"], 2),
-    ],
-)
-def test_a_changed_figure_is_not_printed(project: Path, keys, value) -> None:
+def test_a_changed_figure_is_not_printed(project: Path) -> None:
     path = project / "metrics/vse.json"
     content = json.loads(path.read_text())
-    place = content
-    for key in keys[:-1]:
-        place = place[key]
-    place[keys[-1]] = value
+    content["naive"]["i2t"]["r1"] = 99.9
     path.write_text(json.dumps(content))
     said = fail(compare, project, *compared(project))
     assert "metrics/vse.json: was not written with ranks/vse.h5, or was changed since" in said

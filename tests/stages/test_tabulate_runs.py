@@ -28,9 +28,3 @@ def test_prints_an_aligned_table():
     assert [cell.strip() for cell in row.strip("|").split("|")][:3] == ["8", "2", "15.0 ± 7.1"]
     titles = [cell.strip() for cell in head.strip("|").split("|")]
     assert titles == ["dim", "runs", *headings(), "rsum - first row"]
-
-
-def test_other_input_is_a_plain_error():
-    result = CliRunner().invoke(main, ["--model", "vse", "--by", "vse.dim"], input="a,b\n")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: not a list of experiments")

@@ -90,22 +90,6 @@ def test_random_weights_are_seeded_and_need_no_boxes(folder):
     assert contents[0] == contents[1] != contents[2]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"weights": "none.pth"}, "detector.weights = 'none.pth': no such file"),
-        ({"anchors": [[9.0]] * 5}, "detector.anchors"),
-        ({"architecture": "c4_resnet101"}, "the c4_resnet101 is not trained here"),
-    ],
-)
-def test_wrong_settings_are_plain_errors(folder, changes, words):
-    change(folder, **changes)
-    code, error = invoke(main, folder, *TABLES, *OUTPUTS)
-    assert code == 1
-    assert words in error
-    assert not (folder / "detector.safetensors").exists()
-
-
 def test_a_corpus_without_boxes_says_the_way_out(folder):
     write_squares(folder, with_boxes=False)
     code, error = invoke(main, folder, *TABLES, *OUTPUTS)

@@ -1,5 +1,6 @@
 """A stage's command run in this process: a process of its own takes seconds to import torch."""
 
+import subprocess
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,3 +48,10 @@ def invoke(command: click.Command, folder: Path, *arguments: object) -> tuple[in
     """Exit code and standard error of a run that may succeed or fail."""
     done = run_command(command, *arguments, folder=folder)
     return done.returncode, done.stderr
+
+
+def git(*words: object, folder: Path | str = ".") -> str:
+    """Standard output of git, as a committer without a configuration."""
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *map(str, words)]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()

@@ -12,7 +12,7 @@ from click.shell_completion import BashComplete
 from commands import run_command
 
 from vse_workbench import commands
-from vse_workbench.commands import FIRST_WORDS, GROUPS, files, group_and_line, vse
+from vse_workbench.commands import GROUPS, files, group_and_line, vse
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(
@@ -67,17 +67,6 @@ def test_every_file_is_a_command_and_has_a_line_under_its_group():
         group, line = group_and_line(files()[name])
         assert group == title
         assert line.startswith(text)
-
-
-def test_the_words_of_a_name_are_those_of_the_file():
-    stems = {name: file.stem for name, file in files().items()}
-    assert stems["export image-network"] == "export_image_network"
-    assert stems["embed-plots"] == "embed_plots"
-    for first in FIRST_WORDS:
-        shown = run_command(vse, first).stdout
-        own = [name.split()[1] for name in NAMES if name.startswith(f"{first} ")]
-        assert own
-        assert all(f"\n  {word} " in shown for word in own)
 
 
 def test_a_new_command_is_one_new_file(monkeypatch, tmp_path):
@@ -201,12 +190,3 @@ def test_a_shell_completes_names_and_options():
     assert found == ["--criterion", "--criterion-b", "--confidence"]
     assert shell.get_completions(["no-such"], "--c") == []
     assert "complete" in shell.source()
-
-
-def test_no_command_writes_colours(tmp_path):
-    """Also where they are asked for; NO_COLOR has nothing to switch off."""
-    asked = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"}
-    for arguments in (["--help"], ["search", "--help"], ["inspect", "gone.h5"]):
-        done = called(*arguments, folder=tmp_path, **asked)
-        assert "\x1b" not in done.stdout + done.stderr
-        assert done.stdout + done.stderr

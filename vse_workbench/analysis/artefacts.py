@@ -31,14 +31,10 @@ SELDOM = 0.01  # share of the captions that a word must be left out of to be dra
 
 def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
     """separation.json, .tsv, .png: S and the distributions P and Q of the models, by label."""
-    found = {
-        label: separation(split.scores, split.image_groups, split.caption_groups)
-        for label, split in scores.items()
-    }
-    overlaps = {}
-    tables = []
-    for label, one in found.items():
-        true, others = int(one.true.sum()), int(one.others.sum())
+    found, overlaps, tables = {}, {}, []
+    for label, split in scores.items():
+        one = separation(split.scores, split.image_groups, split.caption_groups)
+        true, others, found[label] = int(one.true.sum()), int(one.others.sum()), one
         overlaps[label] = {"overlap": one.overlap, "true_pairs": true, "other_pairs": others}
         edges, (p, q) = np.linspace(one.low, one.high, len(one.true) + 1), one.densities
         columns = {"low": edges[:-1], "high": edges[1:], "true": p, "others": q}
@@ -50,63 +46,33 @@ def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
 
 
 def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids: list[str]) -> str:
-    """Write correlations.json, .tsv and .png.
-
-    The table has a row per pair of different images and a column per label.
-
-    Args:
-        folder: that gets the files.
-        found: matrices of the same N images, by label.
-        image_ids: N.
-
-    Returns:
-        A line for the screen.
-    """
+    """Write correlations.json, .tsv (a row per pair of images, a column per label) and .png."""
     write_json(folder / "correlations.json", {k: one.summary() for k, one in found.items()})
-    first, second = np.triu_indices(len(image_ids), 1)
-    names = np.asarray(image_ids, object)
-    pairs = {"image": names[first], "other": names[second]}
+    first, second = np.asarray(image_ids, object)[np.stack(np.triu_indices(len(image_ids), 1))]
     values = {label: one.between for label, one in found.items()}
-    write_table(folder / "correlations.tsv", pd.DataFrame(pairs | values))
+    table = pd.DataFrame({"image": first, "other": second} | values)
+    write_table(folder / "correlations.tsv", table)
     draw_correlations(folder / "correlations.png", found)
     means = (f"{k} {one.summary()['mean_absolute']:.3f}" for k, one in found.items())
     return f"mean |r| of {len(image_ids)} images: " + ", ".join(means)
 
 
 def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> str:
-    """Write words.tsv and .png by word, word_drops.tsv and examples.png by caption.
-
-    Args:
-        folder: that gets the files.
-        drops: of discriminative.word_drops.
-        captions: those it was given, of which examples are shown from all over the table.
-
-    Returns:
-        A line for the screen.
-    """
+    """Write words.tsv and .png by word, word_drops.tsv and examples.png by caption."""
     words = by_word(drops)
     write_table(folder / "words.tsv", words)
     write_table(folder / "word_drops.tsv", drops)
     least = max(1, round(SELDOM * drops["caption_id"].nunique()))
     draw_words(folder / "words.png", words, least)
     usable = captions[captions["caption_id"].isin(drops["caption_id"])]
-    places = np.unique(np.linspace(0, len(usable) - 1, EXAMPLES).round().astype(int))
-    draw_examples(folder / "examples.png", usable.iloc[places], drops)
+    rows = np.unique(np.linspace(0, len(usable) - 1, EXAMPLES).round().astype(int))
+    draw_examples(folder / "examples.png", usable.iloc[rows], drops)
     often = words["word"][words["times"] >= least]
     return f"most discriminative words: {', '.join(map(printable, often.head(5)))}"
 
 
 def write_curve(folder: Path, path: Path, name: str) -> str:
-    """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases.
-
-    Args:
-        folder: that gets the files.
-        path: of the curve that its training wrote.
-        name: of the model.
-
-    Returns:
-        A line for the screen.
-    """
+    """Write curve.tsv and .png: loss, validation rsum and errors of a model, with its phases."""
     curve, stretches = read_phases(path)
     phases = [s.name for e in curve.epochs for s in stretches if s.first <= e <= s.last]
     columns = {"epoch": curve.epochs, "phase": phases, "loss": curve.loss, "val_rsum": curve.rsum}

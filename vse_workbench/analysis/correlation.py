@@ -1,7 +1,6 @@
 """How alike a model sees different images: Pearson correlations of their features.
 
-Features that tell images apart are nearly orthogonal; the papers show 100 images before and after
-training (Zheng et al. 2020, figure 5).
+The papers show 100 images before and after training (Zheng et al. 2020, figure 5).
 """
 
 from collections.abc import Sequence
@@ -26,18 +25,14 @@ class Correlation:
     def summary(self) -> dict[str, float]:
         """Mean and mean absolute correlation of different images, and the largest one."""
         values = self.between
-        return {
-            "mean": float(values.mean()),
-            "mean_absolute": float(np.abs(values).mean()),
-            "largest": float(values.max()),
-        }
+        means = {"mean": float(values.mean()), "mean_absolute": float(np.abs(values).mean())}
+        return means | {"largest": float(values.max())}
 
 
 def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
     """Correlate the rows of features (N, D) over their D values, in float64.
 
-    image_ids: (N,) for messages. Raises WorkbenchError for fewer than two images, and naming those
-    whose features are constant or not finite, which have no correlation.
+    WorkbenchError for fewer than two images, and for features that are constant or not finite.
     """
     if len(features) < 2:
         raise WorkbenchError(f"{len(features)} image: correlations need at least two")
@@ -55,15 +50,5 @@ def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
 
 
 def sample_rows(total: int, count: int, seed: int) -> np.ndarray:
-    """Different rows, drawn from the seed, in their order.
-
-    Args:
-        total: rows there are.
-        count: rows wanted; all there are if fewer.
-        seed: of the draw.
-
-    Returns:
-        (<= count,) int64, ascending.
-    """
-    drawn = np.random.default_rng([seed, 0xC0441]).permutation(total)[:count]
-    return np.sort(drawn)
+    """Different rows of `total`, drawn from the seed: (<= count,) int64, ascending."""
+    return np.sort(np.random.default_rng([seed, 0xC0441]).permutation(total)[:count])

@@ -20,23 +20,12 @@ TOP = 3  # words of a caption that count as its discriminative ones, as in figur
 def word_drops(
     embedder: CaptionEmbedder, captions: pd.DataFrame, images: np.ndarray, block: int = BLOCK
 ) -> pd.DataFrame:
-    """Leave every known word out of every caption, one at a time.
+    """Leave every known word out of every caption of at least two known words, one at a time.
 
-    Captions with fewer than two known words are left out: nothing would be left of them.
-
-    Args:
-        embedder: of the model.
-        captions: M rows of the captions table.
-        images: (M, K) unit vectors of the images they describe.
-        block: captions looked at in one go.
-
-    Returns:
-        A row per word: caption_id, image_id, position (from 0, among all words), word, score
-        (cosine of the whole caption with its image), drop (score minus that without the word),
-        place (1 for the largest drop of its caption; equal drops in the order of the words).
-
-    Raises:
-        WorkbenchError: no caption is left.
+    `captions` are M rows of the captions table, `images` (M, K) unit vectors of their images.
+    Columns, a row per word: caption_id, image_id, position (from 0, among all words), word, score
+    (cosine of the whole caption with its image), drop (score minus that without the word), place (1
+    for the largest drop of its caption; equal drops in the order of the words).
     """
     parts = []
     with Progress("leaving words out", len(captions), "captions") as progress:
@@ -57,19 +46,13 @@ def word_drops(
 def by_word(drops: pd.DataFrame) -> pd.DataFrame:
     """Drops by word, largest mean first.
 
-    drops: of `word_drops`. Columns: word, times (how often it was left out), drop (mean), spread
-    (standard deviation), top (share of times among the three largest drops of its caption).
+    Columns: word, times (how often it was left out), drop (mean), spread (standard deviation), top
+    (share of times among the three largest drops of its caption).
     """
     grouped = drops.assign(top=drops["place"] <= TOP).groupby("word")
-    table = pd.DataFrame(
-        {
-            "times": grouped.size(),
-            "drop": grouped["drop"].mean(),
-            "spread": grouped["drop"].std(ddof=0),
-            "top": grouped["top"].mean(),
-        }
-    ).reset_index()
-    table["word"] = table["word"].astype(object)
+    columns = {"times": grouped.size(), "drop": grouped["drop"].mean()}
+    columns |= {"spread": grouped["drop"].std(ddof=0), "top": grouped["top"].mean()}
+    table = pd.DataFrame(columns).reset_index().astype({"word": object})
     return table.sort_values(["drop", "word"], ascending=[False, True], ignore_index=True)
 
 

@@ -1,7 +1,4 @@
-"""Pictures of the analyses as PNG files: one style, and equal content in equal bytes.
-
-Apart from the report's figures, which take their font and colours from the page they are part of.
-"""
+"""Pictures of the analyses as PNG files: one style, and equal content in equal bytes."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -40,13 +37,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
-    """A figure that is written atomically when the context closes.
-
-    Args:
-        path: of the file, .png.
-        width: inches.
-        height: inches.
-    """
+    """A figure of width x height inches, written atomically as PNG when the context closes."""
     with matplotlib.rc_context(rc={**matplotlib.rcParamsDefault, **_STYLE, "backend": "agg"}):
         drawn = Figure(figsize=(width, height))
         yield drawn
@@ -55,14 +46,7 @@ def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
 
 
 def panels(drawn: Figure, count: int, columns: int = 3, **shared: Any) -> Sequence[Axes]:
-    """Axes in rows; what is left of the last row stays empty.
-
-    Args:
-        drawn: the figure.
-        count: number of axes.
-        columns: axes in a row at most.
-        **shared: options of matplotlib's subplots, such as sharex.
-    """
+    """`count` axes in rows of at most `columns`; what is left of the last row stays empty."""
     grid = drawn.subplots(rows_of(count, columns), min(count, columns), squeeze=False, **shared)
     for axes in grid.ravel()[count:]:
         axes.set_visible(False)

@@ -19,13 +19,7 @@ Piece = tuple[str, bool]
 
 
 def draw_examples(path: Path, captions: pd.DataFrame, drops: pd.DataFrame) -> None:
-    """Write captions as their words, those of the three largest drops bold and coloured.
-
-    Args:
-        path: of the file, .png.
-        captions: rows of the captions table to show, in their order.
-        drops: of `word_drops`, those of other captions are not looked at.
-    """
+    """Draw captions as their words, those of the three largest drops bold and coloured."""
     rows: list[tuple[list[Piece], dict[str, Any]]] = [
         ([(f"Marked: the {TOP} words without which the score with the image drops most", True)], {})
     ]
@@ -34,27 +28,24 @@ def draw_examples(path: Path, captions: pd.DataFrame, drops: pd.DataFrame) -> No
         rows += [(line, {}) for line in wrapped(pieces)]
     with picture(path, 8.6, 0.3 + 0.2 * len(rows)) as drawn:
         # made inside, because a text takes its style when it is made
-        lines: list[Artist] = [_packed(pieces, style) for pieces, style in rows]
+        lines: list[Artist] = []
+        for pieces, style in rows:
+            areas: list[Artist] = [
+                TextArea(word, textprops=MARKED if marked else style) for word, marked in pieces
+            ]
+            lines.append(HPacker(children=areas, pad=0, sep=5))
         box = VPacker(children=lines, pad=0, sep=4, align="left")
         axes = drawn.subplots()
         axes.axis("off")
         axes.add_artist(AnchoredOffsetbox("upper left", child=box, pad=0, frameon=False))
 
 
-def _packed(pieces: Sequence[Piece], style: dict[str, Any]) -> HPacker:
-    areas: list[Artist] = [
-        TextArea(word, textprops=MARKED if marked else style) for word, marked in pieces
-    ]
-    return HPacker(children=areas, pad=0, sep=5)
-
-
 def example_lines(
     captions: pd.DataFrame, drops: pd.DataFrame
 ) -> Iterator[tuple[list[Piece], float]]:
     """The words of every caption, each with whether it is marked, and the caption's score."""
-    of = dict(iter(drops[drops["caption_id"].isin(captions["caption_id"])].groupby("caption_id")))
     for name, words in zip(captions["caption_id"], captions["tokens"], strict=True):
-        rows = of[name]
+        rows = drops[drops["caption_id"] == name]
         marked = set(rows["position"][(rows["place"] <= TOP) & (rows["drop"] > 0)])
         yield [(word, place in marked) for place, word in enumerate(words)], rows["score"].iloc[0]
 

@@ -24,10 +24,8 @@ def draw_separation(path: Path, found: Mapping[str, Separation]) -> None:
         for axes, (label, separated) in zip(panels(drawn, len(found)), found.items(), strict=True):
             edges = np.linspace(separated.low, separated.high, len(separated.true) + 1)
             true, others = separated.densities
-            for density, shade, name in (
-                (others, OTHER, "other pairs, Q"),
-                (true, TRUE, "true pairs, P"),
-            ):
+            kinds = (others, OTHER, "other pairs, Q"), (true, TRUE, "true pairs, P")
+            for density, shade, name in kinds:
                 axes.stairs(density, edges, fill=True, color=shade, alpha=0.25, linewidth=0)
                 axes.stairs(density, edges, color=shade, linewidth=1.5, baseline=None, label=name)
             axes.set_title(f"{label}: S = {separated.overlap:.3f}")
@@ -54,15 +52,9 @@ def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
 
 
 def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> None:
-    """Mean drops of the words that were left out often: largest and smallest.
+    """Mean drops of words left out at least `least` times: the `most` largest and smallest.
 
     Bars are means, thin lines one standard deviation.
-
-    Args:
-        path: of the file, .png.
-        words: of discriminative.by_word.
-        least: times a word must have been left out to be shown.
-        most: words of a side.
     """
     often = words[words["times"] >= least]
     upper, lower = often.head(most), often.iloc[most:].tail(most)
@@ -70,27 +62,24 @@ def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> N
     sides = [side for side in sides if len(side[1])]
     height = 1.2 + 0.26 * max(len(upper), 2)
     with picture(path, 4.2 * len(sides), height) as drawn:
-        drawn.suptitle(
-            f"What the true image's score loses without a word (left out {least}+ times)"
-        )
-        for axes, (title, rows, shade) in zip(
-            panels(drawn, len(sides), sharex=True), sides, strict=True
-        ):
-            _bars(axes, rows, shade)
-            axes.set_title(title)
-            axes.set_xlabel("mean drop ± standard deviation")
+        title = f"What the true image's score loses without a word (left out {least}+ times)"
+        drawn.suptitle(title)
+        both = zip(panels(drawn, len(sides), sharex=True), sides, strict=True)
+        for axes, (title, rows, shade) in both:
+            error = {"linewidth": 0.8, "ecolor": "#333333"}
+            axes.barh(
+                range(len(rows)), rows["drop"], xerr=rows["spread"], color=shade, error_kw=error
+            )
+            names = [f"{w} ({n})" for w, n in zip(rows["word"], rows["times"], strict=True)]
+            axes.set_yticks(range(len(rows)), names)
+            axes.invert_yaxis()
+            axes.axvline(0, color="#333333", linewidth=0.8)
+            axes.grid(axis="y", visible=False)
+            axes.set(title=title, xlabel="mean drop ± standard deviation")
 
 
 def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]) -> None:
-    """Training loss, validation rsum and, where there are any, errors of classification by epoch,
-    one above the other, phases told apart.
-
-    Args:
-        path: of the file, .png.
-        name: of the model.
-        curve: loss, rsum and errors by epoch.
-        stretches: the phases, in their order.
-    """
+    """Training loss, validation rsum and, where there are any, classification errors by epoch."""
     rows = 3 if curve.errors else 2
     with picture(path, 7.0, 2.5 * rows) as drawn:
         every = drawn.subplots(rows, 1, sharex=True)
@@ -101,23 +90,18 @@ def draw_curve(path: Path, name: str, curve: Curve, stretches: Sequence[Stretch]
         middle.plot(epoch, rsum, "o", color=TRUE, label=f"kept: epoch {epoch:g}, rsum {rsum:.1f}")
         middle.legend(loc="lower right", frameon=False)
         middle.set(ylabel="validation rsum")
-        for axes in others:
-            _errors(axes, curve)
+        for axes in others:  # what is classified (Zheng et al. 2020, figure 8)
+            for number, (label, shares) in enumerate(curve.errors.items()):
+                shade, style = SERIES[number % len(SERIES)], ("o-", "s--")[number % 2]
+                axes.plot(curve.epochs, shares, style, markersize=3, color=shade, label=label)
+            axes.legend(frameon=False)
+            axes.set(ylabel="classification error", ylim=(-0.03, 1.03))
         every[-1].set(xlabel="epoch")
         every[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
         for axes in every:
             for stretch in stretches[1:]:
                 axes.axvline(stretch.first - 0.5, color=FAINT, linestyle="--", linewidth=1)
         drawn.suptitle(f"Training of {name}")
-
-
-def _errors(axes: Axes, curve: Curve) -> None:
-    """A line for each thing that is classified (Zheng et al. 2020, figure 8)."""
-    for number, (name, shares) in enumerate(curve.errors.items()):
-        shade, style = SERIES[number % len(SERIES)], ("o-", "s--")[number % 2]
-        axes.plot(curve.epochs, shares, style, markersize=3, color=shade, label=name)
-    axes.legend(frameon=False)
-    axes.set(ylabel="classification error", ylim=(-0.03, 1.03))
 
 
 def _losses(axes: Axes, curve: Curve, stretches: Sequence[Stretch]) -> None:
@@ -137,14 +121,3 @@ def _losses(axes: Axes, curve: Curve, stretches: Sequence[Stretch]) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _bars(axes: Axes, rows: pd.DataFrame, shade: str) -> None:
-    places = np.arange(len(rows))
-    error = {"linewidth": 0.8, "ecolor": "#333333"}
-    axes.barh(places, rows["drop"], xerr=rows["spread"], color=shade, error_kw=error)
-    names = [f"{w} ({n})" for w, n in zip(rows["word"], rows["times"], strict=True)]
-    axes.set_yticks(places, names)
-    axes.invert_yaxis()
-    axes.axvline(0, color="#333333", linewidth=0.8)
-    axes.grid(axis="y", visible=False)

@@ -18,24 +18,12 @@ FEATURES = "image features"  # the label of what a model was given, before any t
 def correlations(
     scores: Mapping[str, SplitScores], features: Path, count: int, seed: int
 ) -> tuple[dict[str, Correlation], list[str]]:
-    """Correlations of images by label: first their features, then every model's embeddings.
+    """Correlations of `count` images by label, first of their features, then of models' embeddings.
 
-    Args:
-        scores: by label, of the same split.
-        features: file of the images' features.
-        count: images, drawn from the seed.
-        seed: of the draw.
-
-    Returns:
-        The matrices by label, and the ids of the images, in their order.
-
-    Raises:
-        WorkbenchError: a model without embeddings or without one of the images.
+    With them the ids of the images, drawn from the seed.
     """
-    first = next(iter(scores.values()))
-    rows = sample_rows(len(first.image_ids), count, seed)
-    ids = [first.image_ids[row] for row in rows]
-    file = FeatureFile(features)
+    first, file = next(iter(scores.values())), FeatureFile(features)
+    ids = [first.image_ids[row] for row in sample_rows(len(first.image_ids), count, seed)]
     found = {FEATURES: correlate(file.read(file.rows(ids)), ids)}
     for label, split in scores.items():
         vectors = _embeddings(split, label)
@@ -46,24 +34,9 @@ def correlations(
 def described(
     scores: SplitScores, captions: pd.DataFrame, count: int, seed: int
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """Captions of a split, drawn from the seed, with the embeddings of their images.
-
-    Args:
-        scores: of the split.
-        captions: the corpus's table.
-        count: captions wanted.
-        seed: of the draw.
-
-    Returns:
-        Rows of the captions table, and (count, K) embeddings of the images they describe.
-
-    Raises:
-        WorkbenchError: scores without embeddings, captions that the table does not have.
-    """
-    rows = sample_rows(len(scores.caption_ids), count, seed)
-    table = captions.iloc[
-        _rows_of(captions["caption_id"], [scores.caption_ids[r] for r in rows], "the corpus")
-    ]
+    """Captions drawn from the seed, rows of their table; embeddings (count, K) of their images."""
+    ids = [scores.caption_ids[row] for row in sample_rows(len(scores.caption_ids), count, seed)]
+    table = captions.iloc[_rows_of(captions["caption_id"], ids, "the corpus")]
     images = _rows_of(scores.image_ids, table["image_id"], "the scores")
     return table.reset_index(drop=True), _embeddings(scores, "the model")[images]
 
@@ -76,10 +49,8 @@ def check_weights(path: Path, checkpoint_sha256: str) -> None:
 
 def _embeddings(scores: SplitScores, label: str) -> np.ndarray:
     if scores.image_embeddings is None:
-        raise WorkbenchError(
-            f"{label}: its scores have no vectors of single images",
-            "choose other analyses with --only",
-        )
+        text = f"{label}: its scores have no vectors of single images"
+        raise WorkbenchError(text, "choose other analyses with --only")
     return scores.image_embeddings
 
 
@@ -87,8 +58,6 @@ def _rows_of(names: Iterable[str], wanted: Iterable[str], where: str) -> np.ndar
     index, chosen = pd.Index(list(names)), pd.Index(list(wanted))
     rows = index.get_indexer(chosen)
     if (rows < 0).any():
-        raise WorkbenchError(
-            f"{where} lacks {listing(chosen[rows < 0], 5)}: the files are of different corpora",
-            OUT_OF_STEP,
-        )
+        text = f"{where} lacks {listing(chosen[rows < 0], 5)}"
+        raise WorkbenchError(f"{text}: the files are of different corpora", OUT_OF_STEP)
     return rows

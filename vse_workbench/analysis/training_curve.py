@@ -12,13 +12,7 @@ from pipeline.runtime.errors import WorkbenchError
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive epochs of one phase.
-
-    Attributes:
-        name: of the phase.
-        first: epoch.
-        last: epoch, included.
-    """
+    """Consecutive epochs of one phase, first to last included."""
 
     name: str
     first: float
@@ -26,16 +20,12 @@ class Stretch:
 
 
 def read_phases(path: Path) -> tuple[Curve, list[Stretch]]:
-    """A curve file and the stretches of its column `phase`; one without a name if there is none.
-
-    Raises WorkbenchError as read_curve does, and for a model that was fitted at once.
-    """
+    """A curve file and the stretches of its column `phase`; one without a name if there is none."""
     curve = read_curve(path)
     if curve is None:
         raise WorkbenchError(f"{path}: of a model that is fitted at once; it has no curve")
     rows = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")), delimiter="\t")
-    names = [row.get("phase") or "" for row in rows]
-    stretches = []
+    names, stretches = [row.get("phase") or "" for row in rows], []
     for name, group in groupby(zip(names, curve.epochs, strict=True), key=lambda pair: pair[0]):
         epochs = [epoch for _, epoch in group]
         stretches.append(Stretch(name, epochs[0], epochs[-1]))

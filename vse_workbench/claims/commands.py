@@ -35,16 +35,8 @@ def commands(
 ) -> list[str]:
     """A line for the shell for each params.yaml with seeds that no kept row has.
 
-    Settings that differ in their criterion alone are one run: it computes all criteria of its list.
-
-    Args:
-        ledger: all of claims.yaml.
-        claims: those that are to be run.
-        rows: the kept runs.
-        seeds: wanted of every setting.
-        current: params.yaml as it stands: only what differs from it is set.
-        defaults: the value of every key of params.yaml where nothing says otherwise.
-        recipes: folder of the recipes.
+    Settings that differ in their criterion alone are one run. Only what differs from `current`, the
+    params.yaml there is, is set; `defaults` has the value of every key.
     """
     done = {(row.setting, row.dataset, row.seed, row.digest) for row in rows}
     lacking = dict[tuple[str, ...], set[int]]()
@@ -57,38 +49,31 @@ def commands(
         target = evaluation(str(resolved(ledger, name).model))
         run = (target, *_differences(params, current))
         lacking.setdefault(run, set()).update(missing)
-    return [_line(*run, f"seed={','.join(map(str, sorted(s)))}") for run, s in lacking.items()]
-
-
-def _line(target: str, *settings: str) -> str:
-    words = ["dvc", "exp", "run", "--queue", target]
-    for setting in settings:
-        words += ["-S", setting]
-    return shlex.join(words)
+    lines = []
+    for (target, *settings), missing in lacking.items():
+        settings.append(f"seed={','.join(map(str, sorted(missing)))}")
+        options = [word for setting in settings for word in ("-S", setting)]
+        lines.append(shlex.join(["dvc", "exp", "run", "--queue", target, *options]))
+    return lines
 
 
 def wanted(ledger: Ledger, claims: Mapping[str, Claim]) -> list[tuple[str, str]]:
     """Settings and datasets that claims compare, each once."""
-    return list(
-        dict.fromkeys(
-            (side, dataset)
-            for claim in claims.values()
-            for dataset in claim_datasets(ledger, claim)
-            for side in (claim.first, claim.second)
-        )
-    )
+    pairs = {
+        (side, dataset): None
+        for claim in claims.values()
+        for dataset in claim_datasets(ledger, claim)
+        for side in (claim.first, claim.second)
+    }
+    return list(pairs)
 
 
 def _differences(params: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[str]:
     """`key=value` as DVC takes it for every value that params.yaml has otherwise."""
     there = dict(leaves(current))
     values = {key: value for key, value in leaves(params) if not key.startswith("runtime.")}
-    unknown = [key for key in values if key not in there]
-    if unknown:
-        raise WorkbenchError(
-            f"params.yaml has no {listing(unknown)}",
-            COMPLETE,
-        )
+    if unknown := [key for key in values if key not in there]:
+        raise WorkbenchError(f"params.yaml has no {listing(unknown)}", COMPLETE)
     for key, value in values.items():
         if key != "seed" and there[key] != value:
             yield f"{key}={_written(value)}"

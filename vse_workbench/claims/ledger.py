@@ -28,12 +28,9 @@ Figure = Annotated[float, Field(allow_inf_nan=False)]
 class Dataset(Section):
     """Where claims are tried.
 
-    Attributes:
-        title: in the tables.
-        recipe: laid over the defaults.
-        set: values by dotted key over those.
-        over: values over those of settings, by the setting's name, or `all`: fewer epochs where
-            training takes long, sizes that belong to the number of images.
+    `recipe` is laid over the defaults, `set` (values by dotted key) over those. `over` lays values
+    over those of a setting, by its name or `all`: fewer epochs where training takes long, sizes
+    that belong to the number of images.
     """
 
     title: Name
@@ -49,12 +46,9 @@ class Dataset(Section):
 class Setting(Section):
     """How a run is made: values by dotted key over those of `base`, or of a recipe.
 
-    Attributes:
-        model: whose figures count.
-        criterion: under which they were ranked.
-        base: another setting, whose model, recipe, criterion and values this one begins with.
-        recipe: laid over the defaults first; not beside a base.
-        set: values by dotted key, numbers between dots for places in lists.
+    `model` names whose figures count, `criterion` what ranked them. `base` is another setting,
+    whose model, recipe, criterion and values this one begins with; `recipe` does not stand beside a
+    base. In `set` a number between dots is a place in a list.
     """
 
     model: Name | None = None
@@ -73,20 +67,13 @@ class Published(Section):
 
 
 class Claim(Section):
-    """One claim on the difference of two settings, first minus second: that it is above 0, or, with
-    `within`, that it is small, or, with `at_most`, that it is no gain.
+    """A claim on the difference of two settings, first minus second.
 
-    Attributes:
-        paper: its short name, as in the recipes.
-        place: section and table.
-        says: the claim in one sentence.
-        first: name of a setting.
-        second: name of the setting it is compared with.
-        measure: name of a measure.
-        published: None where the paper gives no figures.
-        within: margin on both sides of 0, in points of the measure.
-        at_most: the largest difference that is no gain, in points of the measure.
-        datasets: where it is tried; all when left out.
+    It is above 0, or, with `within`, small, or, with `at_most`, no gain; both in points of the
+    measure.
+
+    `paper` is its short name, as in the recipes; `place` section and table; `published` None where
+    the paper gives no figures; `datasets` where it is tried, None for all.
     """
 
     paper: Name
@@ -102,7 +89,7 @@ class Claim(Section):
 
     @property
     def region(self) -> tuple[float, float]:
-        """Between which two differences the claim says that the mean lies."""
+        """The open interval in which the claim says that the mean difference lies."""
         if self.within is not None:
             return -self.within, self.within
         return (0.0, math.inf) if self.at_most is None else (-math.inf, self.at_most)
@@ -132,11 +119,9 @@ def read_ledger(path: Path) -> Ledger:
 
 def chosen(ledger: Ledger, names: tuple[str, ...]) -> dict[str, Claim]:
     """The claims of these names, all for none; WorkbenchError for a name that is no claim."""
-    unknown = [name for name in names if name not in ledger.claims]
-    if unknown:
-        raise WorkbenchError(
-            f"no claim {listing(unknown)}", f"claims: {listing(ledger.claims, 100)}"
-        )
+    if unknown := [name for name in names if name not in ledger.claims]:
+        there = f"claims: {listing(ledger.claims, 100)}"
+        raise WorkbenchError(f"no claim {listing(unknown)}", there)
     return {name: ledger.claims[name] for name in names or ledger.claims}
 
 
@@ -151,13 +136,8 @@ def resolved(ledger: Ledger, name: str) -> Setting:
     if setting.base is None:
         return setting.model_copy(update={"criterion": setting.criterion or "naive"})
     base = resolved(ledger, setting.base)
-    return base.model_copy(
-        update={
-            "model": setting.model or base.model,
-            "criterion": setting.criterion or base.criterion,
-            "set": base.set | setting.set,
-        }
-    )
+    own = {"model": setting.model or base.model, "set": base.set | setting.set}
+    return base.model_copy(update=own | {"criterion": setting.criterion or base.criterion})
 
 
 def evaluation(model: str) -> str:
@@ -166,15 +146,7 @@ def evaluation(model: str) -> str:
 
 
 def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:
-    """What claims.yaml says of a setting on a dataset, as 12 hex digits.
-
-    A run that was kept under the name of a setting counts no more once these words change.
-
-    Args:
-        ledger: what claims.yaml holds.
-        name: of the setting.
-        dataset: name of the dataset.
-    """
+    """Digest of what claims.yaml says of a setting on a dataset, 12 hex digits."""
     setting = resolved(ledger, name).model_dump()
     where = ledger.datasets[dataset]
     more = {"recipe": where.recipe, "over": where.over_setting(name)}
@@ -185,19 +157,7 @@ def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:
 def setting_params(
     ledger: Ledger, name: str, dataset: str, defaults: Mapping[str, Any], recipes: Path
 ) -> dict[str, Any]:
-    """The whole params.yaml of a setting: defaults, recipes, dataset, setting, in this order, and
-    what the dataset lays over them.
-
-    Args:
-        ledger: the claims.
-        name: of the setting.
-        dataset: name of the dataset.
-        defaults: the value of every key of params.yaml where nothing says otherwise.
-        recipes: folder of the recipes.
-
-    Raises:
-        WorkbenchError: no such recipe, or a value for a key that there is not.
-    """
+    """The params.yaml of a setting: defaults, recipes, dataset, setting, the dataset's `over`."""
     setting, where = resolved(ledger, name), ledger.datasets[dataset]
     params = copy.deepcopy(dict(defaults))
     for recipe in (where.recipe, setting.recipe):
@@ -222,15 +182,14 @@ def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
-    *parents, last = key.split(".")
     node: Any = params
-    for part in (*parents, last):
-        holder, place = node, int(part) if isinstance(node, list) and part.isdigit() else part
-        there = range(len(node)) if isinstance(node, list) else node
-        if not isinstance(node, (list, dict)) or place not in there:
-            raise WorkbenchError(f"{where}: params.yaml has no key {key}")
-        node = holder[place]
-    holder[place] = value
+    try:
+        for part in key.split("."):
+            holder, place = node, int(part) if isinstance(node, list) else part
+            node = holder[place]
+        holder[place] = value
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise WorkbenchError(f"{where}: params.yaml has no key {key}") from None
 
 
 def _problems(ledger: Ledger) -> Iterator[str]:
@@ -263,15 +222,14 @@ def _setting_problem(ledger: Ledger, name: str) -> str:
 
 
 def _claim_problems(ledger: Ledger, claim: Claim) -> Iterator[str]:
-    for key, there in (("first", ledger.settings), ("second", ledger.settings),
-                       ("measure", ledger.measures)):  # fmt: skip
-        if getattr(claim, key) not in there:
-            yield f"{key} {getattr(claim, key)!r} is not in claims.yaml"
+    named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
+    named += [("measure", claim.measure, "measures")]
+    named += [("dataset", name, "datasets") for name in claim.datasets or []]
+    for key, name, section in named:
+        if name not in getattr(ledger, section):
+            yield f"{key} {name!r} is not in claims.yaml"
     if claim.within is not None and claim.at_most is not None:
         yield "within beside at_most; a claim has one of them"
-    for name in claim.datasets or []:
-        if name not in ledger.datasets:
-            yield f"dataset {name!r} is not in claims.yaml"
     if claim.published is not None and claim.measure in ledger.measures:
         wanted = len(ledger.measures[claim.measure])
         for side in ("first", "second"):

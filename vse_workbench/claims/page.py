@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from pipeline.runtime.errors import listing
 from vse_workbench.claims.judgement import Judgement
-from vse_workbench.claims.ledger import Claim, Ledger
+from vse_workbench.claims.ledger import Ledger
 
 HEAD = "<!-- Written by vse claims judge from claims.yaml and docs/claims.tsv. -->"
 RULE = """\
@@ -26,23 +26,10 @@ setting made any difference, chance alone would decide 5 % of the claims."""
 
 
 def page(ledger: Ledger, judgements: Sequence[Judgement]) -> str:
-    """The document as Markdown: the rule, a table for each paper, and what was left out.
-
-    Args:
-        ledger: all of claims.yaml.
-        judgements: of all claims.
-    """
-    words = Counter(word_of(made) for made in judgements)
-    counts = ", ".join(f"{number} {word}" for word, number in words.most_common())
-    lines = [
-        "# The papers' claims",
-        "",
-        HEAD,
-        "",
-        f"{len(ledger.claims)} claims: {counts}. How to run more: [ablations](ablations.md).",
-        "",
-        RULE,
-    ]
+    """The document as Markdown: the rule, a table for each paper, and what was left out."""
+    counts = f"{len(ledger.claims)} claims: {', '.join(_counts(judgements))}."
+    more = "How to run more: [ablations](ablations.md)."
+    lines = ["# The papers' claims", "", HEAD, "", f"{counts} {more}", "", RULE]
     for paper in dict.fromkeys(made.claim.paper for made in judgements):
         lines += ["", f"## {paper}", ""]
         lines += _table(ledger, [made for made in judgements if made.claim.paper == paper])
@@ -52,11 +39,16 @@ def page(ledger: Ledger, judgements: Sequence[Judgement]) -> str:
         "",
         "`claims.yaml` has them, and the values of every setting.",
         "",
-        *_measures(ledger),
     ]
-    told = [(made, text) for made in judgements for text in made.problems]
-    if left_out := [f"- `{made.name}` on {made.dataset}: {text}" for made, text in told]:
-        lines += ["", "## Left out", "", *left_out]
+    for name, figures in ledger.measures.items():
+        lines.append(f"- {name}: {' + '.join(figures).replace('+ -', '- ')}")
+    problems = [
+        f"- `{made.name}` on {made.dataset}: {text}"
+        for made in judgements
+        for text in made.problems
+    ]
+    if problems:
+        lines += ["", "## Left out", "", *problems]
     return "\n".join(lines) + "\n"
 
 
@@ -67,59 +59,37 @@ def word_of(made: Judgement) -> str:
     return "not run" if made.lacks else "refused"
 
 
+HEADS = ["claim", "dataset", "measure", "published", "n", "difference", "interval", "verdict"]
+
+
 def rows_of(judgements: Iterable[Judgement]) -> list[list[str]]:
     """Head and a row for each judgement, for a terminal."""
-    rows = [["claim", "dataset", "measure", "published", "n", "difference", "interval", "verdict"]]
-    for made in judgements:
-        rows.append(
-            [made.name, made.dataset, made.claim.measure, _published(made), *_numbers(made),
-             _verdict(made)]
-        )  # fmt: skip
-    return rows
+    return [HEADS, *(_row(made) for made in judgements)]
+
+
+def _row(made: Judgement) -> list[str]:
+    published = "no figures" if made.published is None else f"{made.published:+.1f}"
+    numbers, found = ["0", "", ""], made.found
+    if found is not None:
+        interval = "" if found.low is None else f"{found.low:+.1f} to {found.high:+.1f}"
+        numbers = [str(found.n), f"{found.mean:+.1f}", interval]
+    return [made.name, made.dataset, made.claim.measure, published, *numbers, _verdict(made)]
 
 
 def _table(ledger: Ledger, judgements: Iterable[Judgement]) -> list[str]:
-    head = ("claim", "first, second", "dataset", "measure", "published", "n", "difference",
-            "interval", "verdict")  # fmt: skip
+    head = [HEADS[0], "first, second", *HEADS[1:]]
     lines = [f"| {' | '.join(head)} |", "|---|---|---|---|--:|--:|--:|---|---|"]
     for made in judgements:
-        claim = made.claim
-        margin = _margin(claim)
+        claim, (_, _, measure, published, *numbers) = made.claim, _row(made)
         source = f" ({claim.published.on})" if claim.published is not None else ""
-        cells = [
-            f"`{made.name}`, {claim.place}: {claim.says}{margin}",
-            f"`{claim.first}`, `{claim.second}`",
-            ledger.datasets[made.dataset].title,
-            claim.measure,
-            _published(made) + source,
-            *_numbers(made),
-            _verdict(made),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+        margin = "" if claim.at_most is None else f" Margin: at most {claim.at_most:+g}."
+        if claim.within is not None:
+            margin = f" Margin: ±{claim.within:g}."
+        text = f"`{made.name}`, {claim.place}: {claim.says}{margin}"
+        title = ledger.datasets[made.dataset].title
+        cells = [text, f"`{claim.first}`, `{claim.second}`", title, measure, published + source]
+        lines.append(f"| {' | '.join([*cells, *numbers])} |")
     return lines
-
-
-def _margin(claim: Claim) -> str:
-    if claim.within is not None:
-        return f" Margin: ±{claim.within:g}."
-    return "" if claim.at_most is None else f" Margin: at most {claim.at_most:+g}."
-
-
-def _measures(ledger: Ledger) -> list[str]:
-    return [f"- {name}: {' + '.join(keys).replace('+ -', '- ')}"
-            for name, keys in ledger.measures.items()]  # fmt: skip
-
-
-def _published(made: Judgement) -> str:
-    return "no figures" if made.published is None else f"{made.published:+.1f}"
-
-
-def _numbers(made: Judgement) -> list[str]:
-    if made.found is None:
-        return ["0", "", ""]
-    found = made.found
-    interval = "" if found.low is None else f"{found.low:+.1f} to {found.high:+.1f}"
-    return [str(found.n), f"{found.mean:+.1f}", interval]
 
 
 def _verdict(made: Judgement) -> str:
@@ -139,5 +109,9 @@ def _verdict(made: Judgement) -> str:
 
 def summary(judgements: Sequence[Judgement]) -> str:
     """One line: how many claims came out how."""
+    return listing(_counts(judgements))
+
+
+def _counts(judgements: Sequence[Judgement]) -> list[str]:
     words = Counter(word_of(made) for made in judgements)
-    return listing(f"{number} {word}" for word, number in words.most_common())
+    return [f"{number} {word}" for word, number in words.most_common()]

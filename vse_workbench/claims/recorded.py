@@ -1,14 +1,13 @@
 """What an experiment of DVC was made of, from its dvc.lock alone.
 
-An experiment holds the metrics of every model, also of those it did not run: only what dvc.lock
-records, from the corpus to the metrics of a model without a break, tells with which values, data
-and code they were made.
+An experiment holds the metrics of every model, also of those it did not run: only the stages in
+dvc.lock, from the corpus to the metrics, tell with which values, data and code they were made.
 """
 
 import hashlib
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +27,8 @@ CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
 class Recorded:
     """How the metrics of a model came about.
 
-    Attributes:
-        params: value of every parameter that a stage on the way read, by dotted key.
-        corpus: of the tables that the model was scored on, 12 hex digits.
-        code: of all folders and files of code on the way, 12 hex digits.
-        metrics: the metrics file's content.
+    `params` are all that a stage on the way read, by dotted key; `corpus` a digest of the tables
+    that the model was scored on, `code` one of all files of code on the way, each 12 hex digits.
     """
 
     params: dict[str, Any]
@@ -43,14 +39,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment in git.
-
-    Attributes:
-        name: for messages.
-        commit: the commit that it started from, 12 hex digits.
-        stages: of its dvc.lock.
-        revision: its own commit.
-    """
+    """An experiment: its revision, the commit it started from (12 hex digits), its dvc.lock."""
 
     name: str
     commit: str
@@ -77,35 +66,32 @@ def lock_stages(text: bytes, name: str) -> dict[str, Any]:
     """The stages of a dvc.lock; WorkbenchError, beginning with `name`, when it is none."""
     try:
         lock = plain_yaml(text.decode(), name, "", LOCK_BYTES, LOCK_BYTES)
-        stages = lock["stages"]
-        if not isinstance(stages, dict) or not all(isinstance(s, dict) for s in stages.values()):
-            raise TypeError
-    except (WorkbenchError, KeyError, TypeError, UnicodeDecodeError):
+        return {stage: dict(entries) for stage, entries in lock["stages"].items()}
+    except (WorkbenchError, KeyError, TypeError, ValueError, AttributeError):
         raise WorkbenchError(f"{name}: its dvc.lock cannot be read") from None
-    return stages
 
 
 def recorded(experiment: Experiment, model: str) -> Recorded:
     """How the metrics of a model came about in an experiment.
 
-    Raises WorkbenchError when its stages do not follow from each other: some were run with other
-    values, or on other files, than the rest, as happens to models that an experiment left alone.
+    WorkbenchError when its stages do not follow from each other: some ran with other values or
+    files than the rest, as happens to models that an experiment left alone.
     """
     last = evaluation(model)
     names = _on_the_way(experiment.stages, last)
-    digests, params = dict[str, str](), dict[str, Any]()
+    digests, params = dict[str, Any](), dict[str, Any]()
     for name in names:
         stage = experiment.stages[name]
-        files = ((entry["path"], entry.get("md5", "")) for entry in _entries(stage))
-        for kind, found, pairs in (("file", digests, files),
-                                   ("parameter", params, _params(stage))):  # fmt: skip
-            for key, value in pairs:
-                if key in found and found[key] != value:
-                    raise WorkbenchError(
-                        f"{experiment.name}: {model} was not run anew: stage {name} had another "
-                        f"{kind} {key} than the stages before it"
-                    )
-                found[key] = value
+        entries = [*stage.get("deps", []), *stage.get("outs", [])]
+        files = [("file", digests, entry["path"], entry.get("md5", "")) for entry in entries]
+        read = [leaves(v, k) for of in stage.get("params", {}).values() for k, v in of.items()]
+        values = [("parameter", params, key, value) for pairs in read for key, value in pairs]
+        for kind, found, key, value in [*files, *values]:
+            if found.setdefault(key, value) != value:
+                raise WorkbenchError(
+                    f"{experiment.name}: {model} was not run anew: stage {name} had another "
+                    f"{kind} {key} than the stages before it"
+                )
     written = (out["path"] for out in experiment.stages[last]["outs"])
     path = next((path for path in written if path.endswith(".json")), None)
     if path is None:
@@ -119,10 +105,7 @@ def recorded(experiment: Experiment, model: str) -> Recorded:
         raise WorkbenchError(f"{experiment.name}: {model} was scored on no corpus")
     code = {key: value for key, value in digests.items() if key.startswith(CODE)}
     return Recorded(
-        params,
-        fingerprint(files=tables)[:12],
-        fingerprint(files=code)[:12],
-        json.loads(text),
+        params, fingerprint(files=tables)[:12], fingerprint(files=code)[:12], json.loads(text)
     )
 
 
@@ -151,16 +134,6 @@ def _tables(stages: Mapping[str, Any], writer: str, reader: str) -> dict[str, st
     deps = stages.get(reader, {}).get("deps", [])
     read = {dep["path"]: dep.get("md5", "") for dep in deps}
     return {path: digest for path, digest in read.items() if f"{path}/".startswith(folders)}
-
-
-def _entries(stage: Mapping[str, Any]) -> list[Any]:
-    return [*stage.get("deps", []), *stage.get("outs", [])]
-
-
-def _params(stage: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for values in stage.get("params", {}).values():
-        for key, value in values.items():
-            yield from leaves(value, key)
 
 
 def _git(*words: str) -> bytes:

@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,28 +18,16 @@ from vse_workbench.claims.recorded import Recorded
 KEYS = ("setting", "dataset", "seed", "digest", "corpus", "code", "commit")
 # What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
 # which other criteria its scores were ranked.
-FREE = (
-    "seed",
-    "runtime",
-    "evaluation.bootstrap",
-    "evaluation.confidence",
-    "inference.criteria",
-)
+FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence", "inference.criteria")
 
 
 @dataclass(frozen=True)
 class Row:
     """One run of a setting.
 
-    Attributes:
-        setting: its name in claims.yaml.
-        dataset: its name there.
-        seed: of training.
-        digest: of what claims.yaml said of the setting then (ledger.setting_digest).
-        corpus: digest of the tables that the model was scored on.
-        code: digest of the code that the run depended on.
-        commit: that the experiment started from.
-        figures: by name, such as "i2t.r1"; those the metrics file has.
+    `digest` is what claims.yaml said of the setting then (ledger.setting_digest), `corpus` and
+    `code` are as in Recorded, `commit` is what the experiment started from, `figures` have names
+    such as i2t.r1.
     """
 
     setting: str
@@ -52,7 +41,7 @@ class Row:
 
     @property
     def place(self) -> tuple[str, str, int, str, str, str]:
-        """What tells it from other rows; the commit does not where the code is the same."""
+        """What identifies it; the commit does not where the code is the same."""
         return self.setting, self.dataset, self.seed, self.digest, self.corpus, self.code
 
 
@@ -63,14 +52,9 @@ def matching_rows(
     run: Recorded,
     commit: str,
 ) -> list[Row]:
-    """The rows that a run of a model gives: one for every setting and dataset it was made with.
+    """The rows of a run of a model: one for every setting and dataset it was made with.
 
-    Args:
-        ledger: the claims.
-        wanted: (setting, dataset) -> its whole params.yaml, all leaves by dotted key.
-        model: whose run it is.
-        run: what it was made of.
-        commit: that it started from.
+    `wanted` has the whole params.yaml of each, all leaves by dotted key.
     """
     rows = []
     for (name, dataset), params in wanted.items():
@@ -78,27 +62,21 @@ def matching_rows(
         criterion = setting.criterion or "naive"
         if setting.model != model or criterion not in run.metrics:
             continue
-        free = FREE if criterion != "naive" else (*FREE, "inference")
-        read = {key: value for key, value in run.params.items() if not _under(key, free)}
+        free = tuple(f"{key}." for key in (*FREE, *["inference"] * (criterion == "naive")))
+        read = {k: v for k, v in run.params.items() if not f"{k}.".startswith(free)}
         if any(key not in params or params[key] != value for key, value in read.items()):
             continue
-        figures = {
-            key: float(value)
-            for key, value in leaves(run.metrics[criterion])
-            if key in FIGURES and math.isfinite(value)
-        }
-        digest = setting_digest(ledger, name, dataset)
-        rows.append(
-            Row(name, dataset, run.params["seed"], digest, run.corpus, run.code, commit, figures)
-        )
+        measured = {k: v for k, v in leaves(run.metrics[criterion]) if k in FIGURES}
+        figures = {key: float(value) for key, value in measured.items() if math.isfinite(value)}
+        own = name, dataset, run.params["seed"], setting_digest(ledger, name, dataset)
+        rows.append(Row(*own, run.corpus, run.code, commit, figures))
     return rows
 
 
 def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
     """Kept and new rows, sorted, each run once.
 
-    Raises WorkbenchError when two runs of the same setting, seed, corpus and code have different
-    figures: one of them is not what it says.
+    WorkbenchError when runs of the same setting, seed, corpus and code have different figures.
     """
     rows = dict[tuple[str, str, int, str, str, str], Row]()
     for row in (*kept, *new):
@@ -116,19 +94,15 @@ def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write the table, tabs between columns, figures in percent or ranks as metrics files have."""
-    lines = ["\t".join((*KEYS, *FIGURES))]
+    lines: list[tuple[Any, ...]] = [(*KEYS, *FIGURES)]
     for row in rows:
-        cells = [str(getattr(row, key)) for key in KEYS]
-        figures = [str(row.figures.get(key, "")) for key in FIGURES]
-        lines.append("\t".join((*cells, *figures)))
-    write_text(path, "\n".join(lines) + "\n")
+        figures = (row.figures.get(key, "") for key in FIGURES)
+        lines.append((*(getattr(row, key) for key in KEYS), *figures))
+    write_text(path, "".join("\t".join(map(str, line)) + "\n" for line in lines))
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The table's rows, none when there is no such file.
-
-    Raises WorkbenchError for another file, a number that is none, and two lines of one run.
-    """
+    """The table's rows, none when there is no such file; WorkbenchError for a wrong table."""
     if not path.exists():
         return []
     try:
@@ -142,14 +116,10 @@ def read_rows(path: Path) -> list[Row]:
     figures = [name for name in table.columns if name not in KEYS]
     records = enumerate(table.to_dict("records"), 2)  # lines of the file, the head is its first
     rows = [_row(path, line, record, figures) for line, record in records]
-    places = [row.place for row in rows]
-    twice = next((row for row in rows if places.count(row.place) > 1), None)
-    if twice is not None:
-        raise WorkbenchError(
-            f"{path}: two lines of {twice.setting} on {twice.dataset}, seed {twice.seed}, with the "
-            "same code and corpus",
-            "keep one of them",
-        )
+    for place, count in Counter(row.place for row in rows).items():
+        if count > 1:
+            text = "{}: two lines of {} on {}, seed {}, with the same code and corpus"
+            raise WorkbenchError(text.format(path, *place), "keep one of them")
     return rows
 
 
@@ -162,7 +132,3 @@ def _row(path: Path, line: int, record: Mapping[Any, Any], figures: list[str]) -
         return Row(**(named | {"seed": int(record["seed"])}), figures=numbers)
     except ValueError:
         raise WorkbenchError(f"{path}, line {line}: a number cannot be read") from None
-
-
-def _under(key: str, places: Iterable[str]) -> bool:
-    return any(key == place or key.startswith(f"{place}.") for place in places)

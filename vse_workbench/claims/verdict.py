@@ -19,15 +19,8 @@ MOST_SEEDS = 10_000  # more than that decide nothing a person could run
 
 @dataclass(frozen=True)
 class Spread:
-    """Differences of n pairs of runs.
-
-    Attributes:
-        n: number of pairs.
-        mean: of the differences, in points of the measure.
-        deviation: of the sample, n - 1 in its divisor; None of one pair.
-        low: lower end of the interval mean -+ t(n - 1, 0.975) deviation / sqrt(n); None of one
-            pair.
-        high: its upper end.
+    """Mean of n paired differences, their sample deviation (n - 1) and the ends of the interval
+    mean -+ t(n - 1, 0.975) deviation / sqrt(n); None of one pair.
     """
 
     n: int
@@ -39,14 +32,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the interval says of a claim.
+    """What the interval says of a claim: "holds", "reversed" or "undecided".
 
-    Attributes:
-        word: "holds", "reversed" or "undecided".
-        size: the effect beside the published one, "as large as published", "smaller than
-            published" or "larger than published"; empty where there is nothing to compare.
-        seeds: for "undecided", the number of seeds with which an interval around the same mean
-            with the same deviation would decide; None where no number is known or sensible.
+    `size` compares with the published effect: "as large as published", "smaller than published",
+    "larger than published" or empty. `seeds`, for "undecided", is how many would decide if mean and
+    deviation stayed; None where no number is known or sensible.
     """
 
     word: str
@@ -55,11 +45,8 @@ class Verdict:
 
 
 def spread(differences: Sequence[float]) -> Spread:
-    """Mean and 95 % t interval of paired differences; ValueError of none."""
-    n = len(differences)
-    if not n:
-        raise ValueError("no differences")
-    mean = fmean(differences)
+    """Mean and 95 % t interval of paired differences."""
+    n, mean = len(differences), fmean(differences)
     if n == 1:
         return Spread(n, mean)
     deviation = stdev(differences)
@@ -68,17 +55,16 @@ def spread(differences: Sequence[float]) -> Spread:
 
 
 def judge(found: Spread, published: float | None, region: tuple[float, float]) -> Verdict:
-    """The verdict on a claim.
-
-    Args:
-        found: differences, first setting minus second.
-        published: the same difference in the paper; None where it gives no figures.
-        region: open interval in which the claim says that the mean lies.
-    """
+    """The verdict on a claim; `published` is None where the paper gives no figures."""
     if found.low is None or found.high is None or found.deviation is None:
         return Verdict("undecided")
-    bottom, top = region
-    size = _size(found.low, found.high, published) if region == AHEAD else ""
+    (bottom, top), size = region, ""
+    if region == AHEAD and published is not None:
+        size = "as large as published"
+        if published > found.high:
+            size = "smaller than published"
+        elif published < found.low:
+            size = "larger than published"
     if bottom < found.low and found.high < top:
         return Verdict("holds", size)
     if found.high < bottom or found.low > top:
@@ -106,11 +92,3 @@ def seeds_needed(distance: float, deviation: float) -> int | None:
 def _half_width(n: int, deviation: float) -> float:
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
     return quantile * deviation / math.sqrt(n)
-
-
-def _size(low: float, high: float, published: float | None) -> str:
-    if published is None:
-        return ""
-    if published > high:
-        return "smaller than published"
-    return "larger than published" if published < low else "as large as published"

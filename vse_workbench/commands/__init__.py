@@ -6,6 +6,7 @@ it, its text is read: importing all commands would load every library.
 """
 
 import ast
+import re
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -39,24 +40,14 @@ def typed(stem: str) -> str:
 
 
 def group_and_line(file: Path) -> tuple[str, str]:
-    """GROUP and the first line of the docstring of a command's file, read without importing it.
-
-    Raises click.ClickException for a file that has not both.
-    """
-    tree = ast.parse(file.read_text(encoding="utf-8"), file.name)
-    constants = {
-        target.id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    group, document = constants.get("GROUP"), ast.get_docstring(tree)
-    if group not in GROUPS or not document:
+    """GROUP and the first line of the docstring of a command's file, read without importing it."""
+    text = file.read_text(encoding="utf-8")
+    document, group = ast.get_docstring(ast.parse(text)), re.search(r'^GROUP = "(.*)"$', text, re.M)
+    if group is None or group[1] not in GROUPS or not document:
         raise click.ClickException(
             f"{file}: needs a docstring and a constant GROUP, one of: {', '.join(GROUPS)}"
         )
-    return str(group), document.splitlines()[0]
+    return group[1], document.splitlines()[0]
 
 
 @click.pass_context
@@ -67,13 +58,7 @@ def show_help(context: click.Context) -> None:
 
 
 class Commands(click.Group):
-    """The commands whose names begin with one word, or all.
-
-    Args:
-        first: the word, empty for all.
-        text: help of the group.
-        **settings: of click.Group.
-    """
+    """The commands whose names begin with the word `first`, or all where it is empty."""
 
     def __init__(self, first: str, text: str, **settings: Any) -> None:
         super().__init__(

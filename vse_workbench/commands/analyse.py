@@ -18,35 +18,20 @@ from vse_workbench.analysis.discriminative import word_drops
 GROUP = "look"
 
 ANALYSES = ("separation", "correlations", "words", "curve")
+MORE = "More runs: score files, or REVISION:MODEL."
 folder = click.Path(file_okay=False, path_type=Path)
 
 
 @command
 @click.argument("name", metavar="MODEL")
 @click.option("--output", type=folder, required=True, help="Folder to write to.")
-@click.option(
-    "--with",
-    "others",
-    multiple=True,
-    metavar="LABEL=RUN",
-    help="More runs: score files, or REVISION:MODEL.",
-)
+@click.option("--with", "others", multiple=True, metavar="LABEL=RUN", help=MORE)
 @click.option("--label", help="Label of MODEL in the pictures, its name if not given.")
 @click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
-@click.option("--split", default="test", show_default=True, help="Split to look at.")
+@click.option("--split", default="test", help="Split to look at.")
+@click.option("--images", default=100, type=click.IntRange(2, 1000), help="Images to correlate.")
 @click.option(
-    "--images",
-    default=100,
-    show_default=True,
-    type=click.IntRange(2, 1000),
-    help="Images whose features are correlated.",
-)
-@click.option(
-    "--captions",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Captions that words are left out of.",
+    "--captions", default=1000, type=click.IntRange(1), help="Captions to leave words out."
 )
 def main(
     name: str,

@@ -41,9 +41,8 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
     checkpoint, inputs = read_checkpoint(files.pop("checkpoint"), name), Inputs(**files)
     reader = attention(checkpoint, inputs, pick_device(params.runtime.device), "test")
     pair = reader(image_id or reader.image_of(caption_id), caption_id)
-    images, captions = load_images(inputs.images), load_captions(inputs.captions)
-    path = images.set_index("image_id")["path"][pair.image_id]
-    text = captions.set_index("caption_id")["text"][caption_id]
+    path = load_images(inputs.images).set_index("image_id")["path"][pair.image_id]
+    text = load_captions(inputs.captions).set_index("caption_id")["text"][caption_id]
     sheet = draw_attention(pair, path, text)
     with atomic_path(output) as temporary:
         sheet.save(temporary, "PNG")

@@ -34,12 +34,9 @@ def main(claims: Path, kept: Path, recipes: Path, experiments: TextIO) -> None:
         (name, dataset): dict(leaves(setting_params(ledger, name, dataset, defaults, recipes)))
         for name, dataset in wanted(ledger, ledger.claims)
     }
-    rows: list[Row] = []
-    table = read_experiments(experiments.read())
+    rows, table = list[Row](), read_experiments(experiments.read())
     for name, revision in zip(table["Experiment"], table["rev"], strict=True):
-        experiment = read_experiment(name, revision)
-        found: list[Row] = []
-        reasons = []
+        experiment, found, reasons = read_experiment(name, revision), list[Row](), list[str]()
         for model in experiment.models():
             try:
                 run = recorded(experiment, model)
@@ -48,11 +45,10 @@ def main(claims: Path, kept: Path, recipes: Path, experiments: TextIO) -> None:
                 continue
             found += matching_rows(ledger, settings, model, run, experiment.commit)
         rows += found
-        told = ", ".join(f"{row.setting} on {row.dataset} seed {row.seed}" for row in found)
-        click.echo(f"{name}: {told or 'no setting of claims.yaml'}")
+        said = ", ".join(f"{row.setting} on {row.dataset} seed {row.seed}" for row in found)
+        click.echo(f"{name}: {said or 'no setting of claims.yaml'}")
         if not found:
             click.echo("\n".join(f"  {reason}" for reason in reasons))
     old = read_rows(kept)
-    new = merged(old, rows)
-    write_rows(kept, new)
+    write_rows(kept, new := merged(old, rows))
     click.echo(f"{kept}: {len(new)} runs, {len(new) - len(old)} of them new")

@@ -16,13 +16,7 @@ GROUP = "compare"
 
 @command
 @click.argument("names", metavar="[CLAIM]...", nargs=-1)
-@click.option(
-    "--seeds",
-    type=click.IntRange(2, 10_000),
-    default=5,
-    show_default=True,
-    help="Seeds 0, 1, ... wanted of every setting.",
-)
+@click.option("--seeds", type=click.IntRange(2, 10_000), default=5, help="How many of a setting.")
 @click.option("--claims", type=click.Path(path_type=Path), default=Path("claims.yaml"))
 @click.option("--kept", type=click.Path(path_type=Path), default=Path("docs/claims.tsv"))
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
@@ -34,16 +28,9 @@ def main(
 
     Example: vse claims queue --seeds 5 knn_sum | sh && dvc queue start
     """
-    ledger = read_ledger(claims)
-    lines = commands(
-        ledger,
-        chosen(ledger, names),
-        read_rows(kept),
-        range(seeds),
-        read_yaml(params),
-        default_values(),
-        recipes,
-    )
+    ledger, current, defaults = read_ledger(claims), read_yaml(params), default_values()
+    wanted = chosen(ledger, names), read_rows(kept), range(seeds)
+    lines = commands(ledger, *wanted, current, defaults, recipes)
     if lines:
         click.echo("\n".join(lines))
     else:

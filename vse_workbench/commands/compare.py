@@ -16,17 +16,11 @@ GROUP = "compare"
 @click.argument("a")
 @click.argument("b")
 @click.option("--model", help="Model of a revision that is given without one.")
-@click.option("--criterion", default="naive", show_default=True, help="Inference criterion.")
+@click.option("--criterion", default="naive", help="Inference criterion.")
 @click.option("--criterion-b", help="Criterion of B, when it is another one.")
-@click.option("--resamples", type=click.IntRange(100, 1_000_000), default=2000, show_default=True)
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0.5, 1, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Share of the resamples inside an interval.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--resamples", type=click.IntRange(100, 1_000_000), default=2000)
+@click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
+@click.option("--seed", type=click.IntRange(0), default=0)
 @json_option
 def main(
     a: str,

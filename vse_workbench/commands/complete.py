@@ -40,12 +40,10 @@ def completed(
 ) -> tuple[dict[str, Any], list[str]]:
     """The values of a file with every key, and a line for every key that came or went.
 
-    Args:
-        values: of an earlier version's file; sections NAMED are left alone where they stand.
-        defaults: of every key.
-        moved: dotted keys of earlier versions, each with those that take over its value, as a list
-            of one where they hold lists; none for a key that is read no more. A key stays, for
-            check_params to name, where one that took its place has a value of its own.
+    `moved` has dotted keys of earlier versions, each with those that take over its value (as a list
+    of one where they hold lists), none for a key that is read no more. A key stays, for
+    check_params to name, where one that took its place has a value. Sections NAMED are left alone
+    where they stand.
     """
     own, lines, carried = copy.deepcopy(dict(values)), [], dict[str, Any]()
     for old, places in moved.items():
@@ -55,7 +53,7 @@ def completed(
         fate = f"moved to {', '.join(places)}" if places else "removed"
         lines.append(f"{old} = {shown(value)}: {fate}")
         section, _, name = old.rpartition(".")
-        del (_get(own, section) if section else own)[name]
+        del _get(own, section)[name]
         for place in places:
             single = isinstance(_get(defaults, place), list) and not isinstance(value, list)
             carried[place] = [value] if single else value
@@ -72,7 +70,7 @@ def completed(
 
 def _get(values: Any, key: str) -> Any:
     """What stands at a dotted key, ... for nothing."""
-    for name in key.split("."):
+    for name in key.split(".") if key else ():
         values = values.get(name, ...) if isinstance(values, Mapping) else ...
     return values
 

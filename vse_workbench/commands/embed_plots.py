@@ -27,13 +27,12 @@ def main(remove: bool) -> None:
     folder = Path(".dvc")
     if not (folder / "config").is_file():
         raise WorkbenchError(".dvc/config: no such file", "run from the repository's root")
-    if not remove:
-        write_text(folder / NAME, page_template())
     with Config(str(folder.resolve())).edit("local") as config:
         plots = config.setdefault("plots", {})
         plots.pop("html_template", None)
-        if not remove:
+        if remove:
+            (folder / NAME).unlink(missing_ok=True)
+        else:
+            write_text(folder / NAME, page_template())
             plots["html_template"] = NAME
-    if remove:
-        (folder / NAME).unlink(missing_ok=True)
     say("dvc plots: scripts from " + ("the network" if remove else f".dvc/{NAME}, no network"))

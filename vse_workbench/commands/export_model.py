@@ -7,7 +7,7 @@ import click
 from models.base.queries import query_files, query_model
 from models.base.registry import models_with, offered
 from pipeline.comparison.results import read_results
-from pipeline.corpus.tables import load_captions, load_images
+from pipeline.corpus.tables import SPLITS, load_captions, load_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
@@ -30,9 +30,7 @@ folder = click.Path(file_okay=False, path_type=Path)
 @click.argument("name", metavar="MODEL")
 @click.option("--output", type=folder, required=True, help="Folder to write.")
 @click.option("--onnx", is_flag=True, help="Both towers as ONNX files, too.")
-@click.option(
-    "--licence", default="Apache-2.0", show_default=True, help="Of the weights, for the card."
-)
+@click.option("--licence", default="Apache-2.0", help="Of the weights, for the card.")
 def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     """Write MODEL with all that its queries need, for `Embedder` and `vse search --from`.
 
@@ -47,14 +45,11 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     if onnx and towers is None:
         able = ", ".join(models_with("towers", "towers"))
         raise WorkbenchError(f"--onnx: {name} has no vector of each side alone; {able} have")
-    results = read_results(
-        *([path] for path in stage_paths("evaluate", ("metrics", "ranks"), name).values())
-    )
-    images, captions = load_images(files["images"]), load_captions(files["captions"])
-    sizes = {
-        split: (int((images["split"] == split).sum()), int((captions["split"] == split).sum()))
-        for split in ("train", "val", "test")
-    }
+    evaluated = stage_paths("evaluate", ("metrics", "ranks"), name)
+    results = read_results([evaluated["metrics"]], [evaluated["ranks"]])
+    tables = load_images(files["images"]), load_captions(files["captions"])
+    images, captions = (table["split"].value_counts() for table in tables)
+    sizes = {n: (int(images.get(n, 0)), int(captions.get(n, 0))) for n in SPLITS}
     config = write_folder(output, files, checkpoint)
     write_text(output / "README.md", card(config, results, params.dataset, sizes, licence))
     again = read_folder(output)

@@ -26,14 +26,10 @@ folder = click.Path(file_okay=False, path_type=Path)
 @command
 @click.argument("name", metavar="MODEL")
 @click.option("--output", type=folder, required=True, help="Folder to write to.")
-@click.option("--criterion", default="naive", show_default=True, type=click.Choice(list(CRITERIA)))
-@click.option("--split", default="test", show_default=True, help="Split to export.")
+@click.option("--criterion", default="naive", type=click.Choice(list(CRITERIA)))
+@click.option("--split", default="test", help="Split to export.")
 @click.option(
-    "--depth",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Items a query at most, 0 for all.",
+    "--depth", default=1000, type=click.IntRange(min=0), help="Items a query at most, 0 for all."
 )
 def main(name: str, output: Path, criterion: str, split: str, depth: int) -> None:
     """Write MODEL.i2t.run, MODEL.t2i.run and the qrels they are judged by.

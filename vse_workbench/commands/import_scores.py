@@ -15,7 +15,7 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.external import Pairs, Similarity, write_external
 from pipeline.scores.params import ALLOWED_NAME, FILE_NAME
-from stages.common import command, existing
+from stages.common import command, existing, sizes_line
 from stages.evaluate import evaluated
 from stages.params import load_params
 
@@ -27,13 +27,7 @@ GROUP = "bring in"
 @click.option("--name", required=True, help="Of the score file, beside those of the models.")
 @click.option("--val", type=existing, help="Matrix of scores of the validation split.")
 @click.option("--similarity", type=click.Choice(["cosine", "dot"]), help="Of embeddings: cosine.")
-@click.option(
-    "--criterion",
-    "criteria",
-    multiple=True,
-    type=click.Choice(list(CRITERIA)),
-    help="To rank by, beside the scores themselves; again for more.",
-)
+@click.option("--criterion", "criteria", multiple=True, type=click.Choice(list(CRITERIA)))
 def main(
     files: tuple[Path, ...],
     name: str,
@@ -58,8 +52,7 @@ def main(
     model = next(iter(stage_items("score")), None)
     output = stage_paths("score", ("output",), model)["output"].with_name(f"{name}.h5")
     sizes = write_external(output, given, similarity or "cosine", corpus)
-    said = (f"{split} {n:,} x {m:,}" for split, (n, m) in sizes.items())
-    say(f"{output}: {', '.join(said)} (images x captions)")
+    say(f"{output}: {sizes_line(sizes)}")
     ranked = params.inference.model_copy(update={"criteria": list(criteria) or ["naive"]})
     chosen = params.model_copy(update={"inference": ranked})
     with TemporaryDirectory() as folder:
@@ -72,20 +65,12 @@ def main(
 def matrices_of(
     files: tuple[Path, ...], val: Path | None, similarity: Similarity | None
 ) -> dict[str, Path]:
-    """What is to be read, by the keys of `external` in params.yaml.
-
-    Args:
-        files: a matrix of scores, or embeddings of images and of captions.
-        val: scores of the validation split.
-        similarity: of embeddings.
-
-    Raises:
-        WorkbenchError: arguments that do not belong together.
-    """
+    """What is to be read, by the keys of `external`; WorkbenchError where arguments do not fit."""
     if len(files) > 2 or (len(files) == 2 and val) or (len(files) == 1 and similarity):
+        options = {"--val": val, "--similarity": similarity}
+        given = [f" with {option}" for option, value in options.items() if value]
         raise WorkbenchError(
-            f"{len(files)} files{' with --val' if val else ''}"
-            f"{' with --similarity' if similarity else ''}",
+            f"{len(files)} files{''.join(given)}",
             "give one matrix of scores, with or without --val, or embeddings of images and of "
             "captions, with or without --similarity",
         )

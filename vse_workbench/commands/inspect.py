@@ -48,30 +48,19 @@ def main(
         return print_json(described(file) | found)
     if verify:
         click.echo(f"{file}: header and {verify_file(file)} datasets match their SHA-256")
-    if row is not None and picture is None:
-        click.echo("\n".join(describe_row(file, row)))
     if row is not None and picture is not None:
         draw(FeatureFile(file), row, picture, images)
+    elif row is not None:
+        click.echo("\n".join(describe_row(file, row)))
     if query is not None:
         for name, cosine in neighbours(file, query, count):
             click.echo(f"{cosine:8.5f}  {printable(name)}")
     if not verify and row is None and query is None:
-        for line in summary(file):
-            click.echo(line)
+        click.echo("\n".join(summary(file)))
 
 
 def draw(file: FeatureFile, name: str, picture: Path, images: Path | None) -> None:
-    """Write the image of an id with its regions.
-
-    Args:
-        file: regions with boxes.
-        name: the id.
-        picture: the PNG file to write.
-        images: table of the corpus, None for that of dvc.yaml.
-
-    Raises:
-        WorkbenchError: the id is not in the table, or has no regions with boxes.
-    """
+    """Write the image of an id with its regions; `images` None for the table of dvc.yaml."""
     from pipeline.corpus.tables import load_images  # these take a second to load
     from pipeline.report.regions import check_drawable, draw_regions, write_picture
     from pipeline.runtime.graph import stage_paths

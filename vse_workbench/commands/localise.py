@@ -27,8 +27,8 @@ INPUTS = ("phrases", "proposals", "truth", "vectors", "checkpoint")
 @click.argument("phrase")
 @click.option("--image", required=True, help="Id of an image of the corpus, or a file.")
 @click.option("--output", type=target, required=True, help="Picture to write, .png.")
-@click.option("--model", "name", default="phrase_two_branch", show_default=True)
-@click.option("--top", default=1, show_default=True, type=click.IntRange(1, len(COLOURS)))
+@click.option("--model", "name", default="phrase_two_branch")
+@click.option("--top", default=1, type=click.IntRange(1, len(COLOURS)))
 def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     """Draw the boxes where MODEL finds PHRASE; files as in dvc.yaml.
 
@@ -58,15 +58,8 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
 
 
 def image_path(image: str, table: Path) -> Path:
-    """The file of an image.
-
-    image: an id of the corpus, or a path; table: of the corpus's images. Raises WorkbenchError when
-    it is neither.
-    """
-    images = load_images(table)
-    known = dict(zip(images["image_id"], images["path"], strict=True))
-    if image in known:
-        return Path(known[image])
-    if Path(image).is_file():
-        return Path(image)
-    raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
+    """The file of an image, by an id of the corpus or a path."""
+    path = Path(load_images(table).set_index("image_id")["path"].get(image, image))
+    if not path.is_file():
+        raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
+    return path

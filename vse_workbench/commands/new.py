@@ -68,19 +68,13 @@ def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]
     if registry.offer == ONE_CLASS:
         own = "".join(word.capitalize() for word in name.split("_"))
         text = re.sub(rf"\b{registry.offered(like or simplest)}\b", own, text)
-    if registry is METRICS:
-        text = _renamed_row(text, name, like or simplest)
+    if registry is METRICS:  # its name and title
+        text, rows = re.subn(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
+        if rows != 1:
+            cause = f"--like {like!r}: it has not one row with a plain name"
+            raise WorkbenchError(cause, "copy average_precision or precision_at_r")
     place = registry.folder.relative_to(ROOT) / f"{name}.py"
     return {place.as_posix(): text}, use.format(name)
-
-
-def _renamed_row(text: str, name: str, like: str) -> str:
-    """A metric's file with another name and title; WorkbenchError unless it has one plain row."""
-    text, rows = re.subn(r'Metric\("\w+", "[^"]+"', f'Metric("{name}", "{name}"', text)
-    if rows != 1:
-        raise WorkbenchError(f"--like {like!r}: it has not one row with a plain name",
-                             "copy average_precision or precision_at_r")  # fmt: skip
-    return text
 
 
 def _model(name: str, like: str) -> tuple[dict[str, str], str]:
@@ -108,9 +102,8 @@ def _model(name: str, like: str) -> tuple[dict[str, str], str]:
         raise WorkbenchError(f"{GRAPH}: check_params has no list of outs", "see docs/extending.md")
     texts[GRAPH] = graph[: first.end()] + outs + graph[first.end() :]
     section = _block(params, f"{like}:", PARAMS)
-    texts[PARAMS] = params.replace(
-        section, section.rstrip("\n") + f"\n\n{section.replace(like, name, 1)}", 1
-    )
+    both = section.rstrip("\n") + f"\n\n{section.replace(like, name, 1)}"
+    texts[PARAMS] = params.replace(section, both, 1)
     return texts, f"dvc repro evaluate@{name}"
 
 

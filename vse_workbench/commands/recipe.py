@@ -5,30 +5,18 @@ from pathlib import Path
 import click
 
 from pipeline.runtime.files import write_text
-from pipeline.runtime.recipes import (
-    DEFAULTS,
-    Recipe,
-    applied,
-    merge,
-    parse_settings,
-    read_recipe,
-)
+from pipeline.runtime.recipes import DEFAULTS, Recipe, applied, merge, parse_settings, read_recipe
 from stages.common import command
 from stages.params import default_values, find_problems
 
 GROUP = "settings"
 
+LAID = "A value laid over the recipe, such as raw=/data/flickr30k."
+
 
 @command
 @click.argument("name")
-@click.option(
-    "-S",
-    "--set-param",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A value laid over the recipe, such as raw=/data/flickr30k.",
-)
+@click.option("-S", "--set-param", "settings", multiple=True, metavar="KEY=VALUE", help=LAID)
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 @click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
 def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> None:

@@ -22,6 +22,7 @@ from vse_workbench.search.searcher import Question, Searcher
 
 GROUP = "look"
 
+CHOSEN = "How many the vectors or an index choose, at least --top; the best are ordered."
 page_path = click.Path(dir_okay=False, path_type=Path)
 exported = click.Path(file_okay=False, path_type=Path)
 
@@ -30,25 +31,11 @@ exported = click.Path(file_okay=False, path_type=Path)
 @click.argument("query", required=False, metavar="[TEXT]")
 @click.option("--image", type=target, help="Image file to search with instead of TEXT.")
 @click.option("--model", "name", help="Model whose scores are in dvc.yaml.")
-@click.option(
-    "--from", "folder", type=exported, help="Folder of `vse export model`, instead of --model."
-)
-@click.option("--top", default=5, show_default=True, type=click.IntRange(min=1), help="Results.")
-@click.option("--split", default="test", show_default=True, help="Split to search.")
-@click.option(
-    "--shortlist",
-    default=SHORTLIST,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How many the vectors or an index choose, at least --top; the best are ordered.",
-)
-@click.option(
-    "--criterion",
-    default="naive",
-    show_default=True,
-    type=click.Choice(single_query_criteria()),
-    help="What ranks the results; params of inference.",
-)
+@click.option("--from", "folder", type=exported, help="Exported folder, instead of --model.")
+@click.option("--top", default=5, type=click.IntRange(min=1), help="Results.")
+@click.option("--split", default="test", help="Split to search.")
+@click.option("--shortlist", default=SHORTLIST, type=click.IntRange(min=1), help=CHOSEN)
+@click.option("--criterion", default="naive", type=click.Choice(single_query_criteria()))
 @click.option("--html", type=page_path, help="Page with thumbnails to write.")
 @json_option
 def main(
@@ -82,9 +69,8 @@ def main(
     assert name is not None
     wordnet = params.sentences.tfidf.wordnet_folder
     searcher = Searcher(name, pick_device(params.runtime.device), wordnet, brought, params.search)
-    own = params.inference
-    chosen = Criterion(criterion, beta=own.beta, k=own.k, iterations=own.iterations)
-    question = Question(split, top, shortlist, chosen)
+    inference = params.inference.model_dump(exclude={"criteria"})
+    question = Question(split, top, shortlist, Criterion(criterion, **inference))
     if picture is not None:
         answer = searcher.of_image(picture, question)
     else:

@@ -22,29 +22,13 @@ LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 
 @command
 @click.argument("names", nargs=-1, metavar="[MODEL]...")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option(
-    "--port",
-    default=8000,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port to listen at; 0 for any that is free.",
-)
+@click.option("--host", default="127.0.0.1", help="Address to listen at.")
+@click.option("--port", default=8000, type=click.IntRange(0, 65535), help="0: any that is free.")
 @click.option("--name", "called", multiple=True, help="More names by which others call this host.")
 @click.option(
-    "--max-upload",
-    default=10.0,
-    show_default=True,
-    type=click.FloatRange(0.001, 1000),
-    help="MB of an image to search with.",
+    "--max-upload", default=10.0, type=click.FloatRange(0.001, 1000), help="MB of an image."
 )
-@click.option(
-    "--timeout",
-    default=30.0,
-    show_default=True,
-    type=click.FloatRange(0.1, 3600),
-    help="Seconds of a request.",
-)
+@click.option("--timeout", default=30.0, type=click.FloatRange(0.1, 3600), help="Seconds.")
 def main(
     names: tuple[str, ...],
     host: str,
@@ -67,25 +51,18 @@ def main(
     params = load_params()
     set_threads(params.runtime.threads)
     device, wordnet = pick_device(params.runtime.device), params.sentences.tfidf.wordnet_folder
-    searchers = {
-        name: Searcher(name, device, wordnet, settings=params.search)
-        for name in names or scored_models()
-    }
-    pictures = {
-        name: AttentionPictures(each, device)
-        for name, each in searchers.items()
-        if offered(name, "attention", "attention")
-    }
-    own = params.inference
-    made = {
-        name: Criterion(name, beta=own.beta, k=own.k, iterations=own.iterations)
-        for name in single_query_criteria()
-    }
+    searchers, pictures = {}, {}
+    for name in names or scored_models():
+        searchers[name] = Searcher(name, device, wordnet, settings=params.search)
+        if offered(name, "attention", "attention"):
+            pictures[name] = AttentionPictures(searchers[name], device)
+    inference = params.inference.model_dump(exclude={"criteria"})
+    criteria = {name: Criterion(name, **inference) for name in single_query_criteria()}
     limits = Limits(int(max_upload * 1e6), int(params.corpus.max_megapixels * 1e6), timeout)
     with listening_at(host, port) as socket_:
         shown, port = f"[{host}]" if ":" in host else host, socket_.getsockname()[1]
         hosts = ["*"] if host in ANY and not called else [*LOCAL, host, *called]
-        app = SearchServer(searchers, pictures, made, limits).app(hosts)
+        app = SearchServer(searchers, pictures, criteria, limits).app(hosts)
         say(f"http://{shown}:{port}/ searches with {', '.join(searchers)}; Ctrl-C ends it")
         if host not in LOCAL:
             say("who reaches this address sees all images of the corpus: there is no password")
@@ -101,6 +78,5 @@ def listening_at(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise WorkbenchError(
-            f"cannot listen at {host}, port {port}: {error.strerror}", "choose another --port"
-        ) from None
+        text = f"cannot listen at {host}, port {port}: {error.strerror}"
+        raise WorkbenchError(text, "choose another --port") from None

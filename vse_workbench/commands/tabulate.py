@@ -13,14 +13,7 @@ GROUP = "compare"
 
 @command
 @click.option("--model", required=True, help="Whose metrics, such as vse.")
-@click.option(
-    "--criterion",
-    "criteria",
-    multiple=True,
-    default=["naive"],
-    show_default=True,
-    help="Inference criterion; of several a row for each.",
-)
+@click.option("--criterion", "criteria", multiple=True, default=["naive"], help="A row for each.")
 @click.option("--by", multiple=True, required=True, help="Parameter that tells settings apart.")
 @click.argument("experiments", type=click.File(), default="-")
 def main(model: str, criteria: tuple[str, ...], by: tuple[str, ...], experiments: TextIO) -> None:

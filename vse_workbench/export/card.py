@@ -1,6 +1,6 @@
 """The card of an exported model: what it is, what it learnt from, and how well it does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.comparison.results import Result
@@ -70,12 +70,7 @@ def card(
 ) -> str:
     """The text of a model card in markdown, with the front matter that model hubs read.
 
-    Args:
-        config: what the folder's config.json says.
-        results: of this model alone.
-        dataset: its name.
-        sizes: by split the numbers of images and captions.
-        licence: of the weights.
+    `config` is the folder's config.json; `sizes` has by split the numbers of images and captions.
     """
     rows = [f"| {name} | {images:,} | {texts:,} |" for name, (images, texts) in sizes.items()]
     table = "\n".join(["| split | images | captions |", "|---|--:|--:|", *rows])
@@ -94,10 +89,10 @@ def card(
     )
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> list[str]:
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """`a.b = value` lines of nested mappings."""
-    lines: list[str] = []
     for name, value in values.items():
-        key = f"{prefix}{name}"
-        lines += _flat(value, f"{key}.") if isinstance(value, dict) else [f"{key} = {value}"]
-    return lines
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name} = {value}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -17,16 +18,10 @@ MAX_PIXELS = 100_000_000
 class Embedder:
     """An exported model that embeds images and captions.
 
-    `Embedder.load(folder)` makes one. Inner products of its vectors are the scores of vse,
-    two_branch, cca and dual_path; of scan and dp_rnn, which compare regions with words, they are
-    the vectors by which search makes its shortlist.
-
-    Args:
-        folder: that `vse export model` wrote.
-        device: cpu or cuda.
-
-    Raises:
-        WorkbenchError: a folder that is none, files that are missing or do not fit each other.
+    `Embedder.load(folder)` makes one, of a folder that `vse export model` wrote; WorkbenchError for
+    any other, and for files that are missing or do not fit. Inner products of its vectors are the
+    scores of vse, two_branch, cca and dual_path; of scan and dp_rnn, which compare regions with
+    words, they are the vectors by which search makes its shortlist.
     """
 
     def __init__(self, folder: Path | str, device: str = "cpu") -> None:
@@ -35,30 +30,18 @@ class Embedder:
         self.sha256 = checkpoint.sha256
 
     @classmethod
-    def load(cls, folder: Path | str, device: str = "cpu") -> "Embedder":
-        """The model of an exported folder.
-
-        Args:
-            folder: that `vse export model` wrote.
-            device: cpu or cuda.
-
-        Raises:
-            WorkbenchError: a folder that is none, files that are missing or do not fit each other.
-        """
+    def load(cls, folder: Path | str, device: str = "cpu") -> Self:
+        """The model of an exported folder, on the device `cpu` or `cuda`."""
         return cls(folder, device)
 
     def images(self, paths: Sequence[Path | str]) -> np.ndarray:
-        """Vectors of N image files, (N, K) float32 with unit rows.
-
-        Raises WorkbenchError for a file that is no image, or that the model cannot read.
-        """
+        """Vectors of N image files, (N, K) float32 with unit rows."""
         opened = (open_rgb(Path(path), MAX_PIXELS) for path in paths)
         return np.stack([self._queries.of_image(image).vector for image in opened])
 
     def captions(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors of M texts, (M, K) float32 with unit rows.
 
-        Words that the model does not know are named on standard error. Raises WorkbenchError for a
-        text without any word that it knows.
+        Unknown words are named on standard error; WorkbenchError for a text of these alone.
         """
         return np.stack([self._queries.of_words(words_of(text), None).vector for text in texts])

@@ -33,19 +33,7 @@ AGAIN = "export it again: vse export model MODEL --output FOLDER"
 
 
 def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Copy what the queries of a model need.
-
-    Args:
-        folder: to write to; files of an earlier export are replaced.
-        files: of the model, as models.base.queries.query_files names them.
-        checkpoint: its weights.
-
-    Returns:
-        What `config.json` says.
-
-    Raises:
-        WorkbenchError: files that are missing or damaged.
-    """
+    """Copy what the queries of a model need into a folder; the content of its config.json."""
     folder.mkdir(parents=True, exist_ok=True)
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
     spare = {"image_network"} if "image_model" in checkpoint.description.architecture else set()
@@ -56,20 +44,19 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
     }
     made["features"] = _first_row(files["features"], folder / NAMES["features"])
     if files["text"].is_dir():
-        target = folder / NAMES["text"] / VOCABULARY
-        target.parent.mkdir(exist_ok=True)
-        made["text"] = _copied(files["text"] / VOCABULARY, target)
+        place = folder / NAMES["text"] / VOCABULARY
+        made["text"] = _copied(files["text"] / VOCABULARY, place)
     else:
         made["text"] = _first_row(files["text"], folder / NAMES["sentences"])
-    said = checkpoint.description
+    said, entries = checkpoint.description, {}
+    for name, path in made.items():
+        place = path.relative_to(folder).as_posix()
+        entries[name] = {"path": place, "sha256": sha256_file(path)}
     config = {
         "format": FORMAT,
         "model": said.model,
         "checkpoint_sha256": checkpoint.sha256,
-        "files": {
-            name: {"path": path.relative_to(folder).as_posix(), "sha256": sha256_file(path)}
-            for name, path in made.items()
-        },
+        "files": entries,
         "architecture": dict(said.architecture),
         "params": said.params,
         "inputs": said.inputs,
@@ -83,9 +70,7 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
 def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
     """The name of an exported model, its files by the names that queries use, and its weights.
 
-    Raises:
-        WorkbenchError: no export, files that are missing or not those that were exported, weights
-            of another model; each is named.
+    WorkbenchError names what is missing or is not what was exported.
     """
     config = _config(folder / CONFIG)
     files: Files = {}
@@ -106,37 +91,32 @@ def _config(path: Path) -> dict[str, Any]:
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise WorkbenchError(f"{path}: too large for a config", AGAIN)
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        files = {name: (entry["path"], entry["sha256"]) for name, entry in config["files"].items()}
-        version, model = config["format"], config["model"]
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        places = {name: (entry["path"], entry["sha256"]) for name, entry in config["files"].items()}
+        version = config["model"] and config["format"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WorkbenchError(f"{path}: not the config of an export ({error!r})", AGAIN) from None
-    if version != FORMAT or not isinstance(model, str):
+    if version != FORMAT:
         raise WorkbenchError(f"{path}: format {version!r}; this version reads {FORMAT}", AGAIN)
-    allowed = {*NAMES.values(), f"{NAMES['text']}/{VOCABULARY}"}
-    strangers = [name for name, (place, _) in files.items() if place not in allowed]
-    lost = [name for name in ("checkpoint", "features", "text") if name not in files]
-    if strangers or lost:
-        raise WorkbenchError(
-            f"{path}: files that no export has: {listing(strangers) or 'none'}; missing: "
-            f"{listing(lost) or 'none'}",
-            AGAIN,
-        )
-    return dict(config)
+    allowed = {*NAMES.values(), f"{NAMES['text']}/{VOCABULARY}"}  # no path out of the folder
+    if strangers := [name for name, (place, _) in places.items() if place not in allowed]:
+        raise WorkbenchError(f"{path}: files that no export has: {listing(strangers)}", AGAIN)
+    if lost := [name for name in ("checkpoint", "features", "text") if name not in places]:
+        raise WorkbenchError(f"{path}: does not name {listing(lost)}", AGAIN)
+    return config
 
 
 def _copied(source: Path, target: Path) -> Path:
     if not source.is_file():
         raise WorkbenchError(f"{source}: no such file", "make it with: dvc repro")
-    shutil.copyfile(source, target)
-    return target
+    target.parent.mkdir(exist_ok=True)
+    return Path(shutil.copyfile(source, target))
 
 
 def _first_row(source: Path, target: Path) -> Path:
     """A feature file with the first row alone, and all attributes."""
     stored = FeatureFile(source)
-    names = [name for name in stored.layouts if name != "ids"]
-    arrays = {name: stored.read([0], name) for name in names}
+    arrays = {name: stored.read([0], name) for name in stored.layouts if name != "ids"}
     attributes = {key: value for key, value in stored.attributes.items() if key != "schema_version"}
     write_features(target, stored.ids[:1], arrays, attributes)
     return target

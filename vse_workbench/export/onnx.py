@@ -8,6 +8,7 @@ import contextlib
 import io
 import logging
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,17 +23,9 @@ OUTPUT = "vector"
 
 
 def write_tower(path: Path, tower: Tower) -> float:
-    """Export one side of a model and compare.
+    """Export one side of a model; returns the largest difference from the model's numbers.
 
-    Args:
-        path: of the file, .onnx.
-        tower: in evaluation mode.
-
-    Returns:
-        The largest difference from the model's own numbers.
-
-    Raises:
-        WorkbenchError: packages that are not installed, numbers that differ.
+    WorkbenchError for packages that are not installed, or numbers that differ.
     """
     try:
         import onnxruntime
@@ -45,16 +38,13 @@ def write_tower(path: Path, tower: Tower) -> float:
     with atomic_path(path) as temporary:
         _export(temporary, tower)
         session = onnxruntime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"])
-        generator = torch.Generator().manual_seed(0)
-        lengths = LENGTHS if tower.words else LENGTHS[:1]
-        largest = 0.0
-        for batch in BATCHES:
-            for length in lengths:
-                example = tower.example(batch, length, generator)
-                with torch.inference_mode():
-                    ours = tower.module(**example).numpy()
-                theirs = session.run(None, {key: value.numpy() for key, value in example.items()})
-                largest = max(largest, float(np.abs(ours - theirs[0]).max()))
+        generator, largest = torch.Generator().manual_seed(0), 0.0
+        for batch, length in product(BATCHES, LENGTHS if tower.words else LENGTHS[:1]):
+            example = tower.example(batch, length, generator)
+            with torch.inference_mode():
+                ours = tower.module(**example).numpy()
+            theirs = session.run(None, {key: value.numpy() for key, value in example.items()})
+            largest = max(largest, float(np.abs(ours - theirs[0]).max()))
         if not largest <= TOLERANCE:
             raise WorkbenchError(
                 f"{path}: its vectors differ from the model's by {largest:.2g}; allowed is "

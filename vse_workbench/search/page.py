@@ -17,20 +17,9 @@ QUALITY = 85  # of JPEG
 
 
 def page(query: str, image: Image.Image | None, hits: Sequence[Hit], model: str, split: str) -> str:
-    """A page of hits without scripts, for any width and for light and dark screens.
+    """A page of hits without scripts, its pictures inside, for any width, light and dark screens.
 
-    Args:
-        query: the text, or the name of the image file searched with.
-        image: that image, None for a text.
-        hits: best first.
-        model: its name.
-        split: what was searched.
-
-    Returns:
-        HTML with the pictures in it.
-
-    Raises:
-        WorkbenchError: an image of the corpus that cannot be read.
+    `query` is the text, or the name of the image file searched with; `image` None for a text.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),

@@ -32,14 +32,10 @@ NAIVE = Criterion("naive")
 
 @dataclass(frozen=True)
 class Question:
-    """How to search, whatever for.
+    """How to search.
 
-    Attributes:
-        split: what is searched.
-        top: number of results at most.
-        shortlist: how many the vectors choose for a model that scores pairs, and an approximate
-            index for any, at least `top`.
-        criterion: what ranks them; one that can rank a single query.
+    `shortlist` is how many the vectors choose for a model that scores pairs, and an approximate
+    index for any, at least `top`; `criterion` must be able to rank a single query.
     """
 
     split: str = "test"
@@ -50,14 +46,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found.
-
-    Attributes:
-        kind: of what was searched, image or caption.
-        searched: how many there are.
-        hits: best first.
-        notes: what is to be said of the query, such as words that are not known.
-    """
+    """Hits, best first, among `searched` items of a kind (image, caption); notes on the query."""
 
     kind: str
     searched: int
@@ -66,10 +55,7 @@ class Answer:
 
 
 def scored_models() -> list[str]:
-    """The models that can be searched with and have scored the corpus.
-
-    Raises WorkbenchError when there are none.
-    """
+    """The models that can be searched with and have scored the corpus; WorkbenchError for none."""
     able = models_with("queries", "queries")
     found = [name for name in able if query_files(name)["output"].is_file()]
     if not found:
@@ -80,15 +66,8 @@ def scored_models() -> list[str]:
 class Searcher:
     """A trained model with what it has scored.
 
-    Args:
-        name: of the model.
-        device: where it runs.
-        wordnet: as in pipeline.sentences.encoder.read_encoder.
-        exported: files to use instead of those of dvc.yaml, of an exported folder.
-        settings: whether an index of its embeddings is used; None: they are searched exactly.
-
-    Raises:
-        WorkbenchError: an unknown name, files that are missing, damaged or do not fit each other.
+    `exported` are files of an exported folder, used instead of those of dvc.yaml; `wordnet` as in
+    pipeline.sentences.encoder.read_encoder; without `settings` embeddings are searched exactly.
     """
 
     def __init__(
@@ -102,9 +81,8 @@ class Searcher:
         self.name, self.wordnet = name, wordnet
         self.model, self.files, checkpoint = open_queries(name, device, exported)
         self.sha256 = checkpoint.sha256
-        self.catalogue = Catalogue(
-            load_images(self.files["images"]), load_captions(self.files["captions"])
-        )
+        images, captions = load_images(self.files["images"]), load_captions(self.files["captions"])
+        self.catalogue = Catalogue(images, captions)
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
         self._built = None if settings is None else self._built_indexes(settings)
         self._indices: dict[tuple[str, str], Index] = {}
@@ -125,10 +103,9 @@ class Searcher:
     def index(self, split: str, kind: str) -> Index:
         """What of a split is searched, read once. WorkbenchError for a split there is not."""
         if (split, kind) not in self._indices:
-            made = read_index(self.files["output"], split, kind, self.sha256)
-            if self._built is not None:
-                made = self._built.attached(made, split, kind)
-            self._indices[split, kind] = made
+            exact = read_index(self.files["output"], split, kind, self.sha256)
+            built = self._built
+            self._indices[split, kind] = built.attached(exact, split, kind) if built else exact
         return self._indices[split, kind]
 
     def _built_indexes(self, settings: SearchConfig) -> "BuiltIndexes | None":
@@ -139,8 +116,8 @@ class Searcher:
 
         folder = stage_paths("build_index", ("output",), self.name)["output"]
         if not (folder / NAME).is_file():
-            say(f"{self.name}: no index yet, all vectors are compared; build it with: "
-                f"dvc repro build_index@{self.name}")  # fmt: skip
+            build = f"build it with: dvc repro build_index@{self.name}"
+            say(f"{self.name}: no index yet, all vectors are compared; {build}")
             return None
         return BuiltIndexes(folder, self.files["output"], self.name, settings)
 
@@ -148,8 +125,7 @@ class Searcher:
         self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
     ) -> Answer:
         near, scores = rescored(index, query, max(question.top, question.shortlist))
-        wanted = min(question.top, len(index.ids))
-        if len(near.ids) < wanted:
+        if len(near.ids) < (wanted := min(question.top, len(index.ids))):
             few = f"the index found {len(near.ids)} of {wanted}; more with search.ivf_pq.probes"
             notes.append(f"{few} or search.hnsw.ef_search raised")
         if question.criterion.transductive:
@@ -164,24 +140,20 @@ class Searcher:
 
         Only the items of `near` are seen: for a model that rescores, the shortlist.
         """
-        if question.criterion.name not in (allowed := single_query_criteria()):
-            raise WorkbenchError(
-                f"criterion {question.criterion.name!r}: a single query is ranked by "
-                f"{listing(allowed)}"
-            )
-        stored = self._stored(question.split)
+        criterion, split = question.criterion, question.split
+        if criterion.name not in (allowed := single_query_criteria()):
+            text = f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"
+            raise WorkbenchError(text)
+        if split not in self._scores:
+            say(f"{self.name}: reading the scores of {split}, which other criteria look at")
+            needed_by = "a criterion other than naive"
+            self._scores[split] = read_scores(self.files["output"], split, needed_by=needed_by)
+        stored = self._scores[split]
         ids = stored.image_ids if kind == "image" else stored.caption_ids
         places = {name: row for row, name in enumerate(ids)}
         rows = [places[name] for name in near.ids]
         if kind == "image":
             matrix = np.column_stack([stored.matrix[rows], scores])
-            return question.criterion.rescored(matrix.astype(np.float32), "t2i")[:, -1]
+            return criterion.rescored(matrix.astype(np.float32), "t2i")[:, -1]
         matrix = np.vstack([stored.matrix[:, rows], scores])
-        return question.criterion.rescored(matrix.astype(np.float32), "i2t")[-1]
-
-    def _stored(self, split: str) -> SplitScores:
-        if split not in self._scores:
-            say(f"{self.name}: reading the scores of {split}, which other criteria look at")
-            needed_by = "a criterion other than naive"
-            self._scores[split] = read_scores(self.files["output"], split, needed_by=needed_by)
-        return self._scores[split]
+        return criterion.rescored(matrix.astype(np.float32), "i2t")[-1]

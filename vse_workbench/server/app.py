@@ -1,7 +1,6 @@
 """The search server: a page, and the JSON that the page and programs ask for.
 
-A request never names a path: models are those that were given, images and splits are looked up by
-their ids in the corpus's tables.
+A request never names a path: models, images and splits are looked up by name.
 """
 
 import io
@@ -31,7 +30,7 @@ from vse_workbench.search.searcher import Answer, Question, Searcher
 from vse_workbench.server.attention import AttentionPictures
 
 STATIC = Path(__file__).with_name("static")
-HEADERS = {
+HEADERS = {  # what a browser may do with an answer
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -57,13 +56,7 @@ Side = Annotated[int, Query(ge=16, le=1024, description="Pixels of the longer si
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost.
-
-    Attributes:
-        upload: bytes of an image.
-        pixels: of an image.
-        seconds: of a whole request, waiting for others included.
-    """
+    """What a request may cost: bytes and pixels of an image, seconds in all, waiting included."""
 
     upload: int = 10_000_000
     pixels: int = 50_000_000
@@ -71,14 +64,7 @@ class Limits:
 
 
 class SearchServer:
-    """Answers requests; `app` makes a FastAPI application of it.
-
-    Args:
-        searchers: models to choose from, by name; one at least, all of one corpus.
-        pictures: of what models attend to, by name.
-        criteria: to choose from, by name.
-        limits: of a request.
-    """
+    """Answers requests, as the FastAPI application `app`. All searchers are of one corpus."""
 
     def __init__(
         self,
@@ -95,14 +81,17 @@ class SearchServer:
         self.described = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
         # models share the processors: two at once are slower than one after the other
         self.turn = anyio.CapacityLimiter(1)
-        self.thumbnail = lru_cache(maxsize=THUMBNAILS)(self._thumbnail)
+
+        @lru_cache(maxsize=THUMBNAILS)
+        def thumbnail(path: str, side: int) -> bytes:
+            image = open_rgb(path, limits.pixels)
+            image.thumbnail((side, side))
+            return encoded(image, "JPEG")
+
+        self.thumbnail = thumbnail
 
     def app(self, hosts: Sequence[str]) -> FastAPI:
-        """The application.
-
-        hosts: names by which it may be called, "*" for any: a page elsewhere that only looks like
-        this server to the browser (DNS rebinding) calls it by another.
-        """
+        """The application, to be called by these host names ("*": any) against DNS rebinding."""
         app = FastAPI(title="VSE Workbench: search", docs_url=None, redoc_url=None)
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
         app.middleware("http")(with_headers)
@@ -118,13 +107,8 @@ class SearchServer:
         ):
             shown: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {}}}}
             app.add_api_route(path, call, response_class=Response, responses=shown)
-        for error, handler in (
-            (WorkbenchError, refused),
-            (RequestValidationError, misasked),
-            (TimeoutError, late),
-            (Exception, broken),
-        ):
-            app.add_exception_handler(error, handler)
+        for error in (WorkbenchError, RequestValidationError, TimeoutError, Exception):
+            app.add_exception_handler(error, explained)
         return app
 
     def models(self) -> list[dict[str, Any]]:
@@ -154,14 +138,14 @@ class SearchServer:
         if (text is None) == (image is None):
             raise WorkbenchError("give either text or image")
         searcher = self.searchers[model]
-        if text is not None:
-            answer = await self._computed(lambda: searcher.of_text(text, asked))
-        else:
-            path = self._path(str(image))
-            answer = await self._computed(
-                lambda: searcher.of_image(open_rgb(path, self.limits.pixels), asked)
-            )
-        return self._told(model, text, asked, answer, began)
+        path = None if image is None else self._path(image)
+
+        def answered() -> Answer:
+            if path is None:
+                return searcher.of_text(str(text), asked)
+            return searcher.of_image(open_rgb(path, self.limits.pixels), asked)
+
+        return self._told(model, text, asked, await self._computed(answered), began)
 
     async def upload(
         self,
@@ -206,20 +190,15 @@ class SearchServer:
             return await run_sync(work, limiter=self.turn, abandon_on_cancel=True)
 
     def _question(self, model: str, split: str, top: int, criterion: str) -> Question:
-        check("model", model, self.searchers)
+        check("model", model, list(self.searchers))
         check("split", split, self.searchers[model].splits)
-        check("criterion", criterion, self.criteria)
+        check("criterion", criterion, list(self.criteria))
         return Question(split, top, criterion=self.criteria[criterion])
 
     def _path(self, image_id: str) -> str:
         if image_id not in self.paths:
             raise HTTPException(404, f"the corpus has no image {image_id[:100]!r}")
         return str(self.paths[image_id])
-
-    def _thumbnail(self, path: str, side: int) -> bytes:
-        image = open_rgb(path, self.limits.pixels)
-        image.thumbnail((side, side))
-        return encoded(image, "JPEG")
 
     def _told(
         self, model: str, text: str | None, asked: Question, answer: Answer, began: float
@@ -229,10 +208,11 @@ class SearchServer:
             told = asdict(hit)
             del told["path"]  # of this machine
             own = hit.name if answer.kind == "image" else self.described[hit.name]
-            told |= {"id": told.pop("name"), "image_id": own, "image": link("/images", id=own)}
+            picture = f"/images?{urlencode({'id': own})}"
+            told |= {"id": told.pop("name"), "image_id": own, "image": picture}
             if text is not None and model in self.pictures:
                 where = {"model": model, "text": text, "image": own, "split": asked.split}
-                told["attention"] = link("/attention", **where)
+                told["attention"] = f"/attention?{urlencode(where)}"
             hits.append(told)
         return {
             "model": model,
@@ -246,14 +226,8 @@ class SearchServer:
         }
 
 
-def check(kind: str, name: str, there: Sequence[str] | Mapping[str, Any]) -> None:
-    """404 for a name that is not there.
-
-    Args:
-        kind: what it names.
-        name: as asked for.
-        there: what there is.
-    """
+def check(kind: str, name: str, there: Sequence[str]) -> None:
+    """404 for a name that is not there."""
     if name not in there:
         raise HTTPException(404, f"{kind} {name[:100]!r}: there are {listing(there)}")
 
@@ -261,11 +235,6 @@ def check(kind: str, name: str, there: Sequence[str] | Mapping[str, Any]) -> Non
 def page() -> FileResponse:
     """The page."""
     return FileResponse(STATIC / "page.html")
-
-
-def link(path: str, **query: str) -> str:
-    """A path of this server with its query."""
-    return f"{path}?{urlencode(query)}"
 
 
 def encoded(image: Image.Image, kind: str) -> bytes:
@@ -297,28 +266,16 @@ async def with_headers(request: Request, call: Callable[[Request], Any]) -> Resp
     return response
 
 
-def problem(status: int, text: str) -> JSONResponse:
-    """An error as one line."""
+async def explained(request: Request, error: Any) -> JSONResponse:
+    """An error as one line; the traceback of a bug goes to the terminal of the server alone."""
+    if isinstance(error, WorkbenchError):
+        status, text = 400, error.message
+    elif isinstance(error, RequestValidationError):
+        faults = ((".".join(map(str, each["loc"][1:])), each["msg"]) for each in error.errors())
+        status, text = 422, "; ".join(f"{key}: {fault}" for key, fault in faults)
+    elif isinstance(error, TimeoutError):
+        status, text = 503, "not answered in time: too much is asked of this server at once"
+    else:
+        log.error("%s %s", request.method, request.url.path, exc_info=error)
+        status, text = 500, "an error of the server, told in its terminal"
     return JSONResponse({"detail": " ".join(safe_lines(text).split())}, status)
-
-
-async def refused(request: Request, error: Any) -> JSONResponse:
-    """What the asker can mend."""
-    return problem(400, error.message)
-
-
-async def misasked(request: Request, error: Any) -> JSONResponse:
-    """A request with values that are not allowed, each named."""
-    faults = (f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors())
-    return problem(422, "; ".join(faults))
-
-
-async def late(request: Request, error: Any) -> JSONResponse:
-    """A request that took too long."""
-    return problem(503, "not answered in time: too much is asked of this server at once")
-
-
-async def broken(request: Request, error: Any) -> JSONResponse:
-    """A bug: its traceback belongs into the terminal of the server, not into the answer."""
-    log.error("%s %s", request.method, request.url.path, exc_info=error)
-    return problem(500, "an error of the server, told in its terminal")

@@ -15,15 +15,7 @@ from vse_workbench.search.searcher import Searcher
 
 
 class AttentionPictures:
-    """A model that compares regions with words, with a reader for each split that is asked for.
-
-    Args:
-        searcher: the model.
-        device: where it runs.
-
-    Raises:
-        WorkbenchError: a model without attention.
-    """
+    """A model that compares regions with words, with a reader for each split that is asked for."""
 
     def __init__(self, searcher: Searcher, device: torch.device) -> None:
         self.files, self.device = searcher.files, device
@@ -32,17 +24,7 @@ class AttentionPictures:
         self._readers: dict[str, AttentionReader] = {}
 
     def drawn(self, text: str, image_id: str, path: Path | str, split: str) -> Image.Image:
-        """The image for every word of the text, lit where the model looks.
-
-        Args:
-            text: any.
-            image_id: of the image.
-            path: its file.
-            split: that has the image.
-
-        Raises:
-            WorkbenchError: a text without words, an image that the split does not have.
-        """
+        """The image for every word of the text, lit where the model looks."""
         if split not in self._readers:
             names = ("images", "captions", "features", "text")
             inputs = Inputs(**{name: self.files[name] for name in names})

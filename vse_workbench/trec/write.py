@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.runtime.files import atomic_path
+from pipeline.runtime.files import atomic_path, write_text
 from pipeline.scores.file import SplitScores
 from pipeline.scores.positives import Positives
 from pipeline.scores.ranking import Direction
@@ -21,10 +21,7 @@ _SPECIAL = re.compile(r"[\s%]")
 
 
 def escaped(name: str) -> str:
-    """An id without white space: `%20` for a blank, `%25` for a percent sign.
-
-    Columns of these files end at white space; `urllib.parse.unquote` gives the id back.
-    """
+    """An id without white space: `%20` for a blank; `urllib.parse.unquote` gives the id back."""
     return _SPECIAL.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
 
 
@@ -33,16 +30,8 @@ def write_run(
 ) -> int:
     """Write `query Q0 item rank score tag` lines, the best items of every query first.
 
-    Args:
-        path: of the file.
-        split: N images and M captions.
-        scores: (N, M) float32 that the queries of this direction are ranked by.
-        way: whether images or captions are the queries.
-        depth: how many items a query has at most, 0 for all.
-        tag: last column, the name of the run.
-
-    Returns:
-        How many queries have a tie that an evaluator would have broken by ids.
+    `scores` (N, M) float32 rank the items; a query has at most `depth` of them, 0 for all. Returns
+    how many queries have a tie that an evaluator would have broken by ids.
     """
     queries, items = ids_of(split, way)
     names, tied = [escaped(name) for name in items], 0
@@ -51,55 +40,37 @@ def write_run(
             order = np.lexsort((true, -line))[: depth or None]
             lowered = strictly_falling(line[order])
             tied += bool((lowered != line[order]).any())
-            file.writelines(
-                f"{escaped(queries[query])} Q0 {names[item]} {rank} {score!r} {tag}\n"
-                for rank, (item, score) in enumerate(
-                    zip(order.tolist(), lowered.astype(float).tolist(), strict=True), start=1
-                )
-            )
+            ranked = zip(order.tolist(), lowered.astype(float).tolist(), strict=True)
+            for rank, (item, score) in enumerate(ranked, start=1):
+                name = escaped(queries[query])
+                file.write(f"{name} Q0 {names[item]} {rank} {score!r} {tag}\n")
     return tied
 
 
 def write_pairs(path: Path, split: SplitScores, way: Direction) -> None:
-    """Write `query 0 item 1` lines: the corpus's own pairs of images and captions.
-
-    Args:
-        path: of the file.
-        split: N images and M captions.
-        way: whether images or captions are the queries.
-    """
+    """Write `query 0 item 1` lines: the corpus's own pairs of images and captions."""
     queries, items = ids_of(split, way)
-    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        for query, _, true in _lines(split, split.matrix, way):
-            for item in np.flatnonzero(true).tolist():
-                file.write(f"{escaped(queries[query])} 0 {escaped(items[item])} 1\n")
+    lines = [
+        f"{escaped(queries[query])} 0 {escaped(items[item])} 1\n"
+        for query, _, true in _lines(split, split.matrix, way)
+        for item in np.flatnonzero(true).tolist()
+    ]
+    write_text(path, "".join(lines))
 
 
 def write_positives(path: Path, split: SplitScores, positives: Positives, way: Direction) -> None:
-    """Write `query 0 item grade` lines of extended positives.
-
-    Grades that are not whole numbers are written in thousandths.
-
-    Args:
-        path: of the file.
-        split: N images and M captions.
-        positives: true items of the queries of this direction.
-        way: whether images or captions are the queries.
-    """
+    """Write `query 0 item grade` lines of extended positives, fractions in thousandths."""
     queries, items = ids_of(split, way)
     whole = bool((positives.grades == np.round(positives.grades)).all())
     query, item, grades = positives.of(slice(0, len(queries)))
     levels = np.round(grades if whole else grades * THOUSANDTHS).astype(int)
-    with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        for q, i, level in zip(query.tolist(), item.tolist(), levels.tolist(), strict=True):
-            file.write(f"{escaped(queries[q])} 0 {escaped(items[i])} {level}\n")
+    rows = zip(query.tolist(), item.tolist(), levels.tolist(), strict=True)
+    lines = (f"{escaped(queries[q])} 0 {escaped(items[i])} {level}\n" for q, i, level in rows)
+    write_text(path, "".join(lines))
 
 
 def strictly_falling(scores: np.ndarray) -> np.ndarray:
-    """Scores that do not rise, lowered as little as float32 can until every one is below the last.
-
-    scores: (J,) float32, falling or equal. Returns (J,) float32.
-    """
+    """Descending scores (J,) float32, each lowered by the least that makes all different."""
     lowered = scores.astype(np.float32)
     for at in np.flatnonzero(scores[1:] == scores[:-1]) + 1:
         below = np.nextafter(lowered[at - 1], np.float32(-np.inf))

@@ -104,6 +104,14 @@ def test_ids_beside_the_file(tmp_path, ending, beside):
     np.testing.assert_array_equal(run(path).load(), vectors_of(IDS))
 
 
+def test_ids_inside_win_over_a_list_beside_and_a_line_says_so(tmp_path, capsys):
+    path = write_vectors(tmp_path, ".npz", IDS, vectors_of(IDS))
+    write_ids(path, IDS[::-1], ".ids.txt")
+    np.testing.assert_array_equal(run(path).load(), vectors_of(IDS))
+    said = f"{path}: ids are those inside it, in ids; {tmp_path / 'clip.ids.txt'} is not read\n"
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("ending", FORMATS)
 def test_other_names_and_whole_numbers_as_ids(tmp_path, ending):
     ids = [str(number) for number in range(7, 18)]

@@ -93,23 +93,11 @@ def write_all(folder, hostile=r"$\frac$ <b>"):
     ids = list("abcde")
     found = {hostile: correlate(np.random.default_rng(0).normal(size=(5, 9)), ids)}
     artefacts.write_correlations(folder, found, ids)
-    captions = pd.DataFrame(
-        {
-            "caption_id": ["c1", "c2", "lonely"],
-            "tokens": [[hostile, "dog"] * 30, ["a", "dog"], ["x"]],
-        }
-    )
-    drops = pd.DataFrame(
-        {
-            "caption_id": ["c1", "c1", "c2", "c2"],
-            "image_id": "im",
-            "position": [0, 1, 0, 1],
-            "word": [hostile, "dog", "a", "dog"],
-            "score": 0.5,
-            "drop": [0.1, 0.3, -0.1, 0.2],
-            "place": [2, 1, 2, 1],
-        }
-    )
+    tokens = [[hostile, "dog"] * 30, ["a", "dog"], ["x"]]
+    captions = pd.DataFrame({"caption_id": ["c1", "c2", "lonely"], "tokens": tokens})
+    drops = pd.DataFrame({"caption_id": ["c1", "c1", "c2", "c2"], "image_id": "im", "score": 0.5})
+    drops["word"], drops["drop"] = [hostile, "dog", "a", "dog"], [0.1, 0.3, -0.1, 0.2]
+    drops["position"], drops["place"] = [0, 1, 0, 1], [2, 1, 2, 1]
     artefacts.write_words(folder, drops, captions)
     (folder / "in.tsv").write_text(CURVE)
     artefacts.write_curve(folder, folder / "in.tsv", hostile)
@@ -148,11 +136,3 @@ def test_pictures_show_what_they_are_given(tmp_path):
     assert heights[1] > 1.4 * heights[0]
     drawn = [ink(p, drawing.SERIES[0]) * h for p, h in zip((one, four), heights, strict=True)]
     assert drawn[1] > 1.2 * drawn[0]
-
-
-def test_a_table_needs_no_quotes_for_hostile_texts(tmp_path):
-    table = pd.DataFrame({"word": ["a\tb", "c\nd", "e"], "drop": [1 / 3, 1.0, 2e-9]})
-    artefacts.write_table(tmp_path / "t.tsv", table)
-    assert (tmp_path / "t.tsv").read_text().splitlines() == [
-        "word\tdrop", r"'a\tb'" + "\t0.333333", r"'c\nd'" + "\t1", "e\t2e-09",
-    ]  # fmt: skip

@@ -11,10 +11,7 @@ from models.base.texts import CaptionEmbedder, vocabulary_embedder
 from models.vse.network import VSE
 from pipeline.corpus.vocabulary import Vocabulary
 from pipeline.runtime.errors import WorkbenchError
-from vse_workbench.analysis.discriminative import (
-    by_word,
-    word_drops,
-)
+from vse_workbench.analysis.discriminative import by_word, word_drops
 from vse_workbench.analysis.examples import example_lines, wrapped
 
 WORDS = ("the", "red", "dog", "runs")
@@ -31,13 +28,8 @@ BAG = CaptionEmbedder(bag, MEANING.__contains__)
 
 
 def table(*captions):
-    return pd.DataFrame(
-        {
-            "caption_id": [f"c{n}" for n in range(len(captions))],
-            "image_id": [f"im{n // 2}" for n in range(len(captions))],
-            "tokens": [text.split() for text in captions],
-        }
-    )
+    rows = [(f"c{n}", f"im{n // 2}", text.split()) for n, text in enumerate(captions)]
+    return pd.DataFrame(rows, columns=["caption_id", "image_id", "tokens"])
 
 
 def looped(embedder, captions, images):
@@ -91,13 +83,8 @@ def test_the_word_that_only_the_image_shows_is_found():
 
 
 def test_top_is_the_share_of_times_among_the_three_largest_drops():
-    drops = pd.DataFrame(
-        {
-            "word": ["a", "a", "b", "b", "c"],
-            "drop": [0.5, 0.1, 0.3, 0.3, -1.0],
-            "place": [1, 4, 2, 3, 5],
-        }
-    )
+    rows = [("a", 0.5, 1), ("a", 0.1, 4), ("b", 0.3, 2), ("b", 0.3, 3), ("c", -1.0, 5)]
+    drops = pd.DataFrame(rows, columns=["word", "drop", "place"])
     words = by_word(drops)
     assert words["word"].tolist() == ["a", "b", "c"]
     assert words["top"].tolist() == [0.5, 1.0, 0.0]

@@ -25,10 +25,6 @@ def test_a_figure_that_a_run_did_not_have_stays_away(tmp_path):
     assert read_rows(tmp_path / "t.tsv") == [bare]
 
 
-def test_no_table_is_a_table_without_rows(tmp_path):
-    assert read_rows(tmp_path / "t.tsv") == []
-
-
 def test_a_run_is_kept_once_whatever_the_commit():
     again = replace(ROWS[0], commit="f" * 12)
     assert merged(ROWS[:1], [again, ROWS[1]]) == ROWS[:2]
@@ -115,10 +111,6 @@ def test_a_run_is_of_the_setting_whose_every_value_it_was_made_with():
 def test_other_values_are_another_setting(changed, expected):
     found = matching_rows(ledger(), wanted(), "vse", run(**changed), "e" * 12)
     assert [made.setting for made in found] == expected
-
-
-def test_a_run_of_another_model_is_of_no_setting():
-    assert matching_rows(ledger(), wanted(), "scan", run(), "e" * 12) == []
 
 
 def test_a_criterion_is_part_of_the_setting():

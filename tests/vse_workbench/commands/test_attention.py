@@ -101,7 +101,6 @@ def test_any_caption_and_image_of_the_test_split_is_drawn(folder, model):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["scan", "--caption", "nobody"], "caption 'nobody': not in the split"),
         (["scan", "--caption", "train0#0"], "caption 'train0#0': not in the split"),
         (["scan", "--caption", "test0#0", "--image", "train0"], "image 'train0': not in the split"),
         (["vse", "--caption", "test0#0"], "model 'vse' has no attention; dp_rnn, scan have"),

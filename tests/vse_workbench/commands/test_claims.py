@@ -1,13 +1,13 @@
 """claims.yaml as it stands, and the three commands from a queue's line to docs/claims.md."""
 
 import json
-import subprocess
 from hashlib import md5
 from pathlib import Path
 
 import pytest
 from claim_cases import content, lock
 from click.testing import CliRunner
+from commands import git
 from ruamel.yaml import YAML
 
 from pipeline.runtime.graph import stage_items
@@ -55,11 +55,6 @@ def test_the_document_is_what_the_command_writes(tmp_path, monkeypatch):
     result = CliRunner().invoke(judge_claims.main, ["--output", str(tmp_path / "claims.md")])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "claims.md").read_text() == (ROOT / "docs/claims.md").read_text()
-
-
-def git(*words):
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """`vse complete`: an old params.yaml made whole, other faults named."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -9,14 +8,7 @@ import pytest
 
 from pipeline.runtime.yaml_text import read_yaml
 from stages import params as stage_params
-from stages.params import (
-    MOVED,
-    TRACKED,
-    Params,
-    default_values,
-    find_problems,
-    load_params,
-)
+from stages.params import MOVED, TRACKED, default_values, find_problems, load_params
 from vse_workbench.commands.complete import completed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -95,18 +87,6 @@ def test_what_it_cannot_mend_is_named(workspace, run_vse):
     assert "  criteria: [inverted_softmax]\n" in (workspace / "params.yaml").read_text()
 
 
-def test_a_file_that_cannot_be_completed_stays(workspace, run_vse):
-    content = OLD.replace("phrase_cca:\n", "phrase_cca: *c\nx:\n")
-    content = content.replace("\ncca:\n", "\ncca: &c\n").replace("  power: 1.0", "  powers: 1.0", 1)
-    content = content.encode()
-    (workspace / "params.yaml").write_bytes(content)
-    process = run_vse("complete", cwd=workspace, check=False)
-    assert process.returncode == 1
-    assert "params.yaml: its form does not let single keys be changed" in process.stderr
-    assert "Traceback" not in process.stderr
-    assert (workspace / "params.yaml").read_bytes() == content
-
-
 @pytest.mark.parametrize(
     ("places", "words"),
     [(("vse.dim", "scan.dim"), "it is vse.dim, scan.dim now"), ((), "it is read no more")],
@@ -123,41 +103,12 @@ def test_a_key_that_has_moved_is_named(tmp_path, monkeypatch, places, words):
         load_params(tmp_path / "params.yaml")
 
 
-@pytest.mark.parametrize("key", [*Params.model_fields, *TRACKED])
-def test_what_dvc_names_must_stand_in_the_file(monkeypatch, key):
-    monkeypatch.chdir(ROOT)
-    values = read_yaml(ROOT / "params.yaml")
-    *section, name = key.split(".")
-    del (values[section[0]] if section else values)[name]
-    kind = "section" if isinstance(default_values().get(key), dict) else "key"
-    (line,) = find_problems(values)
-    assert line == f"{kind} {key} is missing; add it with: vse complete"
-
-
 def test_the_keys_inside_sections_that_dvc_names():
     """As `params` or in a template, by their first two names."""
     words = re.findall(r"(?<![\w./-])(\w+)\.(\w+)", (ROOT / "dvc.yaml").read_text())
     sections = {name: kind for name, kind in default_values().items() if isinstance(kind, dict)}
     found = {f"{name}.{key}" for name, key in words if key in sections.get(name, ())}
     assert set(TRACKED) == found
-
-
-def test_other_keys_may_be_left_out(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    values = {
-        name: ({} if isinstance(value, dict) else value)
-        for name, value in read_yaml(ROOT / "params.yaml").items()
-    }
-    for key in TRACKED:
-        section, name = key.split(".")
-        values[section][name] = default_values()[section][name]
-    values["vse"] = {"training": {"epochs": 7}}
-    (tmp_path / "params.yaml").write_text(json.dumps(values))
-    given, whole = load_params(tmp_path / "params.yaml"), load_params()
-    assert (given.vse.training.epochs, given.vse.training.batch_size) == (7, 128)
-    assert given.two_branch == whole.two_branch
-    assert given.sentences == whole.sentences
-    assert given.average_scores == {}
 
 
 def done(values, moved=(), defaults=None):

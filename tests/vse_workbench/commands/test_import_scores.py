@@ -15,6 +15,7 @@ from pipeline.storage.groups import GroupFile
 from vse_workbench.commands.import_scores import matrices_of
 
 ROOT = Path(__file__).resolve().parents[3]
+TABLES = ["--images", "data/corpus/images.parquet", "--captions", "data/corpus/captions.parquet"]
 
 
 @pytest.fixture
@@ -37,11 +38,8 @@ def set_external(folder, items):
 
 
 def score(project, run_stage, name):
-    tables = [
-        word for t in ("images", "captions") for word in (f"--{t}", f"data/corpus/{t}.parquet")
-    ]
     output = f"data/scores/{name}.h5"
-    run_stage("score_external", name, *tables, "--output", output, cwd=project)
+    run_stage("score_external", name, *TABLES, "--output", output, cwd=project)
     return project / output
 
 
@@ -69,16 +67,6 @@ def test_one_command_prints_a_table_without_our_loss(project, run_vse):
     assert sorted(p.name for p in (project / "data").iterdir()) == ["corpus", "raw", "scores"]
 
 
-def test_random_scores_cannot_be_told_from_chance(project, run_vse):
-    random = np.random.default_rng(3)
-    np.save(project / "my.npy", random.standard_normal((IMAGES, CAPTIONS)))
-    done = run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
-    assert "Cannot be told from chance: mine." in done.stdout
-    np.save(project / "my.npy", made_scores(0.8).scores)
-    done = run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
-    assert "chance:" not in done.stdout
-
-
 def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, run_stage, run_vse):
     random = np.random.default_rng(0)
     images = random.standard_normal((IMAGES, 8))
@@ -98,13 +86,7 @@ def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, 
         evaluate(project, run_stage, name)
     assert json.loads((project / "metrics/clip.json").read_text())["external"] is True
     folders = ["--metrics", "metrics", "--ranks", "data/ranks"]
-    tables = [
-        "--images",
-        "data/corpus/images.parquet",
-        "--captions",
-        "data/corpus/captions.parquet",
-    ]
-    page = ["--page", "page.html", *tables]
+    page = ["--page", "page.html", *TABLES]
     run_stage("compare", *folders, *page, "--output", "table.md", cwd=project)
     table = (project / "table.md").read_text()
     assert "| clip " in table
@@ -119,39 +101,11 @@ def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, 
     assert refused.stderr.startswith("error: clip is another program's: scores alone\n")
 
 
-def test_an_average_may_have_external_members(project, run_stage, run_vse):
-    np.save(project / "my.npy", made_scores(0.2, seed=5).scores)
-    run_vse("import", "scores", "my.npy", "--name", "mine", cwd=project)
-    params = project / "params.yaml"
-    both = "average_scores:\n  both: {members: [scan, mine], weights: null, normalise: none}\n"
-    params.write_text(params.read_text().replace("average_scores:\n", both))
-    run_stage("average_scores", "both", "--output", "data/scores/both.h5", cwd=project)
-    found = read_scores(project / "data/scores/both.h5", "test").scores
-    wanted = (made_scores(0.8).scores + made_scores(0.2, seed=5).scores) / 2
-    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
-    assert "source" not in GroupFile(project / "data/scores/both.h5").attributes
-
-
-@pytest.mark.parametrize(
-    ("files", "val", "similarity", "keys"),
-    [
-        (["a.npy"], None, None, {"scores": "a.npy"}),
-        (["a.npy"], "v.npy", None, {"scores": "a.npy", "val_scores": "v.npy"}),
-        (["a.npy", "v.npy"], None, None, {"images": "a.npy", "captions": "v.npy"}),
-        (
-            ["a.npy", "v.npy"],
-            None,
-            "dot",
-            {"images": "a.npy", "captions": "v.npy"},
-        ),
-    ],
-)
-def test_arguments_are_the_keys_of_an_item(tmp_path, monkeypatch, files, val, similarity, keys):
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.npy", "v.npy"):
-        (tmp_path / name).touch()
-    found = matrices_of(tuple(map(Path, files)), val and Path(val), similarity)
-    assert found == {key: Path(name) for key, name in keys.items()}
+def test_arguments_are_the_keys_of_an_item():
+    one, other = Path("a.npy"), Path("v.npy")
+    assert matrices_of((one,), None, None) == {"scores": one}
+    assert matrices_of((one,), other, None) == {"scores": one, "val_scores": other}
+    assert matrices_of((one, other), None, "dot") == {"images": one, "captions": other}
 
 
 WRONG = {
@@ -174,35 +128,6 @@ def test_wrong_options_are_named(project, run_vse, case):
 
 
 def test_an_item_that_is_not_there_is_named(project, run_stage):
-    done = run_stage(
-        "score_external",
-        "x",
-        "--images",
-        "data/corpus/images.parquet",
-        "--captions",
-        "data/corpus/captions.parquet",
-        "--output",
-        "x.h5",
-        cwd=project,
-        check=False,
-    )
+    arguments = ("score_external", "x", *TABLES, "--output", "x.h5")
+    done = run_stage(*arguments, cwd=project, check=False)
     assert done.stderr == "error: external 'x': params.yaml has none\nsee external there\n"
-
-
-@pytest.mark.parametrize("command", ["search", "attention", "record_attention"])
-def test_what_needs_a_network_refuses_another_program_s_scores(
-    project, run_stage, run_vse, command
-):
-    np.save(project / "my.npy", made_scores(0.8).scores)
-    set_external(project, "{mine: {folder: ., scores: my.npy}}")
-    files = ["images", "captions", "features", "text", "checkpoint", "scores"]
-    there = [word for option in files for word in (f"--{option}", "my.npy")]
-    options = {
-        "search": ["a dog", "--model", "mine"],
-        "attention": ["mine", "--caption", "0", "--output", "a.png"],
-        "record_attention": ["mine", *there, "--output", "a.h5"],
-    }
-    run = run_stage if command == "record_attention" else run_vse
-    done = run(command, *options[command], cwd=project, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: model 'mine': allowed are ")

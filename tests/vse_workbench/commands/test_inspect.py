@@ -1,6 +1,5 @@
 """`vse inspect` on whole and damaged files: the truth, or one plain message and exit code 1."""
 
-import itertools
 import json
 from pathlib import Path
 
@@ -33,13 +32,8 @@ def feature_file(path: Path) -> Path:
 
 
 def score_file(path: Path) -> Path:
-    split = SplitScores(
-        scores=np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32),
-        image_ids=["a", "b", "c"],
-        caption_ids=list("vwxyz"),
-        caption_image_ids=list("aabcc"),
-        image_groups=["a", "b", "c"],
-    )
+    scores = np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32)
+    split = SplitScores(scores, list("abc"), list("vwxyz"), list("aabcc"), list("abc"))
     write_scores(path, {"val": split, "test": split}, {"model": "vse"})
     return path
 
@@ -115,18 +109,6 @@ def test_every_damage_is_found_or_harmless(tmp_path: Path, make, seed: int) -> N
             assert other.exception is None or isinstance(other.exception, SystemExit)
             assert other.exit_code in (0, 1)
     assert found > 20
-
-
-def test_every_flip_in_values_and_attributes_is_found(tmp_path: Path) -> None:
-    path = feature_file(tmp_path / "file.h5")
-    whole = path.read_bytes()
-    places = [x.offset + x.nbytes // 2 for x in FeatureFile(path).layouts.values()]
-    places += [whole.index(text) for text in (b"resnet18", b"layer1", b"model", b"boxes\0")]
-    for place, bit in itertools.product(places, (0x01, 0x80)):  # 0x80: names that are not UTF-8
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
-        result = inspect(path, "--verify")
-        assert result.exit_code == 1, place
-        assert isinstance(result.exception, SystemExit), place
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "other", "absent", "folder"])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from commands import run_command, succeed
-from indexed import NETWORKS, draw_weights, make_world
+from indexed import NETWORKS, make_world
 from torch import nn
 
 from models.base.towers import BATCHES, LENGTHS, ImageTower, Tower
@@ -19,7 +19,6 @@ from models.vse.network import VSE
 from models.vse.towers import PaddedCaptions
 from pipeline.corpus.vocabulary import content_digest
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.files import sha256_file
 from pipeline.scores.file import read_scores
 from stages.evaluate import main as evaluate
 from vse_workbench.commands.export_model import main as export_model
@@ -115,30 +114,13 @@ def test_what_is_missing_or_foreign_is_named(copied):
         Embedder.load(copied / "nowhere")
 
 
-def test_a_vocabulary_of_another_model_is_named_where_digests_were_forged(copied):
-    file = copied / "vse/vocabulary/vocabulary.json"
-    put_other_vocabulary(file)
-    forge(copied / "vse", "text", file)
-    with pytest.raises(WorkbenchError, match="does not fit its inputs: vocabulary sha256"):
-        Embedder.load(copied / "vse")
-
-
 def put_other_vocabulary(file):
     values = json.loads(file.read_text().replace('"w7"', '"stranger"'))
     del values["sha256"]
     file.write_text(json.dumps(values | {"sha256": content_digest(values)}))
 
 
-def forge(folder, name, file):
-    config = json.loads((folder / "config.json").read_text())
-    config["files"][name]["sha256"] = sha256_file(file)
-    (folder / "config.json").write_text(json.dumps(config))
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", '{"format": 1}', '{"format": 9, "model": "vse", "files": {}}', "[" * 10_000],
-)
+@pytest.mark.parametrize("text", ["", '{"format": 1}', "[" * 10_000])
 def test_a_damaged_config_is_a_plain_error(copied, text):
     (copied / "vse/config.json").write_text(text)
     with pytest.raises(WorkbenchError, match=r"config.json"):
@@ -153,23 +135,7 @@ def test_a_path_out_of_the_folder_is_not_followed(copied):
         Embedder.load(copied / "vse")
 
 
-def test_scores_of_other_weights_are_refused(world, tmp_path):
-    shutil.copytree(world, tmp_path / "w")
-    with chdir(tmp_path / "w"):
-        state = torch.random.get_rng_state()
-        NETWORKS["vse"][1]["hidden"] = 6
-        try:
-            draw_weights("vse")
-        finally:
-            NETWORKS["vse"][1]["hidden"] = 5
-            torch.random.set_rng_state(state)
-    done = run_command(export_model, "vse", "--output", "o", folder=tmp_path / "w")
-    assert done.returncode == 1
-    assert "not made with the weights of the checkpoint" in done.stderr
-
-
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
-@pytest.mark.parametrize("pool", ["last", "mean", "max"])
+@pytest.mark.parametrize(("cell", "pool"), [("gru", "last"), ("gru", "mean"), ("lstm", "max")])
 def test_padded_rows_give_what_packed_ones_give(cell, pool):
     """At any length and batch size, whatever stands in the padding."""
     network = drawn_vse(cell, pool)

@@ -51,8 +51,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("model", ["vse", "scan"])
+@pytest.mark.parametrize(("model", "name"), [("vse", "inverted_softmax"), ("scan", "csls")])
 def test_a_text_is_one_query_more(world, model, name):
     criterion, literal = CASES[name]
     searcher, stored = Searcher(model, CPU), read_scores(f"data/scores/{model}.h5", "test")
@@ -78,17 +77,6 @@ def test_an_image_is_one_query_more(world, name):
     expected = dict(zip(stored.caption_ids, literal(queries)[-1], strict=True))
     found = searcher.of_image(image, Question(top=50, criterion=criterion)).hits
     assert {hit.name: hit.score for hit in found} == pytest.approx(expected, abs=1e-4)
-
-
-def test_hubs_lose_by_a_criterion(world):
-    """Not by the same for all: otherwise the comparisons above were of an order that stays."""
-    searcher = Searcher("vse", CPU)
-    text = pd.read_parquet("data/corpus/captions.parquet")["text"][0]
-    plain, fair = (
-        {hit.name: hit.score for hit in searcher.of_text(text, question).hits}
-        for question in (Question(top=9), Question(top=9, criterion=Criterion("csls", k=3)))
-    )
-    assert np.ptp([fair[name] - 2 * plain[name] for name in plain]) > 0.05
 
 
 def test_sets_are_not_assigned_by_single_queries(world):
