@@ -6,16 +6,7 @@ from pipeline.storage.features import FeatureFile
 
 
 def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searched:
-    """The phrases of a split, and the boxes of their images.
-
-    Args:
-        tables: of phrases.
-        split: its name.
-        proposals: the file of boxes.
-
-    Raises:
-        WorkbenchError: no phrases in the split, or phrases of images that the file does not have.
-    """
+    """The phrases of a split, and the boxes of their images."""
     phrases = tables.of_split(split)
     images = list(dict.fromkeys(phrases["image_id"]))
     rows = proposals.rows(images)
@@ -24,11 +15,5 @@ def search_of(tables: PhraseTables, split: str, proposals: FeatureFile) -> Searc
 
 
 def bound_of_split(tables: PhraseTables, split: str, proposals: FeatureFile) -> float:
-    """Percent of a split's phrases that any proposal is right for.
-
-    Args:
-        tables: of phrases.
-        split: its name.
-        proposals: the file of boxes.
-    """
+    """Percent of a split's phrases that any proposal is right for."""
     return upper_bound(search_of(tables, split, proposals).hits())

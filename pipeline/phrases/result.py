@@ -26,23 +26,14 @@ FIGURES = (*(f"r{k}" for k in RANKS), "map")
 
 @dataclass(frozen=True, eq=False)
 class PhraseResult:
-    """What one model reaches.
+    """What one model reaches."""
 
-    Attributes:
-        ranks: (Q,) place of the best right proposal of each phrase, 0 where none is right.
-        figures: r1, r5, r10 and map in percent.
-        bound: percent of phrases that any proposal is right for.
-        types: figures of each type, with its number of phrases and its bound, map left out.
-        intervals: [low, high] of each figure, none where nothing was resampled.
-        unique: number of unique phrases.
-    """
-
-    ranks: np.ndarray
-    figures: dict[str, float]
-    bound: float
-    types: dict[str, dict[str, float]]
-    intervals: dict[str, tuple[float, float]]
-    unique: int
+    ranks: np.ndarray  # (Q,) place of the best right proposal of each phrase, 0 where none is right
+    figures: dict[str, float]  # r1, r5, r10 and map in percent
+    bound: float  # percent of phrases that any proposal is right for
+    types: dict[str, dict[str, float]]  # figures but map of each type, its size and bound
+    intervals: dict[str, tuple[float, float]]  # (low, high) of each figure, none without resamples
+    unique: int  # unique phrases
 
     def summary(self) -> dict[str, Any]:
         """What the metrics file holds."""
@@ -63,18 +54,10 @@ def evaluate_phrases(
     confidence: float,
     seed: int,
 ) -> PhraseResult:
-    """Measure what a model finds.
+    """Measure scores (Q, R), -inf where an image has fewer proposals.
 
-    Args:
-        searched: Q phrases with the R proposals of their images.
-        scores: (Q, R), -inf where an image has fewer proposals.
-        nms: overlap above which, for average precision, the better box leaves the other out.
-        resamples: of the images, for the intervals; 0 for none.
-        confidence: share of the resamples that an interval holds.
-        seed: of the resamples.
-
-    Raises:
-        WorkbenchError: scores that are not finite.
+    nms: IoU above which the better box suppresses the other; resamples: of images, 0 for no
+    intervals; confidence: share of the resamples in an interval.
     """
     check_scores(scores, searched.counts[searched.images])
     hits = searched.hits()
@@ -102,12 +85,7 @@ def evaluate_phrases(
 def drawn(images: int, resamples: int, seed: int) -> np.ndarray:
     """How often each image is drawn: (resamples, images) float64.
 
-    Images are drawn, not phrases: those of one image are found, or not, together.
-
-    Args:
-        images: number of them.
-        resamples: number of draws.
-        seed: of the draws.
+    Images are drawn, not phrases, as phrases of one image are not independent.
     """
     random = np.random.default_rng(seed)
     return random.multinomial(images, np.full(images, 1 / images), resamples).astype(np.float64)
@@ -116,8 +94,8 @@ def drawn(images: int, resamples: int, seed: int) -> np.ndarray:
 def centred(resampled: np.ndarray, figures: Sequence[float]) -> np.ndarray:
     """Resampled figures (F, resamples) moved so that the mean of each is the figure itself.
 
-    Samples repeat some images and lack others, so that a phrase has fewer different images to be
-    told from: mean average precision of a sample is larger by some points. Recall has no such bias.
+    A sample repeats images and lacks others, so a phrase is told from fewer different images: its
+    mean average precision is some points larger. Recall has no such bias.
     """
     return resampled + (np.array(figures) - resampled.mean(1))[:, None]
 
@@ -125,10 +103,7 @@ def centred(resampled: np.ndarray, figures: Sequence[float]) -> np.ndarray:
 def resampled_recalls(ranks: np.ndarray, images: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """R@1, R@5 and R@10 of resampled images: (3, resamples) percent.
 
-    Args:
-        ranks: (Q,) 0 where nothing right is there.
-        images: (Q,) number of each phrase's image.
-        weights: (resamples, N) how often each image is drawn.
+    ranks: (Q,), 0 for none; images: (Q,) of each phrase; weights: (resamples, N).
     """
     count = weights.shape[1]
     asked = weights @ np.bincount(images, minlength=count)
@@ -145,15 +120,7 @@ def write_result(
     result: PhraseResult,
     attributes: Mapping[str, str],
 ) -> None:
-    """Write the place of the right box and the best box of every phrase.
-
-    Args:
-        path: of the file, .h5.
-        searched: Q phrases with the R proposals of their images.
-        scores: (Q, R).
-        result: of the evaluation.
-        attributes: of the file.
-    """
+    """Write the rank of the right box and the best box of every phrase, by scores (Q, R)."""
     best = scores.argmax(1)
     boxes = searched.boxes[searched.images, best]
     arrays = {

@@ -1,10 +1,8 @@
-"""One training by several processes: who works on what, and how it comes together.
+"""One training by several processes, started by torchrun.
 
-torchrun starts them and DistributedDataParallel averages their gradients. All of them draw the same
-batch; each encodes its share of the rows, and what they made is gathered together with its
-gradients. So each computes the loss of the whole batch, with all its negatives, and n processes
-take the step that one would take, but for rounding. Without the gradients of what is gathered the
-step would be another one. A process that is alone does nothing of this.
+All draw the same batch; each encodes its share of the rows, and the shares are gathered with their
+gradients. So each process computes the loss of the whole batch, with all its negatives, and
+DistributedDataParallel's mean of gradients is the step of one process, but for rounding.
 """
 
 import ctypes
@@ -45,14 +43,7 @@ def number() -> int:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[None]:
-    """Work with the processes that torchrun has started, alone where it has not.
-
-    Args:
-        device: of the training; each process of a machine takes a GPU of its own.
-
-    Raises:
-        WorkbenchError: more processes than GPUs, or another process has ended.
-    """
+    """Work with the processes that torchrun has started, alone where it has not."""
     if process_count() == 1:
         yield
         return
@@ -74,8 +65,7 @@ def joined(device: torch.device) -> Iterator[None]:
 
 
 def _die_with_parent() -> None:
-    """Let the system end this process when the one that launched it is killed: it would train on
-    beside the next run."""
+    """Let the system end this process with its launcher: it would train on beside the next run."""
     parent = os.environ.get(LAUNCHER)
     if parent is None or not hasattr(ctypes.CDLL(None), "prctl"):
         return
@@ -85,14 +75,7 @@ def _die_with_parent() -> None:
 
 
 def agree(parts: Mapping[str, str]) -> None:
-    """Make sure that all processes are of one training.
-
-    Args:
-        parts: digests of what decides a training, by their names.
-
-    Raises:
-        WorkbenchError: another process has other ones, named.
-    """
+    """Make sure that all processes are of one training."""
     if count() == 1:
         return
     everyone: list[Any] = [None] * count()
@@ -107,10 +90,7 @@ def agree(parts: Mapping[str, str]) -> None:
 
 
 def on_first(function: Callable[[], Made]) -> Made:
-    """What a function returns in process 0, which alone calls it.
-
-    Files and validations are the first process's; what the others know of them comes from here.
-    """
+    """What a function returns in process 0, which alone calls it: it reads files and validates."""
     if count() == 1:
         return function()
     result: list[Any] = [function() if number() == 0 else None]
@@ -120,8 +100,7 @@ def on_first(function: Callable[[], Made]) -> Made:
 
 
 def share(rows: int) -> slice:
-    """The rows of a batch that this process works on: all of them where there are fewer rows than
-    processes, which then all do the same."""
+    """The rows of a batch that this process works on: all of fewer rows than processes."""
     return slice(0, rows) if rows < count() else _shares(rows)[number()]
 
 
@@ -133,15 +112,9 @@ def _shares(rows: int) -> list[slice]:
 
 
 def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
-    """What a function makes of rows, each process working on its share of them.
+    """What a function makes of rows (B, ...), the same in all processes, each encoding its share.
 
-    What is random in it is drawn apart in every process, and the same generator's state is left in
-    all of them.
-
-    Args:
-        function: from tensors whose first dimension are B rows to tensors of B rows, or lists and
-            tuples of such.
-        *rows: its arguments (B, ...), the same in all processes.
+    Random numbers in it differ between processes; the generators are left in the same state.
     """
     batch = len(rows[0])
     if count() == 1 or batch < count():
@@ -171,8 +144,8 @@ def _gathered(made: Any, batch: int) -> Any:
 class _Gather(torch.autograd.Function):
     """The shares of all processes, one below the other.
 
-    Every process's loss reads them all, so that the gradient of a share is the sum of what it has
-    in all processes: n times that of one loss, which DistributedDataParallel divides by n.
+    The gradient of a share is the sum of its gradients in all n processes, each of which has the
+    loss of the whole batch: DistributedDataParallel divides it by n.
     """
 
     @staticmethod
@@ -212,20 +185,14 @@ def _summed(values: torch.Tensor) -> torch.Tensor:
 
 
 def averaging(step: nn.Module) -> nn.Module:
-    """A module whose gradients become the mean over all processes; itself for one process.
-
-    step: parts of it may be frozen; it is wrapped anew when other ones are.
-    """
-    if count() == 1:
-        return step
-    return DistributedDataParallel(step, find_unused_parameters=True)
+    """A module whose gradients become the mean over all processes; wrap it again after freezing
+    other parts of it."""
+    return step if count() == 1 else DistributedDataParallel(step, find_unused_parameters=True)
 
 
 def with_common_norms(model: nn.Module) -> nn.Module:
-    """The model, its batch norms reading the batches of all processes; untouched for one process.
-
-    torch's SyncBatchNorm does the same on GPUs alone.
-    """
+    """The model with batch norms over the batches of all processes; torch's SyncBatchNorm needs
+    GPUs."""
     if count() > 1:
         for parent in list(model.modules()):
             for name, child in list(parent.named_children()):

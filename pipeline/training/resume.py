@@ -1,7 +1,7 @@
 """State of an interrupted training, so that it ends as if it had not been interrupted.
 
-Kept apart from checkpoints: it holds the optimiser and the random generators, lives outside DVC's
-outputs, is keyed by a fingerprint of everything that decides the result, and is deleted at the end.
+It holds the optimiser and the random generators, lies outside DVC's outputs, belongs to a
+fingerprint of everything that decides the result, and is deleted at the end.
 """
 
 import hashlib
@@ -22,13 +22,7 @@ DIGEST_BYTES = 32
 
 
 class ResumeFile:
-    """One file of resumable state.
-
-    Args:
-        folder: where it lies, one folder per training.
-        fingerprint: of all that decides the result, state with another one is not used.
-        interval: least seconds between two writes.
-    """
+    """One file of resumable state, written once in `interval` seconds at most."""
 
     def __init__(self, folder: Path, fingerprint: str, interval: float = 30.0) -> None:
         self.path = folder / "state.pt"

@@ -91,7 +91,6 @@ def test_phrases_without_words_are_counted(mini, capsys):
         ("Annotations/1000002.xml", "<width>96", "<width>90", "of an image of 90 x 64 pixels"),
         ("Annotations/1000002.xml", "</annotation>", "", "not valid XML"),
         ("Annotations/1000002.xml", "<annotation>", "<!DOCTYPE a []><annotation>", "declarations"),
-        ("Annotations/1000002.xml", "annotation>", "note>", "not <annotation>"),
         ("Sentences/1000002.txt", "[/EN#0/", "[/EN#zero/", "brackets that are no mark"),
         ("Sentences/1000002.txt", "Two blocks]", "Two blocks", "line 2: brackets that are no mark"),
         ("train.txt", "1000003", "1000005", "images in two lists (1): 1000005"),
