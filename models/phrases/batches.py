@@ -25,10 +25,8 @@ class PhraseBatch:
     phrases: torch.Tensor  # (C, E) vectors
     pairs: torch.Tensor  # (R, C) bool, which belong together
     same: torch.Tensor  # (R, C) bool, True where neither is a negative of the other
-    # (R, R) bool, True where one phrase stands for both, and on the diagonal
-    same_regions: torch.Tensor
-    # (C, C) bool, True where both stand for one region, and on the diagonal
-    same_phrases: torch.Tensor
+    same_regions: torch.Tensor  # (R, R) bool, one phrase stands for both; True on the diagonal
+    same_phrases: torch.Tensor  # (C, C) bool, both stand for one region
 
     def __len__(self) -> int:
         return len(self.phrases)
@@ -46,12 +44,11 @@ class Mined(NamedTuple):
 
 
 class PhraseBatches:
-    """Training batches: in every epoch every pair of region and phrase is once the seed of one.
+    """Training batches: every pair of region and phrase is the seed of one batch in every epoch.
 
-    A last batch of fewer than two pairs is left out.
-
-    Each region of a seed pair brings `extra_phrases` phrases, each phrase `extra_regions` regions
-    and `sampled` hard negatives. The seed, the epoch and the step alone decide what is drawn.
+    A last batch of fewer than two pairs is left out. Each region of a seed pair brings
+    `extra_phrases` phrases, each phrase `extra_regions` regions and `sampled` hard negatives. The
+    seed, the epoch and the step alone decide what is drawn.
     """
 
     def __init__(

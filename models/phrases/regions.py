@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from models.backbone.network import Backbone, BackboneError, cut, weights_digest
 from models.backbone.preprocessing import preprocessing_of
 from models.detector.fpn import FPNDetector
 from models.detector.load import load_detector
-from models.phrases.views import C4View, FPNView, NetworkView, ProposingView, View, scaled_input
+from models.phrases.views import C4View, FPNView, NetworkView, View, scaled_input
 from pipeline.phrases.params import BoxFeaturesConfig, BoxNetworkConfig
 from pipeline.runtime.errors import WorkbenchError
 
@@ -36,13 +37,9 @@ class Describer:
 def detector_views(path: Path, device: torch.device) -> Describer:
     """The detector of a file, which proposes boxes and describes them by its head."""
     network: Any = load_detector(path)[0]
-    fpn = isinstance(network, FPNDetector)
-    network.to(device).eval()
-
-    def see(images: Sequence[Tensor]) -> ProposingView:
-        return FPNView(network, images) if fpn else C4View(network, images)
-
-    layer, digest = "box_head" if fpn else "res5", weights_digest(network)
+    fpn, digest = isinstance(network, FPNDetector), weights_digest(network)
+    see: Any = partial(FPNView if fpn else C4View, network.to(device).eval())
+    layer = "box_head" if fpn else "res5"
     return Describer(see, network.architecture, layer, digest, network.region_dim, proposes=True)
 
 

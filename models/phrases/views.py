@@ -35,13 +35,6 @@ class View(Protocol):
         """Vectors (P, D) float32 of the boxes (P, 4) of each image."""
 
 
-class ProposingView(View, Protocol):
-    """B images, seen by what finds boxes in them."""
-
-    def proposals(self) -> list[Proposed]:
-        """The boxes of each image, of any class."""
-
-
 class FPNView:
     """B images, uint8 RGB (3, H, W), in the pyramid of an FPN detector in evaluation mode; images
     of one size share a batch."""
@@ -58,7 +51,7 @@ class FPNView:
             self.groups.append((places, batch, maps, scale.to(images[places[0]].device)))
 
     def proposals(self) -> list[Proposed]:
-        """As in ProposingView: those of the proposal network, its boxes as they are."""
+        """The boxes of the proposal network in each image, of any class."""
         found: dict[int, Proposed] = {}
         for places, batch, maps, scale in self.groups:
             boxes, _ = self.network.rpn(batch, maps)
@@ -98,7 +91,7 @@ class C4View:
             self.seen.append((network.backbone(pixels), pixels.shape[-2:], scale))
 
     def proposals(self) -> list[Proposed]:
-        """As in ProposingView: those of the proposal network."""
+        """The boxes of the proposal network in each image, of any class."""
         found = []
         for maps, size, scale in self.seen:
             boxes = self.network.proposal_generator(maps, *size, scale)

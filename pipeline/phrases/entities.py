@@ -7,7 +7,7 @@ and hold their last one, each with the chains that it belongs to.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -62,7 +62,12 @@ def read_entities(
         for name, width, height, split in zip(*(images[key] for key in keys), strict=True):
             read_image(root, name, (width, height), split, texts.get(name, {}), found)
             progress.update()
-    _tell(found, root, images["image_id"])
+    say(f"phrases: {len(found.phrases):,}, with {len(found.boxes):,} boxes")
+    for what, number in found.left_out.items():
+        say(f"left out: {number:,} {what}")
+    annotated = {path.stem for path in (root / "Annotations").glob("*.xml")}
+    if strangers := len(annotated - {Path(name).stem for name in images["image_id"]}):
+        say(f"left out: {strangers:,} annotation files of images that are not read")
     boxes = pd.DataFrame(found.boxes, columns=["image_id", "chain", *SIDES])
     return PhraseTables(pd.DataFrame(found.phrases, columns=PHRASES.names), boxes)
 
@@ -188,15 +193,6 @@ def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame
     if len(listed) < len(images):
         say(f"left out: {len(images) - len(listed):,} images of the corpus in no list")
     return listed
-
-
-def _tell(found: Found, root: Path, images: Iterable[str]) -> None:
-    say(f"phrases: {len(found.phrases):,}, with {len(found.boxes):,} boxes")
-    for what, number in found.left_out.items():
-        say(f"left out: {number:,} {what}")
-    annotated = {path.stem for path in (root / "Annotations").glob("*.xml")}
-    if strangers := len(annotated - {Path(name).stem for name in images}):
-        say(f"left out: {strangers:,} annotation files of images that are not read")
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -5,14 +5,12 @@ with the true box (Plummer et al. 2015; Wang et al. 2016, section 3.3). What no 
 nobody can find: the share that any of them reaches is the upper bound.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from pipeline.phrases.boxes import overlaps
-from pipeline.runtime.errors import WorkbenchError, listing
 
 CORRECT = 0.5  # least overlap with the true box
 RANKS = (1, 5, 10)
@@ -42,20 +40,6 @@ class Searched:
         return found
 
 
-def searched(
-    phrases: pd.DataFrame, truth: np.ndarray, images: Sequence[str], boxes: Mapping[str, np.ndarray]
-) -> Searched:
-    """Phrases, their true boxes (Q, 4), and `boxes` (N, R, 4) and `counts` (N,) of N images."""
-    rows = pd.Index(images).get_indexer(pd.Index(phrases["image_id"]))
-    lost = phrases["image_id"][rows < 0].drop_duplicates()
-    if len(lost):
-        raise WorkbenchError(
-            f"phrases of {len(lost):,} images without proposals: {listing(lost, 5)}",
-            "bring both up to date with: dvc repro extract_proposals",
-        )
-    return Searched(phrases, rows, boxes["boxes"], boxes["counts"], truth)
-
-
 def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
     """The rank of the best right proposal, ties counted against it: (Q,) int64, 0 for none.
 
@@ -64,13 +48,6 @@ def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
     best = np.where(hits, scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
     before = (~hits & (scores >= best) & (scores > -np.inf)).sum(1)
     return np.where(hits.any(1), before + 1, 0)
-
-
-def check_scores(scores: np.ndarray, counts: np.ndarray) -> None:
-    """Refuse scores (Q, R) that are not finite among the first `counts` (Q,)."""
-    there = np.arange(scores.shape[1]) < counts[:, None]
-    if not np.isfinite(scores[there]).all():
-        raise WorkbenchError("scores of proposals are not finite: the model is of no use")
 
 
 def recalls(ranks: np.ndarray) -> dict[str, float]:

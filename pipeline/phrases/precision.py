@@ -53,8 +53,8 @@ def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[s
 
 def mean_precision(ranked: Sequence[Ranked]) -> float:
     """Mean over unique phrases of their average precision, in percent."""
-    return 100.0 * float(np.mean([one.precision(np.ones((1, len(one.images))))[0]
-                                  for one in ranked]))  # fmt: skip
+    each = [one.precision(np.ones((1, len(one.images))))[0] for one in ranked]
+    return 100.0 * float(np.mean(each))
 
 
 def resampled_precision(ranked: Sequence[Ranked], weights: np.ndarray) -> np.ndarray:

@@ -36,10 +36,15 @@ class ProposalFiles:
         assert settings.path is not None, "checked with the parameters"
         self.settings, self.path = settings, Path(settings.path)
         self._arrays = _opened(self.path)
-        self._names = {image: _name_of(image, self._arrays) for image in images}
-        lost = [image for image, name in self._names.items() if name is None]
+        # its id, its file's name, or that without the ending
+        names = {image: (image, Path(image).name, Path(image).stem) for image in images}
+        found = {
+            image: [name for name in own if name in self._arrays] for image, own in names.items()
+        }
+        lost = [image for image, own in found.items() if not own]
         if lost:
             raise WorkbenchError(f"{self.path}: no boxes of {len(lost):,} images: {listing(lost)}")
+        self._names = {image: own[0] for image, own in found.items()}
         others = sorted(set(self._arrays) - set(self._names.values()))
         if others and settings.other_images == "error":
             raise WorkbenchError(
@@ -59,7 +64,6 @@ class ProposalFiles:
         """Boxes (P, 4) float32 x1, y1, x2, y2 in pixels and scores (P,) float32 of an image, best
         first, P at most settings.number; size: its width and height."""
         name = self._names[image]
-        assert name is not None
         place = f"{self.path}: boxes of {name}"
         array = checked_array(place, self._arrays[name]())
         boxes = corners_of(array[:, :4], self.settings.order, self.settings.origin)
@@ -107,12 +111,6 @@ def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
             )
 
 
-def _name_of(image: str, arrays: Arrays) -> str | None:
-    """An image's name in the files: its id, its file's name, or that without the ending."""
-    names = image, Path(image).name, Path(image).stem
-    return next((name for name in names if name in arrays), None)
-
-
 def _opened(path: Path) -> Arrays:
     if path.is_dir():
         files = [file for file in sorted(path.iterdir()) if file.suffix in SINGLE]
@@ -133,8 +131,6 @@ def _opened(path: Path) -> Arrays:
 def _single(path: Path) -> np.ndarray:
     if path.suffix == ".npy":
         return _whole(open_arrays(path), "")
-    if path.stat().st_size > MAX_BYTES:
-        raise WorkbenchError(f"{path}: more than {MAX_BYTES:,} bytes")
     if path.suffix == ".txt":
         return _lines(path, named=False).get("", np.empty(0))
     found = load_mat(path, MAT_NAMES)
@@ -155,20 +151,13 @@ def _whole(file: ArrayFile, name: str) -> np.ndarray:
 
 def _lines(path: Path, named: bool) -> dict[str, np.ndarray]:
     """Boxes in lines of numbers, an image's name before them where they are `named`."""
-    rows: dict[str, list[list[float]]] = {}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        fields = line.split()
-        if not fields:
-            continue
-        name = fields.pop(0) if named else ""
-        own = rows.setdefault(name, [])
-        try:
-            own.append([float(field) for field in fields])
-        except ValueError:
-            raise WorkbenchError(f"{path}, line {number}: not numbers") from None
-        if len(fields) not in (4, 5) or len(fields) != len(own[0]):
-            raise WorkbenchError(f"{path}, line {number}: {len(fields)} numbers, not 4 or 5")
-    return {name: np.array(own) for name, own in rows.items()}
+    rows: dict[str, list[list[str]]] = {}
+    for fields in filter(None, map(str.split, read_text(path).splitlines())):
+        rows.setdefault(fields[0] if named else "", []).append(fields[int(named) :])
+    try:
+        return {name: np.array(own, np.float64) for name, own in rows.items()}
+    except ValueError:
+        raise WorkbenchError(f"{path}: lines without 4 or 5 numbers each") from None
 
 
 def _cells(path: Path) -> dict[str, np.ndarray]:

@@ -28,8 +28,8 @@ def read_phrases(
         found = read_world(raw, captions, options)
     else:
         say(f"phrases.source = {settings.source}: the dataset {dataset} has no phrases with boxes")
-        names = PHRASES.names, PHRASE_BOXES.names
-        return PhraseTables(*(pd.DataFrame(columns=columns) for columns in names))
+        schemas = PHRASES, PHRASE_BOXES
+        return PhraseTables(*(pd.DataFrame(columns=schema.names) for schema in schemas))
     return found if settings.train_images is None else first_images(found, settings.train_images)
 
 

@@ -9,16 +9,9 @@ import numpy as np
 
 from pipeline.evaluation.bootstrap import limits
 from pipeline.phrases.boxes import overlaps
-from pipeline.phrases.found import (
-    RANKS,
-    Searched,
-    check_scores,
-    first_ranks,
-    recalls,
-    types_of,
-    upper_bound,
-)
+from pipeline.phrases.found import RANKS, Searched, first_ranks, recalls, types_of, upper_bound
 from pipeline.phrases.precision import mean_precision, ranked_phrases, resampled_precision
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features
 
 FIGURES = (*(f"r{k}" for k in RANKS), "map")
@@ -59,11 +52,13 @@ def evaluate_phrases(
     nms: IoU above which the better box suppresses the other; resamples: of images, 0 for no
     intervals; confidence: share of the resamples in an interval.
     """
-    check_scores(scores, searched.counts[searched.images])
+    there = np.arange(scores.shape[1]) < searched.counts[searched.images, None]
+    if not np.isfinite(scores[there]).all():
+        raise WorkbenchError("scores of proposals are not finite: the model is of no use")
     hits = searched.hits()
     ranks = first_ranks(scores, hits)
     ranked = list(ranked_phrases(searched, scores, nms).values())
-    precision = mean_precision(ranked)
+    figures = recalls(ranks) | {"map": mean_precision(ranked)}
     types: dict[str, dict[str, float]] = {}
     for name, rows in types_of(searched.phrases).items():
         bound = {"upper_bound": upper_bound(hits[rows]), "phrases": len(rows)}
@@ -73,20 +68,15 @@ def evaluate_phrases(
         weights = drawn(len(searched.counts), resamples, seed)
         parts = [*resampled_recalls(ranks, searched.images, weights),
                  resampled_precision(ranked, weights)]  # fmt: skip
-        low, high = limits(
-            centred(np.stack(parts), [*recalls(ranks).values(), precision]), confidence
-        )
-        intervals = {name: (float(a), float(b)) for name, a, b in
-                     zip(FIGURES, low, high, strict=True)}  # fmt: skip
-    figures = recalls(ranks) | {"map": precision}
+        bounds = limits(centred(np.stack(parts), list(figures.values())), confidence)
+        low, high = (map(float, bound) for bound in bounds)
+        intervals = dict(zip(FIGURES, zip(low, high, strict=True), strict=True))
     return PhraseResult(ranks, figures, upper_bound(hits), types, intervals, len(ranked))
 
 
 def drawn(images: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each image is drawn: (resamples, images) float64.
-
-    Images are drawn, not phrases, as phrases of one image are not independent.
-    """
+    """How often each image is drawn, not each phrase: phrases of one image are not independent.
+    (resamples, images) float64."""
     random = np.random.default_rng(seed)
     return random.multinomial(images, np.full(images, 1 / images), resamples).astype(np.float64)
 

@@ -1,7 +1,4 @@
-"""Several processes of one training on this machine, started and watched by torchrun's engine.
-
-Apart from pipeline.training.processes, which every network imports.
-"""
+"""Several processes of one training on this machine, started and watched by torchrun's engine."""
 
 import logging
 import os

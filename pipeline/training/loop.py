@@ -161,20 +161,12 @@ class _Loop:
                 own = [values for name, values in named if name.startswith(prefixes)]
                 nn.utils.clip_grad_norm_(own, self.schedule.clip)
         self.optimiser.step()
-        self.add(names, values.detach().double(), figures)
-
-    def add(
-        self, names: list[str], values: torch.Tensor, figures: Mapping[str, torch.Tensor]
-    ) -> None:
-        """Add one step's loss terms, (len(names),), and the scalars watched beside it."""
-        self.names = names
-        self.totals = self.totals + values if self.step else values
-        now = {name: figure.detach().double() for name, figure in figures.items()}
+        self.names, terms = names, values.detach().double()
+        self.totals = self.totals + terms if self.step else terms
         before = self.figures if self.step else {}
-        self.figures = {name: before.get(name, 0) + figure for name, figure in now.items()}
+        self.figures = {n: before.get(n, 0) + one.detach().double() for n, one in figures.items()}
 
     def set_learning_rate(self) -> None:
-        """That of the next step."""
         own = self.current.lr
         if own is None:
             place = self.epoch, self.steps_done(), self.total_steps(self.phases)
@@ -209,12 +201,15 @@ class _Loop:
                 self.keep_if_best(part, judged.of_part(part))
         self.close_phase(progress)
         self.save()
-        best = "".join(map(self.best_note, self.parts))
-        say(f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}{best}")
+        note = f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}"
+        for part, score in self.score.items():
+            if score is not None:
+                named = f" {part}" if part else ""
+                note += f", best{named} {score:.1f} in epoch {self.best[part]}"
+        say(note)
 
     def row(self) -> Row:
-        """The running epoch's row before its validation: means of the loss, its terms, and what is
-        watched."""
+        """Means of the running epoch: the loss, its terms, and what is watched."""
         steps = self.steps(self.current)
         means = (self.totals / steps).tolist()
         row = {"epoch": self.epoch + 1, "phase": self.current.name, "loss": sum(means)}
@@ -230,11 +225,6 @@ class _Loop:
             weights = self.model.state_dict().items()
             own = {name: value for name, value in weights if name.startswith(self.parts[part])}
             self.best_weights |= copied(own)
-
-    def best_note(self, part: str) -> str:
-        """The best score of a part until here for the person watching."""
-        score, named = self.score[part], f" {part}" if part else ""
-        return "" if score is None else f", best{named} {score:.1f} in epoch {self.best[part]}"
 
     def close_phase(self, progress: Progress) -> None:
         """Go on to the next phase when this one is over."""

@@ -154,8 +154,5 @@ def optimiser(
         # torch's fused steps fail on weights that join later, when the others have a momentum
         fused = fused and momentum == 0
         return torch.optim.SGD(weights, lr, momentum, weight_decay=weight_decay, fused=fused)
-    if name == "adam":
-        return torch.optim.Adam(weights, lr, weight_decay=weight_decay, fused=fused)
-    if name == "adamw":
-        return torch.optim.AdamW(weights, lr, weight_decay=weight_decay, fused=fused)
-    raise ValueError(f"optimiser {name!r}: allowed are sgd, adam, adamw")
+    adam = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
+    return adam(weights, lr, weight_decay=weight_decay, fused=fused)

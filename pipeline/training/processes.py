@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import LAUNCHER, process_count, set_device
@@ -129,16 +130,8 @@ def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
             made = function(*(part[own] for part in rows))
     finally:
         _dividing.reset(token)
-    return _gathered(made, batch)
-
-
-def _gathered(made: Any, batch: int) -> Any:
-    if isinstance(made, torch.Tensor):
-        return _Gather.apply(made, batch)
-    parts = [_gathered(part, batch) for part in made]
-    if isinstance(made, list):
-        return parts
-    return type(made)(*parts) if hasattr(made, "_fields") else tuple(parts)
+    whole: Made = tree_map(lambda part: _Gather.apply(part, batch), made)
+    return whole
 
 
 class _Gather(torch.autograd.Function):
@@ -193,25 +186,15 @@ def averaging(step: nn.Module) -> nn.Module:
 def with_common_norms(model: nn.Module) -> nn.Module:
     """The model with batch norms over the batches of all processes; torch's SyncBatchNorm needs
     GPUs."""
-    if count() > 1:
-        for parent in list(model.modules()):
-            for name, child in list(parent.named_children()):
-                if isinstance(child, (nn.BatchNorm1d, nn.BatchNorm2d)):
-                    setattr(parent, name, _CommonNorm.like(child))
+    for norm in model.modules() if count() > 1 else ():
+        if isinstance(norm, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            # keeps its weights and statistics
+            norm.__class__ = _CommonNorm  # type: ignore[assignment]
     return model
 
 
 class _CommonNorm(nn.modules.batchnorm._BatchNorm):
     """Batch norm over the rows of all processes while they share a batch."""
-
-    @classmethod
-    def like(cls, norm: nn.BatchNorm1d | nn.BatchNorm2d) -> "_CommonNorm":
-        """One with the weights and statistics of another, themselves and not copies."""
-        made = cls(norm.num_features, norm.eps, norm.momentum, norm.affine)
-        made.weight, made.bias = norm.weight, norm.bias
-        made.running_mean, made.running_var = norm.running_mean, norm.running_var
-        made.num_batches_tracked = norm.num_batches_tracked
-        return made.train(norm.training)
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         """Any number of dimensions: that of the norm whose place this takes."""
@@ -234,12 +217,10 @@ class _CommonNorm(nn.modules.batchnorm._BatchNorm):
         with torch.no_grad():
             assert self.num_batches_tracked is not None
             self.num_batches_tracked.add_(1)
-            weight = self.momentum
-            if weight is None:
-                weight = 1 / float(self.num_batches_tracked)
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), weight)
+            assert self.momentum is not None
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
             unbiased = variance * size / (size - 1)
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
         result = centred * (variance + self.eps).rsqrt().view(shape)
         if self.affine:
             result = result * self.weight.view(shape) + self.bias.view(shape)

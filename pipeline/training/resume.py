@@ -6,7 +6,6 @@ fingerprint of everything that decides the result, and is deleted at the end.
 
 import hashlib
 import io
-import pickle
 import random
 import time
 from pathlib import Path
@@ -52,12 +51,11 @@ class ResumeFile:
         digest, payload = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
         if hashlib.sha256(payload).digest() != digest:
             return self._discard("is damaged")
-        try:
-            saved = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
-            matches = saved["fingerprint"] == self.fingerprint
-        except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError):
-            return self._discard("cannot be read")
-        return saved["state"] if matches else self._discard("belongs to another training")
+        saved = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+        if saved["fingerprint"] != self.fingerprint:
+            return self._discard("belongs to another training")
+        state: dict[str, Any] = saved["state"]
+        return state
 
     def remove(self) -> None:
         """Delete the state and its folder."""

@@ -45,12 +45,7 @@ PIPED = re.compile(r"\| (sh|vse .*)$")  # reads experiments, which have to be ru
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a document.
-
-    Attributes:
-        document: name of its file.
-        line: as it stands there, continued lines joined, without its comment.
-    """
+    """A command of a document."""
 
     document: str
     line: str

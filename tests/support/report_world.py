@@ -17,7 +17,7 @@ from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.look import look
 from pipeline.evaluation.subset import first_images
-from pipeline.phrases.found import searched
+from pipeline.phrases.found import Searched
 from pipeline.phrases.result import evaluate_phrases, write_result
 from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables, load_phrases
 from pipeline.report.page import Files, Run, build_page
@@ -139,8 +139,8 @@ def put_phrases(folder, *names):
         np.array([[0, 0, 12, 9], [2, 1, 14, 10], [15, 9, 24, 16]], "f4"), (12, 1, 1)
     )
     counts = np.full(IMAGES, 3)
-    boxes = {"boxes": proposals, "counts": counts}
-    found = searched(phrases, tables.unions(phrases), images, boxes)
+    owners = np.repeat(OWNERS, 2)
+    found = Searched(phrases, owners, proposals, counts, tables.unions(phrases))
     for number, name in enumerate(names):
         scores = np.random.default_rng(number).normal(size=(len(phrases), 3))
         scores += 2 * number * found.hits()

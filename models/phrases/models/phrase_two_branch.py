@@ -112,17 +112,9 @@ def fitted(
     training = settings.config.training
     steps = optimiser(training.optimiser, both.parameters(), lr, training.momentum,
                       training.weight_decay)  # fmt: skip
-    return fit(
-        both,
-        steps,
-        phases,
-        batches,
-        validation,
-        Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
-        resume,
-        judge=validation.judged,
-        advice=advice(settings, NAME),
-    )
+    rates = Schedule(training.lr_step, training.lr_factor, training.clip, training.precision)
+    parts = both, steps, phases, batches, validation, rates, resume
+    return fit(*parts, judge=validation.judged, advice=advice(settings, NAME))
 
 
 def arguments(model: TwoBranch, batch: PhraseBatch) -> tuple[torch.Tensor, ...]:

@@ -97,8 +97,3 @@ def test_a_weight_may_be_frozen_at_first(name):
     late.grad = torch.ones(3)
     steps.step()
     torch.testing.assert_close(late, torch.full((3,), 0.9))
-
-
-def test_unknown_name():
-    with pytest.raises(ValueError, match="optimiser 'adagrad': allowed are sgd, adam"):
-        optimiser("adagrad", [torch.nn.Parameter(torch.ones(1))], 0.1, 0.9, 0.0)
