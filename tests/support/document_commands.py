@@ -48,7 +48,7 @@ class Command:
     """A command of a document."""
 
     document: str
-    line: str
+    line: str  # continued lines joined, without its comment
 
     @property
     def reason(self) -> str:

@@ -20,15 +20,8 @@ from pipeline.training.curve import curve_tsv
 from pipeline.training.resume import ResumeFile
 
 POINTS = ["never", "step 1", "step 4", "validation 1"]  # 3 steps an epoch, 2 epochs
-RECIPE = DetectorRecipe(
-    epochs=2,
-    lr=0.002,
-    warmup=2,
-    weight_decay=1e-4,
-    clip=10.0,
-    attribute_weight=0.5,
-    threshold=0.05,
-)
+RECIPE = DetectorRecipe(epochs=2, lr=0.002, warmup=2, weight_decay=1e-4, clip=10.0,
+                        attribute_weight=0.5, threshold=0.05)  # fmt: skip
 SIZES = {"channels": 8, "hidden": 8, "layers": 2, "anchors": [[12.0], [20.0]], "proposals": 10}
 
 

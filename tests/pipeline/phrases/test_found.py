@@ -127,15 +127,6 @@ def test_resampled_precision_is_that_of_a_set_with_images_twice():
         assert value == pytest.approx(100 * np.mean(own))
 
 
-def test_a_model_that_says_the_same_of_all_boxes_is_worst():
-    found, scores = random_search(0)
-    flat = np.where(np.isfinite(scores), 0.0, -np.inf)
-    hits = found.hits()
-    counts = found.counts[found.images]
-    worst = np.where(hits.any(1), counts - hits.sum(1) + 1, 0)
-    np.testing.assert_array_equal(first_ranks(flat, hits), worst)
-
-
 def test_boxes_without_area_overlap_with_nothing():
     boxes = np.array([[1, 1, 1, 9], [5, 5, 2, 2], [0, 0, 4, 4]], np.float32)
     np.testing.assert_array_equal(areas(boxes), [0, 0, 16])
