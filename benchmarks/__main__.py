@@ -62,7 +62,6 @@ def _line(row: Row) -> str:
 
 
 def _foot(rows: list[Row], load: float, minutes: float) -> str:
-    """When it ran and beside what, and where the time of missed rows goes."""
     text = f"\nRun in one go on {date.today()}, {minutes:.0f} minutes; load before it {load:.1f}.\n"
     missed = [row for row in rows if row.reached is False and row.profile]
     if missed:

@@ -29,23 +29,21 @@ def alone(work: Callable[..., Result], *arguments: str) -> Result:
 
 
 def _as_a_stage() -> None:
-    """Threads as the rows say, and processes started as Python does by itself: one that was
-    spawned would spawn its own, too, and workers that decode images would each load torch."""
+    """Threads as the rows say. Processes are started as Python does by itself: one that was spawned
+    would spawn its own, too, and workers that decode images would each load torch."""
     set_threads(THREADS)
     set_start_method(None, force=True)
 
 
 def measured(name: str) -> list[Row]:
     """The rows of a benchmark; those below their target with a profile of where the time goes."""
+    found: list[Row] = importlib.import_module(f"benchmarks.bench_{name}").rows()
     return [
-        replace(row, profiled=None, profile=_profile(row))
-        for row in importlib.import_module(f"benchmarks.bench_{name}").rows()
+        replace(row, profiled=None, profile=where_time_goes(row.profiled))
+        if row.profiled and row.reached is False
+        else replace(row, profiled=None)
+        for row in found
     ]
-
-
-def _profile(row: Row) -> str:
-    wanted = row.profiled and row.reached is False
-    return where_time_goes(row.profiled) if wanted and row.profiled else row.profile
 
 
 def machine() -> str:

@@ -46,16 +46,11 @@ def repro(clone: Path, *target: str) -> dict:
     """Seconds on the clock and of processors, and by stage, of `dvc repro` in a clone."""
     command = [sys.executable, "-m", "dvc", "repro", *target]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     began: dict[str, float] = {}
-    with subprocess.Popen(
-        command,
-        cwd=clone,
-        env={**os.environ, "PATH": path, "DVC_NO_ANALYTICS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as running:
+    with subprocess.Popen(command, cwd=clone, env=env, text=True, **streams) as running:
         assert running.stdout
         for line in running.stdout:
             if stage := STAGE.match(line):

@@ -3,7 +3,6 @@
 `python -m benchmarks.bench_criteria 5000` prints the same table for 5,000 x 25,000 scores.
 """
 
-import subprocess
 import sys
 from collections.abc import Callable
 
@@ -11,8 +10,7 @@ import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.bench_retrieval import _peak
-from benchmarks.common import Row, paired_ratio
+from benchmarks.common import Row, apart, grown, paired_ratio
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.nearest import occurrences
 
@@ -26,9 +24,19 @@ def rows(images: int = 2000) -> list[Row]:
     """Time and memory of every criterion on (images, 5 images) scores, and of hubness."""
     scores = random_scores(images)
     runs = 3 if images <= 2000 else 1
-    table = [_time(name, scores, runs) for name in SOFT]
-    table += [_hubness(scores, runs), _hungarian()]
-    return table + [_memory(name, images) for name in SOFT]
+    size = f"{images:,} x {scores.shape[1]:,}"
+    work = {f"{name} of {size}": (name, lambda name=name: both(name, scores)) for name in SOFT}
+    work[f"hubness at k = 10 of {size}"] = (
+        "csls",
+        lambda: [occurrences(scores, way, 10) for way in ("i2t", "t2i")],
+    )
+    table = []
+    for title, (name, ours) in work.items():
+        bound, what = reference(name, scores)
+        pair = paired_ratio(ours, bound, runs)
+        title = f"{title}, both directions"
+        table.append(pair.at_most(title, LIMIT, f"{what} per direction", ours))
+    return [*table, _hungarian(), *(_memory(name, images) for name in SOFT)]
 
 
 def random_scores(images: int) -> np.ndarray:
@@ -72,34 +80,6 @@ def reference(name: str, scores: np.ndarray) -> tuple[Callable[[], object], str]
     return lambda: least(1), "read + exp"
 
 
-def _time(name: str, scores: np.ndarray, runs: int) -> Row:
-    bound, what = reference(name, scores)
-    pair = paired_ratio(lambda: both(name, scores), bound, runs)
-    return Row(
-        f"{name} of {scores.shape[0]:,} x {scores.shape[1]:,}, both directions",
-        pair.of(f"{what} per direction"),
-        f"<= {LIMIT:g}x",
-        pair.ratio <= LIMIT,
-        lambda: both(name, scores),
-    )
-
-
-def _hubness(scores: np.ndarray, runs: int) -> Row:
-    def both_ways() -> None:
-        occurrences(scores, "i2t", 10)
-        occurrences(scores, "t2i", 10)
-
-    bound, what = reference("csls", scores)
-    pair = paired_ratio(both_ways, bound, runs)
-    return Row(
-        f"hubness at k = 10 of {scores.shape[0]:,} x {scores.shape[1]:,}, both directions",
-        pair.of(f"{what} per direction"),
-        f"<= {LIMIT:g}x",
-        pair.ratio <= LIMIT,
-        both_ways,
-    )
-
-
 def _hungarian(images: int = 500) -> Row:
     scores = random_scores(images)
     expanded = np.repeat(scores, CAPTIONS_PER_IMAGE, axis=0).T.astype(np.float64)
@@ -109,38 +89,27 @@ def _hungarian(images: int = 500) -> Row:
         lambda: linear_sum_assignment(expanded, maximize=True),
         runs=3,
     )
-    return Row(
-        f"hungarian of {images:,} x {scores.shape[1]:,}, one direction",
-        pair.of("scipy's assignment of the expanded matrix"),
-        "<= 1.5x",
-        pair.ratio <= 1.5,
-    )
+    work = f"hungarian of {images:,} x {scores.shape[1]:,}, one direction"
+    return pair.at_most(work, 1.5, "scipy's assignment of the expanded matrix")
 
 
 def _memory(name: str, images: int) -> Row:
-    command = [sys.executable, "-m", "benchmarks.bench_criteria", str(images), name]
-    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    share = grown / (4 * images * images * CAPTIONS_PER_IMAGE)
+    found = apart(_grown, name, images)
+    share = found / (4 * images * images * CAPTIONS_PER_IMAGE)
     return Row(
         f"memory of {name} beside the scores, {images:,} x {images * CAPTIONS_PER_IMAGE:,}",
-        f"{grown / 1e6:.0f} MB, {share:.2f} of the matrix, its result included",
+        f"{found / 1e6:.0f} MB, {share:.2f} of the matrix, its result included",
         "< 2x the matrix",
         share < 2,
     )
 
 
 def _grown(name: str, images: int) -> int:
-    """Bytes by which rescoring raises this process's peak memory, after a small run as warm-up."""
-    both(name, random_scores(20))
+    both(name, random_scores(20))  # a warm-up
     scores = random_scores(images)
-    before = _peak()
-    both(name, scores)
-    return _peak() - before
+    return grown(lambda: both(name, scores))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        print(_grown(sys.argv[2], int(sys.argv[1])))
-    else:
-        for row in rows(int(sys.argv[1])):
-            print(f"| {row.work} | {row.figure} | {row.target} | {row.reached} |")
+    for row in rows(int(sys.argv[1])):
+        print(f"| {row.work} | {row.figure} | {row.target} | {row.reached} |")

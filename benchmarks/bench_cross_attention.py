@@ -8,27 +8,18 @@ beyond the inputs; all must give the same scores but "bf16", the Gram form under
 = bf16, whose largest difference is stated.
 """
 
-import json
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from benchmarks.common import Row, one_thread, where_time_goes
+from benchmarks.common import Row, apart, memory, one_thread, seconds, split_of, where_time_goes
 from models.attention.scoring import score_pairs
 from models.losses.max_margin import MaxMargin
 from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
-from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
-from pipeline.runtime.repeatable import set_threads
 
 REGIONS, FEATURES, DIM, WORD_DIM, VOCABULARY = 36, 2048, 1024, 300, 8000
 IMAGES, CAPTIONS, BATCH = 200, 1000, 128
@@ -43,8 +34,8 @@ TITLES = {
     "attention": "SCAN's cross attention, forwards and backwards",
     "step": "SCAN's whole step with encoders and Adam",
 }
-Model = TypeVar("Model", bound=SCAN)
 Work = Callable[[], torch.Tensor]
+Forms = dict[str, dict[str, float]]
 
 
 def rows() -> list[Row]:
@@ -59,59 +50,56 @@ def rows() -> list[Row]:
     ]
 
 
-def measured_forms(work: str) -> dict[str, dict[str, float]]:
+def measured_forms(work: str) -> Forms:
     """Seconds and bytes of every form, and how far its scores are from those of the literal one."""
-    with tempfile.TemporaryDirectory() as folder:
-        found = {form: _measured(work, form, folder) for form in FORMS[work]}
-        scores = {form: np.load(Path(folder) / f"{work}_{form}.npy") for form in found}
-    for form, figures in found.items():
-        figures["apart"] = float(np.abs(scores[form] - scores["literal"]).max())
-    return found
+    found = {form: apart(_measured, work, form, threads=1) for form in FORMS[work]}
+    literal = found["literal"][1]
+    return {
+        form: figures | {"apart": float(np.abs(scores - literal).max())}
+        for form, (figures, scores) in found.items()
+    }
 
 
-def _agreement(ours: dict[str, float], form: str) -> tuple[bool, str]:
-    if form == "bf16":
-        return True, f"; scores differ by up to {ours['apart']:.1g}"
-    return ours["apart"] <= CLOSE, "" if ours["apart"] <= CLOSE else "; SCORES DIFFER"
+def _measured(work: str, form: str) -> tuple[dict[str, float], np.ndarray]:
+    figures, scores = measured(WORKS[work](form))
+    return figures, scores.numpy()
 
 
-def _scoring(found: dict[str, dict[str, float]], form: str, columns: float, lines: float) -> Row:
-    """columns, lines: how many times less time than either literal form is wanted."""
-    ours = found[form]
-    same, note = _agreement(ours, form)
-    slow, fast = (found[other]["seconds"] / ours["seconds"] for other in ("literal", "rows"))
-    reached = same and slow >= columns and fast >= lines and ours["bytes"] < 300e6
-    return Row(
-        f"SCAN's scores of {IMAGES} images x {REGIONS} regions x {DIM:,}-d against {CAPTIONS:,} "
-        f"captions of about 12 words, {PRECISIONS[form]}",
-        f"{slow:.1f}x less CPU than the literal form, {fast:.1f}x less than it with rows "
-        f"({ours['seconds']:.1f} s, {found['literal']['seconds']:.1f} s, "
-        f"{found['rows']['seconds']:.1f} s), {ours['bytes'] / 1e6:.0f} MB{note}",
-        f">= {columns:g}x, >= {lines:g}x, < 300 MB",
-        reached,
-        profile="" if reached else profile("score", form),
-    )
+def _row(work: str, title: str, found: Forms, form: str, wanted: dict, most: float) -> Row:
+    """wanted: how many times less time than other forms is; most: bytes."""
+    ours, exact = found[form], form != "bf16"
+    ratios = {other: found[other]["seconds"] / ours["seconds"] for other in wanted}
+    same = not exact or ours["apart"] <= CLOSE
+    note = "" if same else "; SCORES DIFFER"
+    note = note if exact else f"; scores differ by up to {ours['apart']:.1g}"
+    reached = same and ours["bytes"] < most
+    reached = reached and all(ratios[other] >= least for other, least in wanted.items())
+    own, theirs = ours["bytes"] / 1e6, found["literal"]["bytes"] / 1e6
+    slow, least = ratios["literal"], wanted["literal"]
+    if work == "score":
+        times = ", ".join(f"{found[name]['seconds']:.1f} s" for name in (form, *wanted))
+        figure = f"{slow:.1f}x less CPU than the literal form, {ratios['rows']:.1f}x less than it "
+        figure += f"with rows ({times}), {own:.0f} MB"
+        target = f">= {least:g}x, >= {wanted['rows']:g}x, < 300 MB"
+    else:
+        times = ", ".join(f"{found[name]['seconds']:.2f} s" for name in (form, *wanted))
+        figure = f"{slow:.1f}x less CPU than the literal form ({times}), {own / theirs:.2f} of its "
+        figure += f"memory ({own:.0f} MB, {theirs:,.0f} MB)"
+        target = f">= {least:g}x, <= 0.33"
+    with one_thread():
+        profile = "" if reached else where_time_goes(WORKS[work](form))
+    return Row(f"{title}, {PRECISIONS[form]}", figure + note, target, reached, profile=profile)
 
 
-def _training(work: str, found: dict[str, dict[str, float]], form: str, wanted: float) -> Row:
-    ours, theirs = found[form], found["literal"]
-    ratio, share = theirs["seconds"] / ours["seconds"], ours["bytes"] / theirs["bytes"]
-    same, note = _agreement(ours, form)
-    reached = same and ratio >= wanted and share <= 1 / 3
-    return Row(
-        f"training at batch {BATCH}, {TITLES[work]}, {PRECISIONS[form]}",
-        f"{ratio:.1f}x less CPU than the literal form ({ours['seconds']:.2f} s, "
-        f"{theirs['seconds']:.2f} s), {share:.2f} of its memory ({ours['bytes'] / 1e6:.0f} MB, "
-        f"{theirs['bytes'] / 1e6:,.0f} MB){note}",
-        f">= {wanted:g}x, <= 0.33",
-        reached,
-        profile="" if reached else profile(work, form),
-    )
+def _scoring(found: Forms, form: str, columns: float, lines: float) -> Row:
+    title = f"SCAN's scores of {IMAGES} images x {REGIONS} regions x {DIM:,}-d against "
+    title += f"{CAPTIONS:,} captions of about 12 words"
+    return _row("score", title, found, form, {"literal": columns, "rows": lines}, 300e6)
 
 
-def _measured(work: str, form: str, folder: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.bench_cross_attention", work, form, folder]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+def _training(work: str, found: Forms, form: str, wanted: float) -> Row:
+    title = f"training at batch {BATCH}, {TITLES[work]}"
+    return _row(work, title, found, form, {"literal": wanted}, found["literal"]["bytes"] / 3)
 
 
 class LiteralSCAN(SCAN):
@@ -151,11 +139,9 @@ class Given(SCAN):
     def embed_images(
         self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
     ) -> torch.Tensor:
-        """The regions as they are."""
         return features
 
     def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Rows of the table."""
         return self.table[tokens, : int(lengths.max())]
 
 
@@ -179,13 +165,11 @@ def score(form: str) -> Work:
     model.table = unit(CAPTIONS, 16, DIM)
     regions, positions = unit(IMAGES, REGIONS, DIM), torch.zeros(IMAGES, REGIONS, 4)
     counts = torch.full((IMAGES,), REGIONS)
-    split = Split(
-        image_ids=[str(i) for i in range(IMAGES)],
-        image_groups=[str(i) for i in range(IMAGES)],
-        caption_ids=[str(i) for i in range(CAPTIONS)],
-        described=torch.arange(CAPTIONS).numpy() % IMAGES,
-        images=lambda rows: Regions(regions[rows], positions[rows], counts[rows]),
-        captions=lambda rows: (torch.from_numpy(rows), lengths[rows]),
+    split = split_of(
+        IMAGES,
+        CAPTIONS,
+        lambda rows: Regions(regions[rows], positions[rows], counts[rows]),
+        lambda rows: (torch.from_numpy(rows), lengths[rows]),
     )
     given = model, split, torch.device("cpu"), PRECISIONS[form]
     return lambda: torch.from_numpy(score_pairs(*given).scores)
@@ -224,7 +208,7 @@ def step(form: str) -> Work:
     return work
 
 
-def build(form: str, gram: type[Model], literal: type[Model]) -> Model:
+def build(form: str, gram: type[SCAN], literal: type[SCAN]) -> SCAN:
     """One of two models, with the same weights and random numbers after it."""
     torch.manual_seed(0)
     found = (gram if form in ("gram", "bf16") else literal)(FEATURES, VOCABULARY, WORD_DIM, DIM)
@@ -236,29 +220,8 @@ def build(form: str, gram: type[Model], literal: type[Model]) -> Model:
 WORKS: dict[str, Callable[[str], Work]] = {"score": score, "attention": attention, "step": step}
 
 
-def profile(work: str, form: str) -> str:
-    """Where the time of a form goes, on one thread as it was measured."""
-    with one_thread():
-        return where_time_goes(WORKS[work](form))
-
-
-def measured(work: Callable[[], torch.Tensor]) -> tuple[dict[str, float], torch.Tensor]:
+def measured(work: Work) -> tuple[dict[str, float], torch.Tensor]:
     """Processor seconds, bytes by which the peak of memory grows, and the scores."""
-    before, start = peak(), time.process_time()
-    scores = work()
-    seconds = time.process_time() - start
-    return {"seconds": seconds, "bytes": peak() - before}, scores
-
-
-def peak() -> int:
-    """Largest resident size of this process so far; getrusage would include its parent's."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
-
-
-if __name__ == "__main__":
-    set_threads(1)
-    work, form, folder = sys.argv[1:]
-    figures, scores = measured(WORKS[work](form))
-    np.save(Path(folder) / f"{work}_{form}.npy", scores.numpy())
-    print(json.dumps(figures))
+    before, kept = memory(), []
+    processor = seconds(lambda: kept.append(work())).processor
+    return {"seconds": processor, "bytes": memory() - before}, kept[0]

@@ -5,23 +5,18 @@ peak of memory grows, the model and the inputs included. How long 1,000 x 5,000 
 published sizes take is extrapolated from some of the captions.
 """
 
-import json
-import subprocess
-import sys
 from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from benchmarks.bench_cross_attention import measured
-from benchmarks.common import Row, one_thread, seconds, where_time_goes
+from benchmarks.common import Row, apart, one_thread, seconds, split_of, where_time_goes
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import CAPTIONS, score_selecting
 from models.losses.sum_margin import SumMargin
 from models.ranking.pairs import PairLoss
-from pipeline.inputs.batches import Split
 from pipeline.inputs.regions import Regions
-from pipeline.runtime.repeatable import set_threads
 
 
 class Sizes(NamedTuple):
@@ -43,15 +38,12 @@ MINUTES = 11
 
 def rows() -> list[Row]:
     """A step of training with everything learning, and scores of a split."""
-    selected = f"{CANDIDATES} wrong images per caption"
+    step_work = f"DP-RNN's step at batch {BATCH}, {CANDIDATES} wrong images per caption"
+    score_work = f"DP-RNN's scores of {SMALL.images} images and {SMALL.captions} captions, "
+    score_work += f"shortlist {SHORTLIST}"
     return [
-        _row(f"DP-RNN's step at batch {BATCH}, {selected}", "step", BATCH / (CANDIDATES + 1)),
-        _row(
-            f"DP-RNN's scores of {SMALL.images} images and {SMALL.captions} captions, shortlist "
-            f"{SHORTLIST}",
-            "score",
-            SMALL.images / SHORTLIST,
-        ),
+        _row(step_work, step, CANDIDATES, BATCH - 1, BATCH / (CANDIDATES + 1)),
+        _row(score_work, score, SHORTLIST, SMALL.images, SMALL.images / SHORTLIST),
         published(),
     ]
 
@@ -79,12 +71,12 @@ def published() -> Row:
     )
 
 
-def _row(work: str, name: str, fewer: float) -> Row:
+def _row(title: str, work, selected: int, all_pairs: int, fewer: float) -> Row:
     """fewer: how many times fewer pairs are computed with recurrence; half of it is wanted."""
-    few, every = (_measured(name, way) for way in ("selected", "every"))
+    few, every = (apart(_measured, work, pairs, threads=1) for pairs in (selected, all_pairs))
     ratio, share = every["seconds"] / few["seconds"], few["bytes"] / every["bytes"]
     return Row(
-        work,
+        title,
         f"{ratio:.1f}x less CPU than all pairs ({few['seconds']:.2f} s, {every['seconds']:.2f} s; "
         f"{fewer:.1f}x fewer pairs), {share:.2f} of their memory ({few['bytes'] / 1e6:.0f} MB, "
         f"{every['bytes'] / 1e6:.0f} MB)",
@@ -93,17 +85,15 @@ def _row(work: str, name: str, fewer: float) -> Row:
     )
 
 
-def _measured(work: str, way: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.bench_dp_rnn", work, way]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+def _measured(work, pairs: int) -> dict[str, float]:
+    return measured(partial(work, pairs))[0]
 
 
 def build(candidates: int, sizes: Sizes = SMALL) -> DPRNN:
     """A model of random weights in its last phase."""
     torch.manual_seed(0)
-    model = DPRNN(
-        sizes.features, sizes.vocabulary, sizes.word_dim, sizes.dim, candidates=candidates
-    )
+    of = sizes.features, sizes.vocabulary, sizes.word_dim, sizes.dim
+    model = DPRNN(*of, candidates=candidates)
     model.enter_phase("all")
     return model
 
@@ -134,26 +124,13 @@ def step(candidates: int) -> torch.Tensor:
 
 def score(shortlist: int, sizes: Sizes = SMALL) -> torch.Tensor:
     """Scores of a split of random images and captions."""
-    model, regions = build(CANDIDATES, sizes), images(sizes.images, sizes)
+    model, own = build(CANDIDATES, sizes), images(sizes.images, sizes)
     tokens, lengths = captions(sizes.captions, sizes)
-    split = Split(
-        image_ids=[str(i) for i in range(sizes.images)],
-        image_groups=[str(i) for i in range(sizes.images)],
-        caption_ids=[str(i) for i in range(sizes.captions)],
-        described=torch.arange(sizes.captions).numpy() % sizes.images,
-        images=lambda rows: Regions(
-            regions.features[rows], regions.positions[rows], regions.counts[rows]
-        ),
-        captions=lambda rows: (tokens[rows], lengths[rows]),
+    split = split_of(
+        sizes.images,
+        sizes.captions,
+        lambda rows: Regions(own.features[rows], own.positions[rows], own.counts[rows]),
+        lambda rows: (tokens[rows], lengths[rows]),
     )
     found = score_selecting(model, split, torch.device("cpu"), shortlist)
     return torch.from_numpy(found.scores)
-
-
-if __name__ == "__main__":
-    set_threads(1)
-    works = {
-        "step": {"selected": partial(step, CANDIDATES), "every": partial(step, BATCH - 1)},
-        "score": {"selected": partial(score, SHORTLIST), "every": partial(score, SMALL.images)},
-    }
-    print(json.dumps(measured(works[sys.argv[1]][sys.argv[2]])[0]))

@@ -1,9 +1,5 @@
-"""Training the dual path from pixels: what decoding and augmentation add to a step.
+"""Training the dual path from pixels: what decoding and augmentation add to a step."""
 
-Figures are ratios within one run; the absolute ones depend on the machine and its load.
-"""
-
-import hashlib
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from PIL import Image
 
-from benchmarks.common import Row, paired_ratio, where_time_goes
+from benchmarks.common import Row, paired_ratio, photographs, where_time_goes
 from models.backbone.network import classifier, cut
 from models.backbone.pixels import PixelRows, pixel_preprocessing
 from models.dual_path.batches import ImageBatch, ImageBatches
@@ -27,9 +22,9 @@ LAYERS = ["layer1", "layer2", "layer3"]  # of resnet18, as in params.yaml
 
 
 def rows() -> list[Row]:
-    """The table's rows: the first epoch of stage II, a later one, and stage I beside stage II."""
+    """The first epoch of stage II, a later one, and stage I beside stage II."""
     with tempfile.TemporaryDirectory() as name:
-        table = _pictures(Path(name), 128)
+        table = photographs(Path(name), (128, 128), IMAGES)
         return [pixel_row(table, kept=False), pixel_row(table, kept=True), stage_row(table)]
 
 
@@ -47,7 +42,7 @@ def pixel_row(table: pd.DataFrame, kept: bool) -> Row:
     work = f"stage II, resnet18 to layer3, 128 px to 112, batch {BATCH}, images from {where}"
     figure = pair.of(f"ready batches, an epoch of {batches.steps} steps")
     target = 1.05 if kept else 1.2
-    profile = where_time_goes(ours) if pair.ratio > target else ""
+    profile = where_time_goes(ours) if pair.ratio > target else ""  # while there are files
     return Row(work, figure, f"<= {target}x", pair.ratio <= target, profile=profile)
 
 
@@ -64,7 +59,7 @@ def stage_row(table: pd.DataFrame) -> Row:
     ]
     pair = paired_ratio(lambda: train.epoch(cached), lambda: train.epoch(ready), runs=3)
     work = f"stage I on cached features against pixels, text CNN resnet18 of width 32, {BATCH}"
-    return Row(work, pair.faster("from pixels"), ">= 3x", 1 / pair.ratio >= 3)
+    return pair.at_least(work, 3, "from pixels")
 
 
 class _Training:
@@ -96,17 +91,3 @@ class _Training:
             vectors = self.model(batch.images, batch.captions)
             torch.stack(self.loss(*vectors, batch.labels)).sum().backward()
             self.optimiser.step()
-
-
-def _pictures(folder: Path, side: int) -> pd.DataFrame:
-    """JPEG files as smooth as rendered scenes, and their table."""
-    rng, rows = np.random.default_rng(0), []
-    for number in range(IMAGES):
-        coarse = rng.integers(0, 256, (side // 8, side // 8, 3), dtype=np.uint8)
-        path = folder / f"{number}.jpg"
-        Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(
-            path, quality=90
-        )
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        rows.append((f"{number:04}", str(path), side, side, digest))
-    return pd.DataFrame(rows, columns=["image_id", "path", "width", "height", "sha256"])

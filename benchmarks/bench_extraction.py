@@ -1,23 +1,15 @@
-"""Feature extraction: what the loop costs over the bare network, and how fast that network is.
+"""Feature extraction: what the loop costs over the bare network, and how fast that network is."""
 
-Figures are ratios of images per second; the absolute ones depend on the machine and its load.
-"""
-
-import hashlib
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
-from PIL import Image
-from torch import Tensor
 
-from benchmarks.common import Row, paired_ratio, where_time_goes
+from benchmarks.common import Row, paired_ratio, photographs, where_time_goes
 from models.backbone.extraction import extract
 from models.backbone.inference import accelerate
-from models.backbone.network import Backbone, classifier, cut
+from models.backbone.network import classifier, cut
 from models.backbone.preprocessing import preprocessing_of
 from pipeline.storage.features import FeatureWriter
 
@@ -26,7 +18,7 @@ BATCH = 64  # the default of params.yaml
 
 
 def rows() -> list[Row]:
-    """The table's rows: the loop in two settings, then the network at both precisions."""
+    """The loop in two settings, then the network at both precisions."""
     return [
         loop_row("resnet18", ["layer1", "layer2", "layer3"], (128, 128), 128, 64, 1536, 95),
         loop_row("resnet50", ["pool5"], (500, 375), None, 16, 128, 97),
@@ -51,20 +43,13 @@ def loop_row(
     batch = _images(batch_size, preprocessing.crop)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        table = _photographs(folder, picture, images)
+        table = photographs(folder, picture, images)
 
         def ours() -> None:
             shapes = {"features": ((width,), np.float16)}
             with FeatureWriter(folder, "work", table["image_id"].tolist(), shapes, {}) as writer:
-                extract(
-                    table,
-                    forward,
-                    preprocessing,
-                    writer,
-                    batch_size=batch_size,
-                    workers=2,
-                    device=CPU,
-                )
+                of = table, forward, preprocessing, writer
+                extract(*of, batch_size=batch_size, workers=2, device=CPU)
                 writer.finish(folder / "image.h5")
 
         def bare() -> None:
@@ -84,10 +69,10 @@ def loop_row(
 
 def forward_row(precision: str, target: float) -> Row:
     """ResNet-50 at 224, channels-last, folded and compiled, against the plain float32 network."""
-    plain, quick = _resnet50(), _resnet50()
+    plain, quick = (cut(classifier("resnet50", 0), ["pool5"], "mean", 224)[0] for _ in range(2))
     batch = _images(BATCH, 224)
     fast = accelerate(quick, CPU, precision, True, BATCH, 224)
-    reference = _plain(plain)
+    reference = torch.inference_mode()(plain.forward)
     cosine = torch.cosine_similarity(fast(batch).double(), reference(batch).double()).min()
     pair = paired_ratio(lambda: fast(batch), lambda: reference(batch), runs=3)
     figure = (
@@ -98,25 +83,5 @@ def forward_row(precision: str, target: float) -> Row:
     return Row(work, figure, f">= {target}x", 1 / pair.ratio >= target)
 
 
-def _resnet50() -> Backbone:
-    return cut(classifier("resnet50", 0), ["pool5"], "mean", 224)[0]
-
-
-def _plain(backbone: Backbone) -> Callable[[Tensor], Tensor]:
-    return torch.inference_mode()(backbone.forward)
-
-
-def _images(count: int, size: int) -> Tensor:
+def _images(count: int, size: int) -> torch.Tensor:
     return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(0))
-
-
-def _photographs(folder: Path, size: tuple[int, int], count: int) -> pd.DataFrame:
-    """JPEG files with the smoothness of photographs, and their table."""
-    rng, table = np.random.default_rng(0), []
-    for number in range(count):
-        coarse = rng.integers(0, 256, (size[1] // 8, size[0] // 8, 3), dtype=np.uint8)
-        path = folder / f"{number}.jpg"
-        Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(path, quality=90)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        table.append((str(number), str(path), *size, digest))
-    return pd.DataFrame(table, columns=["image_id", "path", "width", "height", "sha256"])

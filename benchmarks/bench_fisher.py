@@ -1,15 +1,12 @@
-"""Fisher vectors of sentences against scikit-image, which computes each from its word vectors, and
-such vectors projected.
+"""Fisher vectors of sentences against scikit-image, and such vectors projected.
 
-Both are given float32 word vectors and lists of words, and give power- and L2-normalised vectors,
-which are not kept: ours come in blocks, as the pipeline encodes them, scikit-image's one by one.
-Words are drawn by Zipf's law, as in captions. The table of words is built once for a corpus; the
-time with it counted as if for these sentences alone is stated too. Times are processor time of one
-thread: with two, scikit-image's many small products wait for each other.
+Both are given float32 word vectors and lists of words, drawn by Zipf's law, and give power- and
+L2-normalised vectors: ours in blocks, as the pipeline encodes them, scikit-image's one by one. The
+table of words is built once for a corpus; the time with it is stated too. Times are processor time
+of one thread: with two, scikit-image's many small products wait for each other.
 """
 
 import statistics
-import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -28,10 +25,11 @@ from pipeline.statistics.projection import Projection
 SENTENCES, LENGTH, VOCABULARY, WIDTH, CENTRES = 5_000, 12, 5_000, 300, 30
 PROJECTED, COMPONENTS = 100, 1_500  # width of word vectors and of projected sentence vectors
 RUNS = 5
+Sentences = list[list[str]]
 
 
 def rows() -> list[Row]:
-    """GMM against scikit-image, and HGLMM, which scikit-image does not have, against GMM."""
+    """GMM against scikit-image; HGLMM, which scikit-image does not have, against GMM; and PCA."""
     keep_freed_memory()  # as the stage does
     random = np.random.default_rng(0)
     words = [f"word{i}" for i in range(VOCABULARY)]
@@ -39,11 +37,20 @@ def rows() -> list[Row]:
     chances = 1 / np.arange(1, VOCABULARY + 1)
     drawn = random.choice(VOCABULARY, (SENTENCES, LENGTH), p=chances / chances.sum())
     sentences = [[words[i] for i in row] for row in drawn]
-    gmm, gmm_table = build(words, vectors, mixture("gmm"))
-    hglmm, hglmm_table = build(words, vectors, mixture("hglmm"))
+    made, took = {}, {}
+    for kind in ("gmm", "hglmm"):
+
+        def build(kind: str = kind) -> None:
+            made[kind] = FisherVector(words, vectors, mixture(kind))
+
+        took[kind] = min(seconds(build).processor for _ in range(2))
+    gmm, hglmm = (lambda kind=kind: encode(made[kind], sentences) for kind in ("gmm", "hglmm"))
+    pair = paired_ratio(hglmm, gmm, RUNS)
+    figure = f"{pair.of('the time of GMM')}; table {took['hglmm']:.2f} s"
+    against_gmm = "the same sentences, HGLMM", figure, "<= 1.25x", pair.ratio <= 1.25, hglmm
     return [
-        against_scikit_image(gmm, gmm_table, words, vectors, sentences),
-        against_gmm(hglmm, hglmm_table, gmm, sentences),
+        against_scikit_image(gmm, took["gmm"], words, vectors, sentences),
+        Row(*against_gmm),
         through_projection(words, vectors[:, :PROJECTED], sentences),
     ]
 
@@ -63,38 +70,24 @@ def mixture(kind: str, width: int = WIDTH) -> Mixture:
     )
 
 
-def build(words: list[str], vectors: np.ndarray, model: Mixture) -> tuple[FisherVector, float]:
-    """The encoder and the processor seconds its table took, the better of two."""
-    seconds = []
-    for _ in range(2):
-        start = time.process_time()
-        encoder = FisherVector(words, vectors, model)
-        seconds.append(time.process_time() - start)
-    return encoder, min(seconds)
-
-
-def encode(encoder: FisherVector, sentences: list[list[str]]) -> None:
+def encode(encoder, sentences: Sentences) -> None:
     """Encode all sentences as stages.encode_sentences does."""
     for _, block in blocks(sentences):
         encoder.encode(block)
 
 
 def against_scikit_image(
-    encoder: FisherVector,
-    table: float,
-    words: list[str],
-    vectors: np.ndarray,
-    sentences: list[list[str]],
+    ours, table: float, words: list[str], vectors: np.ndarray, sentences: Sentences
 ) -> Row:
     """Time of the same GMM's Fisher vectors; scikit-image's also hold gradients of the weights."""
     # in a process of its own, whose memory is its own
     with one_thread(), ProcessPoolExecutor(1, get_context("spawn")) as other:
         other.submit(scikit_image_seconds, words, vectors, sentences[:10]).result()
-        encode(encoder, sentences)
+        ours()
         pairs = []
         for _ in range(RUNS):
             theirs = other.submit(scikit_image_seconds, words, vectors, sentences).result()
-            pairs.append((seconds(lambda: encode(encoder, sentences)), theirs))
+            pairs.append((seconds(ours), theirs))
     pair = paired(pairs)
     with_table = pair.reference.wall / (pair.ours.wall + table)
     return Row(
@@ -104,13 +97,11 @@ def against_scikit_image(
         f"{VOCABULARY:,} words ({table:.2f} s)",
         ">= 12x",
         pair.ratio <= 1 / 12,
-        lambda: encode(encoder, sentences),
+        ours,
     )
 
 
-def scikit_image_seconds(
-    words: list[str], vectors: np.ndarray, sentences: list[list[str]]
-) -> Seconds:
+def scikit_image_seconds(words: list[str], vectors: np.ndarray, sentences: Sentences) -> Seconds:
     """What scikit-image takes for all sentences."""
     keep_freed_memory()
     model, index = mixture("gmm"), {word: i for i, word in enumerate(words)}
@@ -127,39 +118,25 @@ def scikit_image_seconds(
         return seconds(encode_each)
 
 
-def against_gmm(
-    hglmm: FisherVector, table: float, gmm: FisherVector, sentences: list[list[str]]
-) -> Row:
-    """Encoding adds rows of a table, whatever mixture they come from."""
-    pair = paired_ratio(lambda: encode(hglmm, sentences), lambda: encode(gmm, sentences), RUNS)
-    return Row(
-        "the same sentences, HGLMM",
-        f"{pair.of('the time of GMM')}; table {table:.2f} s",
-        "<= 1.25x",
-        pair.ratio <= 1.25,
-        lambda: encode(hglmm, sentences),
-    )
-
-
-def through_projection(words: list[str], vectors: np.ndarray, sentences: list[list[str]]) -> Row:
+def through_projection(words: list[str], vectors: np.ndarray, sentences: Sentences) -> Row:
     """A fitted encoder with random components, beside the matrix product of its projection."""
     fisher = FisherVector(words, vectors, mixture("hglmm", PROJECTED))
     random = np.random.default_rng(2)
     components = random.standard_normal((COMPONENTS, fisher.dim), dtype=np.float32)
     mean, variances = np.zeros(fisher.dim, np.float32), np.ones(COMPONENTS)
     encoder = SentenceEncoder("fisher", fisher, Projection(mean, components, variances, 1.0))
-    rows = [(block, fisher.encode(block)) for _, block in blocks(sentences)]
+    known = [fisher.encode(block) for _, block in blocks(sentences)]
+
+    def ours() -> None:
+        encode(encoder, sentences)
+
+    def product() -> None:
+        for rows in known:
+            rows @ components.T
+
     with one_thread():
-        pairs = []
-        for _ in range(RUNS):
-            start = time.process_time()
-            for block, _ in rows:
-                encoder.encode(block)
-            middle = time.process_time()
-            for _, row in rows:
-                row @ components.T
-            pairs.append((middle - start, time.process_time() - middle))
-    ratio = statistics.median(mine / product for mine, product in pairs)
+        pairs = [(seconds(ours).processor, seconds(product).processor) for _ in range(RUNS)]
+    ratio = statistics.median(mine / other for mine, other in pairs)
     rate = len(sentences) / statistics.median(mine for mine, _ in pairs)
     return Row(
         f"sentence vectors through PCA, HGLMM {CENTRES} x {PROJECTED} -> {COMPONENTS:,}",
@@ -167,5 +144,5 @@ def through_projection(words: list[str], vectors: np.ndarray, sentences: list[li
         "matrix product alone",
         ">= 3,000/s",
         rate >= 3000,
-        lambda: [encoder.encode(block) for block, _ in rows],
+        ours,
     )

@@ -6,18 +6,15 @@ processor time.
 """
 
 import importlib.util
-import subprocess
-import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
 import torch
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
-from benchmarks.bench_retrieval import _peak
-from benchmarks.common import Row, Seconds, paired, seconds
+from benchmarks.common import Row, Seconds, apart, grown, paired, seconds
 from pipeline.runtime.process import keep_freed_memory
 from pipeline.statistics.kmeans import GPU_VALUES, VALUES, assign, kmeans
 
@@ -59,8 +56,6 @@ def faiss_run(threads: int) -> tuple[Seconds, np.ndarray]:
 
 def scikit_learn_run(threads: int) -> tuple[Seconds, np.ndarray]:
     """Seconds and centres (k, D) of scikit-learn."""
-    from threadpoolctl import threadpool_limits
-
     points = random_points()
     model = KMeans(K, init=points[:K], n_init=1, max_iter=UPDATES, tol=0)
     with threadpool_limits(threads):
@@ -68,10 +63,7 @@ def scikit_learn_run(threads: int) -> tuple[Seconds, np.ndarray]:
 
 
 def against(points: torch.Tensor, name: str, run, limit: float) -> Row:
-    """Time and inertia in pairs, after a warm-up of each.
-
-    run: of the other library; limit: of the share of its time. The inertia may be 1e-4 above its.
-    """
+    """Time, at most `limit` times the library's, and inertia, at most 1e-4 above its, in pairs."""
     kept = {}
 
     def ours() -> None:
@@ -79,7 +71,7 @@ def against(points: torch.Tensor, name: str, run, limit: float) -> Row:
 
     with ProcessPoolExecutor(1, get_context("spawn")) as other:
         pairs = []
-        for _ in range(RUNS + 1):
+        for _ in range(RUNS + 1):  # the first is a warm-up
             theirs, centres = other.submit(run, torch.get_num_threads()).result()
             pairs.append((seconds(ours), theirs))
     found = kept["found"]
@@ -98,10 +90,12 @@ def against(points: torch.Tensor, name: str, run, limit: float) -> Row:
 def starts(points: torch.Tensor) -> Row:
     """Total time and inertia from k-means++ beside those from random points."""
     found, took = {}, {}
-    for name in ("random", "kmeans++"):
-        start = time.perf_counter()
+
+    def run(name: str) -> None:
         found[name] = kmeans(points, K, name, UPDATES, 1e-4)
-        took[name] = time.perf_counter() - start
+
+    for name in ("random", "kmeans++"):
+        took[name] = seconds(lambda name=name: run(name)).wall
     ratio = found["kmeans++"].inertia[-1] / found["random"].inertia[-1]
     updates = {name: len(each.reseeded) for name, each in found.items()}
     return Row(
@@ -115,12 +109,11 @@ def starts(points: torch.Tensor) -> Row:
 
 def memory() -> Row:
     """Peak memory beside the points; the centres and their sums are part of it."""
-    command = [sys.executable, "-m", "benchmarks.bench_kmeans", "grown"]
-    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    copies = grown / (4 * POINTS * WIDTH)
+    found = apart(_grown)
+    copies = found / (4 * POINTS * WIDTH)
     return Row(
         f"memory of the same beside the points ({4 * POINTS * WIDTH / 1e6:.0f} MB)",
-        f"{grown / 1e6:.0f} MB, {copies:.1f} copies; blocks of {VALUES:,} distances, on a GPU "
+        f"{found / 1e6:.0f} MB, {copies:.1f} copies; blocks of {VALUES:,} distances, on a GPU "
         f"of {GPU_VALUES:,}",
         "<= 3 copies",
         copies <= 3,
@@ -128,13 +121,6 @@ def memory() -> Row:
 
 
 def _grown() -> int:
-    """Bytes by which clustering raises this process's peak memory, after a small run."""
     points = torch.from_numpy(random_points())
-    kmeans(points[:200], 10, "kmeans++", 2)
-    before = _peak()
-    kmeans(points, K, "kmeans++", 3)
-    return _peak() - before
-
-
-if __name__ == "__main__":
-    print(_grown())
+    kmeans(points[:200], 10, "kmeans++", 2)  # a warm-up
+    return grown(lambda: kmeans(points, K, "kmeans++", 3))

@@ -4,19 +4,13 @@ Both run in processes of their own, so that their peak memory is theirs; random 
 by block and never held together. CCA's time includes making them.
 """
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.decomposition import IncrementalPCA
-from threadpoolctl import threadpool_limits
 
-from benchmarks.common import Row, paired_ratio
+from benchmarks.common import Row, apart, memory, paired_ratio, seconds
 from models.cca.fit import fit_cca
 from pipeline.statistics.covariance import CHUNK, Covariance
 from pipeline.statistics.projection import fit_projection, leading_eigenvectors
@@ -29,18 +23,15 @@ SLICE_ROWS, SLICE_WIDTH, SLICE_COMPONENTS, SLICE_BLOCK = 8192, 1200, 400, 1024
 
 def rows() -> list[Row]:
     """CCA's time and memory, PCA's memory and estimated time, PCA against IncrementalPCA."""
-    return [*_cca_rows(), _pca_row(), _slice_row()]
-
-
-def _cca_rows() -> list[Row]:
-    found = _in_process("cca")
+    took, making, peak = apart(_cca, threads=2)
     work = f"CCA, {PAIRS:,} x {IMAGE:,} x {SENTENCE:,}, {DIRECTIONS:,} directions"
-    seconds, peak = found["seconds"], found["peak"] / 1e9
+    figure = f"{took:.0f} s ({making:.0f} s of it making rows)"
     return [
-        Row(work, f"{seconds:.0f} s ({found['making']:.0f} s of it making rows)", "< 60 s",
-            seconds < 60),
-        Row(f"{work}: peak memory", f"{peak:.1f} GB", "< 6 GB", peak < 6),
-    ]  # fmt: skip
+        Row(work, figure, "< 60 s", took < 60),
+        Row(f"{work}: peak memory", f"{peak / 1e9:.1f} GB", "< 6 GB", peak < 6e9),
+        _pca_row(),
+        _slice_row(),
+    ]
 
 
 def _pca_row() -> Row:
@@ -49,16 +40,15 @@ def _pca_row() -> Row:
     Eigenvectors take time in proportion to the cube of the width. While they are sought there are
     the matrix, float64 vectors, and float32 components with the copy that their signs need.
     """
-    gram, eigen = _in_process("gram"), _in_process("eigen")
-    covariance = gram["seconds"] * ROWS / CHUNK / 60
-    small, large = eigen["seconds"]
+    chunk, before, measured = apart(_gram, threads=2)
+    (small, large), grown = apart(_eigen, threads=2)
+    covariance = chunk * ROWS / CHUNK / 60
     vectors = large * (WIDTH / SMALLER[1]) ** 3 / 60
-    needed = _eigen_bytes(WIDTH, COMPONENTS)
-    peak = max(gram["peak"], gram["before"] + needed) / 1e9
-    exact = eigen["grown"] / _eigen_bytes(SMALLER[1], SMALLER[1] // 3)
+    peak = max(measured, before + _eigen_bytes(WIDTH, COMPONENTS)) / 1e9
+    exact = grown / _eigen_bytes(SMALLER[1], SMALLER[1] // 3)
     return Row(
         f"PCA {WIDTH:,} -> {COMPONENTS:,} of {ROWS:,} rows: peak memory",
-        f"{peak:.1f} GB ({gram['peak'] / 1e9:.1f} GB measured for two chunks of the covariance at "
+        f"{peak:.1f} GB ({measured / 1e9:.1f} GB measured for two chunks of the covariance at "
         f"full width; arrays of the eigenvectors' phase added up, which at {SMALLER[1]:,} gives "
         f"{exact:.2f} of it measured); time estimated: {covariance:.0f} min for the covariance, "
         f"from those chunks, and {vectors:.0f} min for the eigenvectors, by the cube of the width "
@@ -70,8 +60,7 @@ def _pca_row() -> Row:
 
 def _slice_row() -> Row:
     """The same components by scikit-learn's streaming form, rows in memory."""
-    values = np.concatenate(list(_decaying(SLICE_ROWS, SLICE_WIDTH, SLICE_BLOCK)))
-    blocks = np.split(values, SLICE_ROWS // SLICE_BLOCK)
+    blocks = list(_decaying(SLICE_ROWS, SLICE_WIDTH, SLICE_BLOCK))
     kept = {}
 
     def ours() -> None:
@@ -84,45 +73,37 @@ def _slice_row() -> Row:
         kept["theirs"] = model.explained_variance_ratio_.sum()
 
     pair = paired_ratio(ours, theirs, runs=3)
-    return Row(
-        f"PCA {SLICE_WIDTH:,} -> {SLICE_COMPONENTS:,} of {SLICE_ROWS:,} rows",
-        f"{pair.faster('IncrementalPCA')}, variance explained {100 * kept['ours']:.2f} %, "
-        f"{100 * kept['theirs']:.2f} %",
-        ">= 5x",
-        1 / pair.ratio >= 5,
-        ours,
-    )
+    figure = f"{pair.faster('IncrementalPCA')}, variance explained {100 * kept['ours']:.2f} %, "
+    figure += f"{100 * kept['theirs']:.2f} %"
+    work = f"PCA {SLICE_WIDTH:,} -> {SLICE_COMPONENTS:,} of {SLICE_ROWS:,} rows"
+    return Row(work, figure, ">= 5x", 1 / pair.ratio >= 5, ours)
 
 
-def _cca() -> dict[str, Any]:
-    """The whole fit, and what making its rows takes alone."""
-    start = time.perf_counter()
-    fit_cca(_pairs(), DIRECTIONS, 1e-4, PAIRS)
-    seconds, peak = time.perf_counter() - start, _memory("VmHWM")
-    start = time.perf_counter()
-    for _ in _pairs():
-        pass
-    return {"seconds": seconds, "making": time.perf_counter() - start, "peak": peak}
+def _cca() -> tuple[float, float, int]:
+    """Seconds of the whole fit, and of making its rows alone, and the peak."""
+    took = seconds(lambda: fit_cca(_pairs(), DIRECTIONS, 1e-4, PAIRS)).wall
+    peak = memory()
+    return took, seconds(lambda: [None for _ in _pairs()]).wall, peak
 
 
-def _gram() -> dict[str, Any]:
-    """Seconds of one chunk of the covariance at full width, after a first that warms memory up."""
-    before = _memory("VmRSS")
+def _gram() -> tuple[float, int, int]:
+    """Seconds of one chunk of the covariance at full width, after a first that warms memory up;
+    bytes before and at most."""
+    before, took = memory("VmRSS"), 0.0
     covariance = Covariance(["rows"], [WIDTH], 2 * CHUNK)
-    seconds = 0.0
     for number, block in enumerate(_decaying(2 * CHUNK, WIDTH, SLICE_BLOCK)):
         start = time.perf_counter()
         covariance.add((block,))
-        seconds += (time.perf_counter() - start) * (number >= CHUNK // SLICE_BLOCK)
+        took += (time.perf_counter() - start) * (number >= CHUNK // SLICE_BLOCK)
     covariance.finish()
-    return {"seconds": seconds, "before": before, "peak": _memory("VmHWM")}
+    return took, before, memory()
 
 
-def _eigen() -> dict[str, Any]:
+def _eigen() -> tuple[list[float], int]:
     """Seconds of the eigenvectors at both smaller widths, and how much memory the larger took."""
-    seconds = []
+    took = []
     for width in SMALLER:
-        before = _memory("VmRSS")
+        before = memory("VmRSS")
         covariance = Covariance(["rows"], [width], 2 * width)
         for block in _decaying(2 * width, width, SLICE_BLOCK):
             covariance.add((block,))
@@ -130,8 +111,8 @@ def _eigen() -> dict[str, Any]:
         del covariance, block
         start = time.perf_counter()
         leading_eigenvectors(matrix, width // 3)
-        seconds.append(time.perf_counter() - start)
-    return {"seconds": seconds, "grown": _memory("VmHWM") - before}
+        took.append(time.perf_counter() - start)
+    return took, memory() - before
 
 
 def _eigen_bytes(width: int, components: int) -> int:
@@ -156,22 +137,3 @@ def _decaying(count: int, width: int, block: int) -> Iterator[np.ndarray]:
     for start in range(0, count, block):
         size = (min(block, count - start), width)
         yield rng.standard_normal(size, dtype=np.float32) * scale
-
-
-def _in_process(part: str) -> dict[str, Any]:
-    """Run a part in a fresh interpreter and return what it found."""
-    command = [sys.executable, "-m", "benchmarks.bench_linear", part]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    found: dict[str, Any] = json.loads(output)
-    return found
-
-
-def _memory(key: str) -> int:
-    """Bytes from /proc: VmRSS now, VmHWM at most; getrusage would include the parent's."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split(f"{key}:")[1].split()[0])
-
-
-if __name__ == "__main__":
-    threadpool_limits(2)
-    print(json.dumps({"cca": _cca, "gram": _gram, "eigen": _eigen}[sys.argv[1]]()))

@@ -4,16 +4,12 @@ The bound: one product of all images and captions, and one comparison and sum pe
 the thresholds given for free, in the fastest form known here, the whole matrix held.
 """
 
-import subprocess
-import sys
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks.common import Row, paired_ratio
+from benchmarks.common import Row, apart, grown, paired_ratio
 from pipeline.scores.ranks import Ranks, retrieval_ranks
 from pipeline.scores.tiles import Products
 
@@ -64,48 +60,29 @@ def lower_bound(pictures: np.ndarray, texts: np.ndarray) -> Callable[[], object]
 
 
 def _time(images: int, runs: int) -> Row:
-    pictures, texts, image_groups, caption_groups = embeddings(images)
-    ranks, bound = (
-        partial(ranks_from_embeddings, pictures, texts, image_groups, caption_groups),
-        lower_bound(pictures, texts),
-    )
-    pair = paired_ratio(ranks, bound, runs)
-    return Row(
-        f"ranks of {images:,} x {len(texts):,} at {WIDTH:,}-d, both directions",
-        pair.of("matmul + counting"),
-        f"<= {LIMIT}x",
-        pair.ratio <= LIMIT,
-        ranks,
-    )
+    given = embeddings(images)
+
+    def ranks() -> Ranks:
+        return ranks_from_embeddings(*given)
+
+    pair = paired_ratio(ranks, lower_bound(*given[:2]), runs)
+    size = f"{images:,} x {images * CAPTIONS_PER_IMAGE:,}"
+    work = f"ranks of {size} at {WIDTH:,}-d, both directions"
+    return pair.at_most(work, LIMIT, "matmul + counting", ranks)
 
 
 def _memory(images: int) -> Row:
-    command = [sys.executable, "-m", "benchmarks.bench_retrieval", str(images)]
-    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    matrix = 4 * images * images * CAPTIONS_PER_IMAGE
-    share = grown / matrix
+    found = apart(_grown, images)
+    share = found / (4 * images * images * CAPTIONS_PER_IMAGE)
     return Row(
         f"memory beside the embeddings, {images:,} x {images * CAPTIONS_PER_IMAGE:,}",
-        f"{grown / 1e6:.0f} MB, {share:.2f} of the score matrix",
+        f"{found / 1e6:.0f} MB, {share:.2f} of the score matrix",
         "< 0.25 of the score matrix",
         share < 0.25,
     )
 
 
 def _grown(images: int) -> int:
-    """Bytes by which ranking raises this process's peak memory, after a small run as warm-up."""
-    ranks_from_embeddings(*embeddings(100))
+    ranks_from_embeddings(*embeddings(100))  # a warm-up
     large = embeddings(images)
-    before = _peak()
-    ranks_from_embeddings(*large)
-    return _peak() - before
-
-
-def _peak() -> int:
-    """Largest resident size of this process so far; getrusage would include its parent's."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
-
-
-if __name__ == "__main__":
-    print(_grown(int(sys.argv[1])))
+    return grown(lambda: ranks_from_embeddings(*large))

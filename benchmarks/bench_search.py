@@ -6,17 +6,14 @@ vectors in the folder; each kind has processes of its own, in which alone its me
 """
 
 import json
-import subprocess
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import Row, paired_ratio
-from pipeline.runtime.repeatable import set_threads
+from benchmarks.common import Row, apart, memory, paired_ratio, seconds
 from pipeline.search.approximate import build, opened, write
 from pipeline.search.index import SHORTLIST, Index, best
 from pipeline.search.params import HNSWConfig, IVFPQConfig
@@ -50,14 +47,10 @@ def rows() -> list[Row]:
                 lambda: [searched(exact, query) for query in queries],
             )
             share = recalls(near, queries, [10])[0]
-            found.append(
-                Row(
-                    f"search of 20,000 clustered {WIDTH}-d by {kind}, {QUERIES} queries",
-                    f"{pair.of('exact search')}, recall@10 {share:.3f}",
-                    "<= 1x, recall >= 0.9",
-                    pair.ratio <= 1 and share >= 0.9,
-                )
-            )
+            work = f"search of 20,000 clustered {WIDTH}-d by {kind}, {QUERIES} queries"
+            figure = f"{pair.of('exact search')}, recall@10 {share:.3f}"
+            reached = pair.ratio <= 1 and share >= 0.9
+            found.append(Row(work, figure, "<= 1x, recall >= 0.9", reached))
     return found
 
 
@@ -93,34 +86,23 @@ def made(
 
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Rows of length 1."""
-    scaled: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return scaled
-
-
-def megabytes(name: str) -> int:
-    """A size of this process, such as VmHWM or RssAnon."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split(f"{name}:")[1].split()[0]) // 1024
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def built(folder: Path, world: str, number: int, kind: str) -> dict[str, Any]:
-    """What building an index costs, in a process of its own."""
+    """What building an index costs."""
     vectors, _ = made(folder, world, number)
-    wall, own = time.perf_counter(), time.process_time()
     path = folder / f"{world}_{number}_{kind}.faiss"
-    write(build(vectors, SETTINGS[kind][0], 0), path)
-    return {
-        "processor_s": round(time.process_time() - own, 1),
-        "wall_s": round(time.perf_counter() - wall, 1),
-        "file_mb": path.stat().st_size >> 20,
-        "peak_mb": megabytes("VmHWM"),
-    }
+    wall, processor = seconds(lambda: write(build(vectors, SETTINGS[kind][0], 0), path))
+    size, peak = path.stat().st_size >> 20, memory() >> 20
+    took = {"processor_s": round(processor, 1), "wall_s": round(wall, 1)}
+    return took | {"file_mb": size, "peak_mb": peak}
 
 
 def queried(folder: Path, world: str, number: int, kind: str, place: int) -> dict[str, Any]:
-    """What one of an index's settings finds, and in what time, in a process of its own."""
+    """What one of an index's settings finds, and in what time."""
     vectors, queries = made(folder, world, number)
-    before = megabytes("RssAnon")
+    before = memory("RssAnon")
     nearest, found = None, {}
     if kind != "flat":
         parameters = SETTINGS[kind][place]
@@ -128,15 +110,11 @@ def queried(folder: Path, world: str, number: int, kind: str, place: int) -> dic
         nearest = opened(path, *vectors.shape, parameters)
         found = parameters.model_dump()
     index = Index([""] * number, vectors, nearest)
-    spent, took = [], []
-    for query in [*queries[:20], *queries]:
-        wall, own = time.perf_counter(), time.process_time()
-        searched(index, query)
-        spent.append(1000 * (time.process_time() - own))
-        took.append(1000 * (time.perf_counter() - wall))
-    found |= {"own_mb": megabytes("RssAnon") - before, "mapped_mb": megabytes("RssFile")}
-    for name, times in (("processor", spent), ("wall", took)):
-        middle, late = np.percentile(times[20:], [50, 95])
+    took = [seconds(lambda q=query: searched(index, q)) for query in [*queries[:20], *queries]]
+    found |= {"own_mb": memory("RssAnon") - before >> 20, "mapped_mb": memory("RssFile") >> 20}
+    for name in ("processor", "wall"):
+        times = [1000 * getattr(one, name) for one in took[20:]]
+        middle, late = np.percentile(times, [50, 95])
         found |= {f"{name}_ms": round(middle, 2), f"{name}_p95_ms": round(late, 2)}
     if nearest is not None:
         one, ten = recalls(index, queries, [1, 10])
@@ -147,23 +125,12 @@ def queried(folder: Path, world: str, number: int, kind: str, place: int) -> dic
 def main(folder: str, world: str, number: str, *kinds: str) -> None:
     """Print what is measured of each kind, a line for building it and one for each setting."""
     for kind in kinds:
-        steps = ["build", *map(str, range(len(SETTINGS[kind])))] if SETTINGS[kind] else ["0"]
-        for step in steps:
-            command = [sys.executable, "-m", "benchmarks.bench_search", step]
-            asked = [*command, folder, world, number, kind]
-            subprocess.run(asked, check=True)
-
-
-def measure(step: str, folder: str, world: str, number: str, kind: str) -> None:
-    """Print what one process measures: of building, or of the setting of a number."""
-    set_threads(1)
-    of = Path(folder), world, int(number), kind
-    found = built(*of) if step == "build" else queried(*of, int(step))
-    print(json.dumps({"world": world, "number": int(number), "kind": kind, **found}), flush=True)
+        of = Path(folder), world, int(number), kind
+        steps = [(queried, *of, place) for place in range(len(SETTINGS[kind]) or 1)]
+        for step in [(built, *of), *steps] if SETTINGS[kind] else steps:
+            found = {"world": world, "number": int(number), "kind": kind}
+            print(json.dumps(found | apart(*step, threads=1)), flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "build" or sys.argv[1].isdigit():
-        measure(*sys.argv[1:])
-    else:
-        main(*sys.argv[1:])
+    main(*sys.argv[1:])

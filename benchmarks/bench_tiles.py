@@ -6,25 +6,19 @@ slice tells the ratio. Seconds are processor time of one thread: what each of se
 does, whatever else the machine is doing.
 """
 
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks.common import Row
+from benchmarks.common import Row, apart, memory, seconds
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.measure import measured_of
-from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.blocks import cuts
 from pipeline.scores.file import SplitScores, read_scores, write_scores
 from pipeline.scores.groups import group_codes
@@ -47,9 +41,7 @@ def rows(images: int = 4000) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vse.h5"
         write_scores(path, {"test": embedded(images)}, {"model": "vse"})
-        command = [sys.executable, "-m", "benchmarks.bench_tiles", str(path)]
-        lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return [Row(*json.loads(line)) for line in lines.splitlines()]
+        return apart(measured, path, threads=1)
 
 
 def embedded(images: int) -> SplitScores:
@@ -68,8 +60,6 @@ def embedded(images: int) -> SplitScores:
 
 def products_alone(split: SplitScores) -> None:
     """Every tile once, of embeddings in memory, into memory that is already there."""
-    assert split.image_embeddings is not None
-    assert split.caption_embeddings is not None
     images, captions = map(np.asarray, (split.image_embeddings, split.caption_embeddings))
     out = torch.empty(BLOCK)
     for rows in cuts(len(images), BLOCK[0]):
@@ -79,55 +69,30 @@ def products_alone(split: SplitScores) -> None:
             torch.mm(own, others.T, out=out[: len(own), : len(others)])
 
 
-def measured(path: Path) -> Iterator[Row]:
+def measured(path: Path) -> list[Row]:
     """The rows of a file of embeddings."""
-    set_threads(1)
-    split = read_scores(path, "test")
+    split, found = read_scores(path, "test"), []
     sizes = f"{split.scores.shape[0]:,} x {split.scores.shape[1]:,} at {WIDTH}-d"
     for name, passes in PASSES.items():
-
-        def evaluated(name: str = name) -> object:
-            return evaluate(split, 1, 0, 0.95, 0, [Criterion(name)])
-
-        times = [
-            (_processor_time(evaluated), _processor_time(lambda: products_alone(split)))
-            for _ in range(RUNS)
-        ]
+        criteria = [Criterion(name)]
+        works = lambda c=criteria: evaluate(split, 1, 0, 0.95, 0, c), lambda: products_alone(split)
+        times = [tuple(seconds(work).processor for work in works) for _ in range(RUNS)]
         ours, bound = (statistics.median(column) for column in zip(*times, strict=True))
-        ratio = statistics.median(one / other for one, other in times)
-        yield Row(
-            f"{name} of {sizes}, from embeddings, both directions",
-            f"{ratio / passes:.2f}x of {passes} x the products ({ours:.1f} s, {bound:.1f} s each)",
-            f"<= {LIMIT}x",
-            ratio / passes <= LIMIT,
-        )
+        ratio = statistics.median(one / other for one, other in times) / passes
+        title = f"{name} of {sizes}, from embeddings, both directions"
+        figure = f"{ratio:.2f}x of {passes} x the products ({ours:.1f} s, {bound:.1f} s each)"
+        found.append(Row(title, figure, f"<= {LIMIT}x", ratio <= LIMIT))
     codes = group_codes(split.image_groups, split.caption_groups)
-    found = measured_of([of_groups(split.scores, *codes, way, 1) for way in DIRECTIONS])
-    fold = MeasuredFold(dict(zip(DIRECTIONS, found, strict=True)), *codes)
-    start = time.perf_counter()
-    bootstrap_intervals([fold], RESAMPLES, 0.95, 0)
-    seconds = time.perf_counter() - start
-    yield Row(f"bootstrap of {sizes}, {RESAMPLES:,} resamples", f"{seconds:.1f} s")
-    peak = 1e-6 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-    held = 1e-9 * 4 * WIDTH * sum(split.scores.shape)
-    yield Row(
-        "the same: peak of the process, the mapped embeddings included",
-        f"{peak:.2f} GB, {held:.2f} GB of it embeddings",
-        f"< {GIGABYTES:g} GB",
-        peak < GIGABYTES,
-    )
-
-
-def _processor_time(work: Callable[[], object]) -> float:
-    start = time.process_time()
-    work()
-    return time.process_time() - start
+    both = measured_of([of_groups(split.scores, *codes, way, 1) for way in DIRECTIONS])
+    fold = MeasuredFold(dict(zip(DIRECTIONS, both, strict=True)), *codes)
+    took = seconds(lambda: bootstrap_intervals([fold], RESAMPLES, 0.95, 0)).wall
+    found.append(Row(f"bootstrap of {sizes}, {RESAMPLES:,} resamples", f"{took:.1f} s"))
+    peak, held = memory() / 1e9, 1e-9 * 4 * WIDTH * sum(split.scores.shape)
+    title = "the same: peak of the process, the mapped embeddings included"
+    figure = f"{peak:.2f} GB, {held:.2f} GB of it embeddings"
+    return [*found, Row(title, figure, f"< {GIGABYTES:g} GB", peak < GIGABYTES)]
 
 
 if __name__ == "__main__":
-    if sys.argv[1].isdigit():
-        for row in rows(int(sys.argv[1])):
-            print(f"| {row.work} | {row.figure} | {row.target} | {row.reached} |")
-    else:
-        for row in measured(Path(sys.argv[1])):
-            print(json.dumps(list(astuple(row))))
+    for row in rows(int(sys.argv[1])):
+        print(f"| {row.work} | {row.figure} | {row.target} | {row.reached} |")

@@ -1,42 +1,17 @@
 """Streaming word2vec reader against gensim's full load: time and memory on a synthetic .bin."""
 
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from gensim.models import KeyedVectors
 
-from benchmarks.common import Row, where_time_goes
+from benchmarks.common import Row, apart, memory, seconds, where_time_goes
 from pipeline.words.vectors import read_vectors
 
 WORDS, DIM, WANTED = 300_000, 300, 8_000
 RUNS = 5
-
-OURS = """
-from pathlib import Path
-from pipeline.words.vectors import read_vectors
-wanted = [f"word{i * (WORDS // WANTED)}" for i in range(WANTED)]
-def work():
-    assert len(read_vectors("word2vec_bin", Path(sys.argv[1]), wanted).rows) == WANTED
-"""
-GENSIM = """
-from gensim.models import KeyedVectors
-def work():
-    assert len(KeyedVectors.load_word2vec_format(sys.argv[1], binary=True)) == WORDS
-"""
-# VmHWM belongs to this process alone; ru_maxrss also counts the process that started it.
-MEASURE = """
-import re, sys, time
-WORDS, WANTED = {words}, {wanted}
-{work}
-def memory(key):
-    return int(re.search(key + r":\\s+(\\d+)", open("/proc/self/status").read())[1])
-before, start, busy = memory("VmRSS"), time.perf_counter(), time.process_time()
-work()
-print(time.perf_counter() - start, time.process_time() - busy, (memory("VmHWM") - before) / 1024)
-"""
 
 
 def rows() -> list[Row]:
@@ -44,30 +19,36 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "synthetic.bin"
         write_synthetic(path)
-        measure(OURS, path)
-        pairs = [(measure(OURS, path), measure(GENSIM, path)) for _ in range(RUNS)]
-        wanted = [f"word{i * (WORDS // WANTED)}" for i in range(WANTED)]
-        profile = where_time_goes(lambda: read_vectors("word2vec_bin", path, wanted))
+        apart(measure, ours, path)
+        pairs = [(apart(measure, ours, path), apart(measure, gensim, path)) for _ in range(RUNS)]
+        profile = where_time_goes(lambda: ours(path))
     wall, processor = (statistics.median(b[i] / a[i] for a, b in pairs) for i in (0, 1))
-    seconds = [statistics.median(pair[i][0] for pair in pairs) for i in (0, 1)]
-    memory = [max(pair[i][2] for pair in pairs) for i in (0, 1)]
+    took = [statistics.median(pair[i][0] for pair in pairs) for i in (0, 1)]
+    extra = [max(pair[i][2] for pair in pairs) / 2**20 for i in (0, 1)]
     work = f"word2vec .bin {WORDS:,} x {DIM}, {WANTED:,} words wanted"
+    figure = f"{wall:.1f}x gensim's full load ({took[0]:.2f} s, {took[1]:.2f} s; processor time "
+    memory_figure = f"{extra[0]:.0f} MB (gensim {extra[1]:.0f} MB)"
     return [
-        Row(
-            work,
-            f"{wall:.1f}x gensim's full load ({seconds[0]:.2f} s, {seconds[1]:.2f} s; "
-            f"processor time {processor:.1f}x)",
-            ">= 15x",
-            wall >= 15,
-            profile=profile,
-        ),
-        Row(
-            f"{work}: extra memory",
-            f"{memory[0]:.0f} MB (gensim {memory[1]:.0f} MB)",
-            "< 300 MB",
-            memory[0] < 300,
-        ),
+        Row(work, f"{figure}{processor:.1f}x)", ">= 15x", wall >= 15, profile=profile),
+        Row(f"{work}: extra memory", memory_figure, "< 300 MB", extra[0] < 300),
     ]
+
+
+def ours(path: Path) -> None:
+    """Only the wanted words."""
+    wanted = [f"word{i * (WORDS // WANTED)}" for i in range(WANTED)]
+    assert len(read_vectors("word2vec_bin", path, wanted).rows) == WANTED
+
+
+def gensim(path: Path) -> None:
+    """All words."""
+    assert len(KeyedVectors.load_word2vec_format(str(path), binary=True)) == WORDS
+
+
+def measure(work, path: Path) -> tuple[float, float, int]:
+    """Seconds, processor seconds and extra bytes of one reader in a fresh process."""
+    before = memory("VmRSS")
+    return *seconds(lambda: work(path)), memory() - before
 
 
 def write_synthetic(path: Path) -> None:
@@ -79,17 +60,3 @@ def write_synthetic(path: Path) -> None:
             values = generator.standard_normal((10_000, DIM), dtype=np.float32)
             for i, row in enumerate(values, start):
                 file.write(f"word{i} ".encode() + row.tobytes() + b"\n")
-
-
-def measure(work: str, path: Path) -> tuple[float, float, float]:
-    """Seconds, processor seconds and extra MB of one reader in a fresh process."""
-    program = MEASURE.format(words=WORDS, wanted=WANTED, work=work)
-    command = [sys.executable, "-c", program, str(path)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    seconds, processor, megabytes = map(float, output.split())
-    return seconds, processor, megabytes
-
-
-if __name__ == "__main__":
-    for row in rows():
-        print(row)

@@ -1,17 +1,24 @@
 """Timing in pairs: on a noisy machine only a ratio taken within one run means anything."""
 
 import cProfile
+import hashlib
 import pstats
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
 import torch
+from PIL import Image
 
+from pipeline.inputs.batches import Split
 from pipeline.runtime.repeatable import set_threads
 
 LARGE = 0.03  # shares of the time below it are not named
@@ -20,23 +27,14 @@ NAMED = 6
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the benchmark table.
-
-    Attributes:
-        work: what is done, with its sizes.
-        figure: what was measured ("1.3x of matmul + counting").
-        target: what is to be reached, empty where the figure is only stated.
-        reached: whether it was; None where nothing is to be reached.
-        profiled: run again under a profiler when the target was missed.
-        profile: where the time goes, if that is known already.
-    """
+    """One line of the benchmark table."""
 
     work: str
-    figure: str
-    target: str = ""
-    reached: bool | None = None
-    profiled: Callable[[], object] | None = None
-    profile: str = ""
+    figure: str  # what was measured ("1.3x of matmul + counting")
+    target: str = ""  # what is to be reached, empty where the figure is only stated
+    reached: bool | None = None  # None where nothing is to be reached
+    profiled: Callable[[], object] | None = None  # run again under a profiler after a miss
+    profile: str = ""  # where the time goes, if that is known already
 
 
 class Seconds(NamedTuple):
@@ -48,16 +46,9 @@ class Seconds(NamedTuple):
 
 @dataclass(frozen=True)
 class Paired:
-    """Two forms of a work, timed in turn: medians over the pairs.
+    """Two forms of a work, timed in turn: medians over the pairs; ratios are ours / reference."""
 
-    Attributes:
-        ratio: wall time of ours / of the reference.
-        processor: the same of processor time.
-        ours: seconds of ours.
-        reference: seconds of the reference.
-    """
-
-    ratio: float
+    ratio: float  # of wall time
     processor: float
     ours: Seconds
     reference: Seconds
@@ -78,17 +69,23 @@ class Paired:
             f"{_short(self.reference.processor)} s"
         )
 
+    def at_most(
+        self, work: str, limit: float, reference: str, ours: Callable[[], object] | None = None
+    ) -> Row:
+        """A row of a work that may take `limit` times the reference."""
+        return Row(work, self.of(reference), f"<= {limit:g}x", self.ratio <= limit, ours)
+
+    def at_least(
+        self, work: str, wanted: float, than: str, ours: Callable[[], object] | None = None
+    ) -> Row:
+        """A row of a work that should be `wanted` times as fast as the reference."""
+        return Row(work, self.faster(than), f">= {wanted:g}x", 1 / self.ratio >= wanted, ours)
+
 
 def paired_ratio(
     ours: Callable[[], object], reference: Callable[[], object], runs: int = 5
 ) -> Paired:
-    """Times of two forms over alternating runs after one warm-up of each.
-
-    Args:
-        ours: one run of our form, in this process.
-        reference: one run of the other.
-        runs: pairs.
-    """
+    """Times of two forms in this process over alternating runs after one warm-up of each."""
     ours()
     reference()
     return paired([(seconds(ours), seconds(reference)) for _ in range(runs)])
@@ -120,6 +117,48 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         set_threads(threads)
+
+
+def apart(function: Callable[..., Any], *values: Any, threads: int | None = None) -> Any:
+    """What a function returns in a fresh process, on as many threads as this one has or `threads`:
+    its peak of memory is its own."""
+    wanted = threads or torch.get_num_threads()
+    with ProcessPoolExecutor(1, get_context("spawn"), set_threads, (wanted,)) as process:
+        return process.submit(function, *values).result()
+
+
+def memory(key: str = "VmHWM") -> int:
+    """Bytes of this process, at most or now (VmRSS); getrusage would include its parent's."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.split(f"{key}:")[1].split()[0])
+
+
+def grown(work: Callable[[], object]) -> int:
+    """Bytes by which a work raises this process's peak of memory."""
+    before = memory()
+    work()
+    return memory() - before
+
+
+def photographs(folder: Path, size: tuple[int, int], count: int, cell: int = 8) -> pd.DataFrame:
+    """JPEG files with the smoothness of photographs, and their table; size: width and height."""
+    rng, table = np.random.default_rng(0), []
+    for number in range(count):
+        coarse = rng.integers(0, 256, (size[1] // cell, size[0] // cell, 3), dtype=np.uint8)
+        path = folder / f"{number:04}.jpg"
+        Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(path, quality=90)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        table.append((f"{number:04}", str(path), *size, digest))
+    return pd.DataFrame(table, columns=["image_id", "path", "width", "height", "sha256"])
+
+
+def split_of(
+    images: int, captions: int, pictures: Callable[..., Any], texts: Callable[..., Any]
+) -> Split:
+    """A split of so many images and captions whose rows two functions give."""
+    names = [str(number) for number in range(images)]
+    described = np.arange(captions) % images
+    return Split(names, names, [str(n) for n in range(captions)], described, pictures, texts)
 
 
 def where_time_goes(work: Callable[[], object]) -> str:

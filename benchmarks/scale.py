@@ -64,21 +64,13 @@ class Step(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a stage took.
-
-    Attributes:
-        images: of the corpus, all splits together.
-        stage: its name with the item.
-        seconds: of processor time, user and system.
-        peak: largest resident memory, bytes; of shared libraries and mapped files, too.
-        written: bytes of its outputs.
-    """
+    """What a stage took."""
 
     images: int
     stage: str
     seconds: float
-    peak: int
-    written: int
+    peak: int  # largest resident memory, bytes; of shared libraries and mapped files, too
+    written: int  # bytes of its outputs
 
 
 def prepared(folder: Path, images: int) -> list[Step]:

@@ -6,43 +6,43 @@ of its own, whose peak is told less that of one that only loads the libraries.
 
 import multiprocessing
 import resource
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 SIZES = (11_000, 110_000, 1_100_000)  # rows; a group of a file has 1,048,576 at most
 TEXT = "a small striped red circle is to the left of a large blue square"
 
 
-def made(name: str, rows: int) -> Any:
+def made(name: str, rows: int):
     """A table of so many rows like those of the built-in corpus."""
     import pandas as pd
 
     ids = [f"train_{number:07d}.jpg" for number in range(rows)]
+    own = {"image_id": ids, "split": "train"}
     if name == "images":
-        sizes = {"width": 128, "height": 128, "sha256": [f"{n:064x}" for n in range(rows)]}
-        paths = [f"data/corpus/images/{image}" for image in ids]
-        own = {"image_id": ids, "path": paths, "split": "train", "group": ids}
-        return pd.DataFrame(own | sizes)
-    if name == "captions":
-        own = {name: ids for name in ("caption_id", "image_id")} | {"split": "train", "text": TEXT}
-        return pd.DataFrame(
-            own | {"tokens": [TEXT.split() for _ in ids], "fits": [[] for _ in ids]}
-        )
-    sides = {side: 1.0 for side in ("x1", "y1", "x2", "y2")}
-    told = [["red", "small", "striped"] for _ in ids]
-    return pd.DataFrame({"image_id": ids} | sides | {"object": "circle", "attributes": told})
+        own |= {"path": [f"data/corpus/images/{image}" for image in ids], "group": ids}
+        own |= {"width": 128, "height": 128, "sha256": [f"{n:064x}" for n in range(rows)]}
+    elif name == "captions":
+        own |= {"caption_id": ids, "text": TEXT}
+        own |= {"tokens": [TEXT.split() for _ in ids], "fits": [[] for _ in ids]}
+    else:
+        own |= {side: 1.0 for side in ("x1", "y1", "x2", "y2")} | {"object": "circle"}
+        own["attributes"] = [["red", "small", "striped"] for _ in ids]
+    return pd.DataFrame(own)
 
 
 def step(kind: str, name: str, path: Path, rows: int) -> int:
-    """Do one thing; return the peak of this process in bytes."""
+    """Do one thing; return the peak of this process in bytes, or the groups of rows of a file."""
+    import pyarrow.parquet as pq
+
     from pipeline.corpus import tables
 
     schema = getattr(tables, name.upper())
+    if kind == "groups":
+        return int(pq.ParquetFile(path).num_row_groups)
     if kind in ("make", "write"):
-        table = made(name, rows)
+        table = made(name, rows)[schema.names]
         if kind == "write":
             tables.write_table(path, table, schema)
     elif kind != "load":
@@ -50,31 +50,22 @@ def step(kind: str, name: str, path: Path, rows: int) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def alone(function: Callable[..., int], *values: Any) -> int:
-    """What a function returns in a new process."""
+def alone(*values) -> int:
+    """What `step` returns in a new process."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, *values).result()
-
-
-def groups(path: Path) -> int:
-    """How many groups of rows a file has."""
-    import pyarrow.parquet as pq
-
-    return int(pq.ParquetFile(path).num_row_groups)
+        return pool.submit(step, *values).result()
 
 
 def main() -> None:
     """Print the lines of the table in docs/scale.md."""
-    base = alone(step, "load", "images", Path(), 0)
+    base = alone("load", "images", Path(), 0)
     with TemporaryDirectory() as folder:
         for name in ("images", "captions", "boxes"):
             for rows in SIZES:
-                path = Path(folder) / f"{name}.parquet"
-                peaks = [alone(step, kind, name, path, rows) - base
-                         for kind in ("make", "write", "whole", "some")]  # fmt: skip
+                of = name, Path(folder) / f"{name}.parquet", rows
+                peaks = [alone(kind, *of) - base for kind in ("make", "write", "whole", "some")]
                 told = " | ".join(f"{peak / 1e6:,.0f}" for peak in peaks)
-                count = alone(groups, path)
-                print(f"| {name} | {rows:,} | {count} | {told} |", flush=True)
+                print(f"| {name} | {rows:,} | {alone('groups', *of)} | {told} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """Batches of regions and phrases, in which both have neighbours of their own kind.
 
-As for images and captions (models.two_branch.batches) random pairs seldom hold two phrases of one
-region or two regions of one phrase, so each region brings one more phrase and each phrase one more
-region (Wang et al. 2016, section 3.3). Phrases and regions belong together many to many, so a batch
-says which pair does and has no groups.
+Random pairs seldom hold two phrases of one region or two regions of one phrase, so each region
+brings one more phrase and each phrase one more region (Wang et al. 2016, section 3.3). Phrases and
+regions belong together many to many, so a batch has masks instead of groups.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,23 +19,14 @@ from pipeline.runtime.errors import WorkbenchError
 
 @dataclass(frozen=True)
 class PhraseBatch:
-    """R regions and C phrases, each of them once.
+    """R regions and C phrases, each of them once."""
 
-    Attributes:
-        regions: (R, D) vectors, those of hard negatives last.
-        phrases: (C, E) vectors.
-        pairs: (R, C) bool, which belong together.
-        same: (R, C) bool, True where neither is a negative of the other.
-        same_regions: (R, R) bool, True where one phrase stands for both, and on the diagonal.
-        same_phrases: (C, C) bool, True where both stand for one region, and on the diagonal.
-    """
-
-    regions: torch.Tensor
-    phrases: torch.Tensor
-    pairs: torch.Tensor
-    same: torch.Tensor
-    same_regions: torch.Tensor
-    same_phrases: torch.Tensor
+    regions: torch.Tensor  # (R, D) vectors, those of hard negatives last
+    phrases: torch.Tensor  # (C, E) vectors
+    pairs: torch.Tensor  # (R, C) bool, which belong together
+    same: torch.Tensor  # (R, C) bool, True where neither is a negative of the other
+    same_regions: torch.Tensor  # (R, R) bool, one phrase stands for both; True on the diagonal
+    same_phrases: torch.Tensor  # (C, C) bool, both stand for one region
 
     def __len__(self) -> int:
         return len(self.phrases)
@@ -47,33 +37,18 @@ class PhraseBatch:
 
 
 class Mined(NamedTuple):
-    """Hard negatives, H in all.
+    """Hard negatives, H in all."""
 
-    Attributes:
-        vectors: rows (B,) of hard negatives to vectors (B, D).
-        phrases: (H,) the phrase that each is a negative of.
-    """
-
-    vectors: Callable[[np.ndarray], torch.Tensor]
-    phrases: np.ndarray
+    vectors: Callable[[np.ndarray], torch.Tensor]  # rows (B,) of hard negatives to vectors (B, D)
+    phrases: np.ndarray  # (H,) the phrase that each is a negative of
 
 
 class PhraseBatches:
-    """Training batches: in every epoch every pair of region and phrase is once the seed of one.
+    """Training batches: every pair of region and phrase is the seed of one batch in every epoch.
 
-    A last batch of fewer than two pairs is left out.
-
-    Args:
-        data: the training split.
-        size: seed pairs per batch.
-        seed: with the epoch's and the step's number it alone decides what is drawn.
-        extra_phrases: phrases that each region of a seed pair brings, 0 for none.
-        extra_regions: regions that each phrase of a seed pair brings, 0 for none.
-        mined: hard negatives, of which each phrase of a seed pair brings `sampled`.
-        sampled: see `mined`.
-
-    Raises:
-        WorkbenchError: fewer than two pairs, or pairs of one phrase only.
+    A last batch of fewer than two pairs is left out. Each region of a seed pair brings
+    `extra_phrases` phrases, each phrase `extra_regions` regions and `sampled` hard negatives. The
+    seed, the epoch and the step alone decide what is drawn.
     """
 
     def __init__(
@@ -108,10 +83,7 @@ class PhraseBatches:
             yield self.batch(order[step * self.size : (step + 1) * self.size], rng)
 
     def batch(self, seeds: np.ndarray, rng: np.random.Generator) -> PhraseBatch:
-        """The batch that grows from seed pairs.
-
-        seeds: (B,) rows of pairs; rng: of all draws.
-        """
+        """The batch that grows from seed pairs, rows (B,) of `data.pairs`."""
         regions, phrases = self.rows(seeds, rng)
         hard = self.hard_rows(phrases, rng)
         related = self.data.related[regions]
@@ -123,15 +95,16 @@ class PhraseBatches:
             vectors = torch.cat([vectors, self.mined.vectors(hard)])
             same = torch.cat([pairs, ~own])  # what is a negative of one phrase may fit another
             pairs = torch.cat([pairs, torch.zeros_like(own)])
+        related = related.astype(np.int32)  # products of int8 could overflow
         alike = torch.eye(len(vectors), dtype=torch.bool)
-        alike[: len(regions), : len(regions)] = dense(counted(related) @ counted(related).T)
-        columns = counted(self.data.related[:, phrases])
+        alike[: len(regions), : len(regions)] = dense(related @ related.T)
+        columns = self.data.related[:, phrases].astype(np.int32)
         return PhraseBatch(
             vectors, self.data.phrases(phrases), pairs, same, alike, dense(columns.T @ columns)
         )
 
     def rows(self, seeds: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the regions (R,) and phrases (C,) of the batch of seed pairs (B,), sorted."""
+        """Sorted rows of the regions (R,) and phrases (C,) of the batch of seed pairs (B,)."""
         pairs = self.data.pairs
         regions, phrases = np.unique(pairs[seeds, 0]), np.unique(pairs[seeds, 1])
         more = self.by_region.draw(regions, np.full_like(regions, self.extra_phrases), seeds, rng)
@@ -139,13 +112,8 @@ class PhraseBatches:
         return np.union1d(regions, pairs[other, 0]), np.union1d(phrases, pairs[more, 1])
 
     def hard_rows(self, phrases: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """(H,) rows of the hard negatives of some phrases (C,), drawn; none before the mining."""
+        """Rows (H,) of drawn hard negatives of phrases (C,); none before the mining."""
         if self.negatives is None:
             return np.zeros(0, np.int64)
         wanted, none = np.full_like(phrases, self.sampled), np.zeros(0, np.int64)
         return self.negatives.draw(phrases, wanted, none, rng)
-
-
-def counted(rows: Any) -> Any:
-    """A sparse matrix of 0 and 1 whose products can be counted without overflow."""
-    return rows.astype(np.int32)

@@ -18,14 +18,8 @@ from pipeline.storage.features import FeatureFile
 
 @dataclass(frozen=True)
 class PhraseInputs:
-    """The artefacts that models of phrases read.
-
-    Attributes:
-        phrases: folder of the tables.
-        proposals: file of the boxes that phrases are looked for in.
-        truth: file of the vectors of the phrases' own boxes.
-        vectors: file of the phrases' vectors.
-    """
+    """The files that models of phrases read: the tables' folder, proposals with their vectors, and
+    the vectors of the phrases' own boxes (truth) and of the phrases."""
 
     phrases: Path
     proposals: Path
@@ -48,13 +42,7 @@ class PhraseInputs:
 
 @dataclass(frozen=True)
 class OpenedPhrases:
-    """The artefacts, opened.
-
-    Attributes:
-        tables: of phrases.
-        proposals: boxes and vectors of each image's proposals.
-        vectors: of unique phrases.
-    """
+    """The artefacts, opened."""
 
     tables: PhraseTables
     proposals: FeatureFile
@@ -66,7 +54,7 @@ class OpenedPhrases:
         return self.proposals.shape()[-1], self.vectors.shape()[-1]
 
     def identity(self) -> dict[str, str]:
-        """What weights cannot be used without."""
+        """Digests of the vectors that weights belong to."""
         of_regions = feature_identity(self.proposals.attributes, "regions")
         return of_regions | feature_identity(self.vectors.attributes, "phrases")
 
@@ -74,12 +62,9 @@ class OpenedPhrases:
 def open_phrases(inputs: PhraseInputs) -> OpenedPhrases:
     """Open the artefacts; WorkbenchError when one is missing, damaged or of another kind."""
     proposals = FeatureFile(inputs.proposals)
-    lacking = [name for name in ("boxes", "counts", "features") if name not in proposals.layouts]
-    if lacking or len(proposals.shape()) != 3:
+    if not {"boxes", "counts", "features"} <= set(proposals.layouts) or len(proposals.shape()) != 3:
         raise WorkbenchError(
-            f"{inputs.proposals}: no file of proposals: it has no {', '.join(lacking)}"
-            if lacking
-            else f"{inputs.proposals}: vectors of shape {proposals.shape()} are not of proposals",
+            f"{inputs.proposals}: no file of proposals",
             "write it again with: dvc repro extract_proposals",
         )
     proposals.in_memory(MEMORY_BUDGET)
@@ -88,27 +73,14 @@ def open_phrases(inputs: PhraseInputs) -> OpenedPhrases:
 
 @dataclass(frozen=True)
 class PhrasePairs:
-    """The training split: R regions, C unique phrases, and what belongs to what.
+    """The training split: R regions, C unique phrases, and what belongs to what."""
 
-    Attributes:
-        regions: rows (B,) of regions to vectors (B, D).
-        phrases: rows (B,) of phrases to vectors (B, E).
-        region_images: (R,) name of each region's image.
-        boxes: (R, 4) x1, y1, x2, y2 in pixels.
-        related: (R, C) of 0 and 1, which region a phrase stands for.
-        pairs: (P, 2) rows of a region and a phrase, of every phrase as many as are trained on.
-    """
-
-    regions: FeatureRows
-    phrases: FeatureRows
-    region_images: list[str]
-    boxes: np.ndarray
-    related: csr_matrix
-    pairs: np.ndarray
-
-    def blocks(self, size: int = 4096) -> list[np.ndarray]:
-        """Runs of `size` pairs (B, 2)."""
-        return [self.pairs[start : start + size] for start in range(0, len(self.pairs), size)]
+    regions: FeatureRows  # rows (B,) of regions to vectors (B, D)
+    phrases: FeatureRows  # rows (B,) of phrases to vectors (B, E)
+    region_images: list[str]  # (R,) name of each region's image
+    boxes: np.ndarray  # (R, 4) x1, y1, x2, y2 in pixels
+    related: csr_matrix  # (R, C) of 0 and 1, which region a phrase stands for
+    pairs: np.ndarray  # (P, 2) rows of a region and a phrase to train on
 
 
 # Regions of a phrase that models learn from, drawn where it has more (Wang et al. 2016).
@@ -117,28 +89,15 @@ DRAWN = {"regions_per_phrase": REGIONS_PER_PHRASE}  # as files of weights name i
 
 
 def training_pairs(opened: OpenedPhrases, truth: Path, seed: int) -> PhrasePairs:
-    """The pairs of regions and phrases of the training split, each once.
-
-    Args:
-        opened: the artefacts.
-        truth: file of the vectors of the phrases' own boxes.
-        seed: of the draws.
-
-    Raises:
-        WorkbenchError: a file of other boxes than the tables have.
-    """
+    """The pairs of regions and phrases of the training split; truth: vectors of its regions."""
     rows = opened.tables.of_split("train")
     regions = distinct_regions(opened.tables.boxes, list(dict.fromkeys(rows["image_id"])))
     texts = sorted(set(rows["text"]))
     place = {text: number for number, text in enumerate(texts)}
+    named = zip(rows["text"], rows["image_id"], rows["chain"], strict=True)
     both = sorted(
-        {
-            (place[text], region)
-            for text, image, chain in zip(rows["text"], rows["image_id"], rows["chain"],
-                                          strict=True)
-            for region in regions.of_chain[image, chain]
-        }
-    )  # fmt: skip
+        {(place[text], region) for text, *key in named for region in regions.of_chain[tuple(key)]}
+    )
     phrases, places = np.array(both).T
     shape = len(regions.ids), len(texts)
     related = csr_matrix((np.ones(len(both), np.int8), (places, phrases)), shape)

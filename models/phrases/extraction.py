@@ -28,27 +28,22 @@ FromFile = Callable[[str, tuple[int, int]], tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Sources:
-    """Where boxes and their vectors come from.
-
-    Attributes:
-        describer: makes the vectors.
-        proposer: proposes boxes; the describer itself where it does, None where a file has them.
-        file: from an image's id and size to its boxes and scores, None where the proposer has them.
-        number: R, proposals of an image at most.
-    """
+    """Where boxes and their vectors come from."""
 
     describer: Describer
+    # proposes boxes; the describer itself where it does, None where a file has them
     proposer: Describer | None
+    # from an image's id and size to its boxes and scores, None where the proposer has them
     file: FromFile | None
-    number: int
+    number: int  # R, proposals of an image at most
 
     def look(self, images: Sequence[Tensor], ids: Sequence[str]) -> tuple[View, list[Proposed]]:
-        """A view of B images, and the proposals of each, with their vectors.
-
-        images: uint8 RGB (3, H, W) on the device; ids: of the images.
-        """
+        """A view of B images, uint8 RGB (3, H, W) on the device, and the proposals of each."""
         view = self.describer.see(images)
-        found = [best(own, self.number) for own in self._proposed(view, images, ids)]
+        found = [
+            Proposed(*(part[: self.number] for part in own if part is not None))
+            for own in self._proposed(view, images, ids)
+        ]
         if self.proposer is not self.describer:
             vectors = view.features([own.boxes for own in found])
             found = [own._replace(features=f) for own, f in zip(found, vectors, strict=True)]
@@ -66,22 +61,10 @@ class Sources:
         return proposed
 
 
-def best(found: Proposed, number: int) -> Proposed:
-    """The first `number` proposals."""
-    features = None if found.features is None else found.features[:number]
-    return Proposed(found.boxes[:number], found.scores[:number], features)
-
-
 def described(
     settings: PhrasesConfig, sources: Sources, images: pd.DataFrame
 ) -> dict[str, str | int | float]:
-    """What a file of boxes says of itself.
-
-    Args:
-        settings: the section phrases.
-        sources: of boxes and vectors.
-        images: rows of the corpus's table.
-    """
+    """The attributes of a file of boxes."""
     proposals = settings.proposals.model_dump(exclude={"path", "other_images"})
     features = settings.features.model_dump(mode="json", exclude={"workers", "batch_size"})
     if settings.features.source == "detector":
@@ -117,21 +100,8 @@ def extract_boxes(
     device: torch.device,
     max_pixels: int,
 ) -> None:
-    """Compute the missing rows of both files.
-
-    Args:
-        images: N rows with image_id, path, width, height and sha256.
-        regions: M boxes of phrases, of some of the images.
-        sources: of boxes and vectors.
-        proposals: writes `proposal_datasets`, ids as in `images`.
-        truth: writes `features` (D,), ids as in `regions`.
-        settings: the section phrases.
-        device: where the networks are.
-        max_pixels: larger images are refused before they are decoded.
-
-    Raises:
-        WorkbenchError: images that cannot be read, or boxes that are not theirs.
-    """
+    """Compute the missing rows of both files: `proposal_datasets` of the images, and `features`
+    (D,) of the regions of phrases."""
     check_aspect(images)
     ids = images["image_id"].tolist()
     owners = pd.Index(ids).get_indexer(pd.Index(regions.image_ids))
@@ -148,7 +118,12 @@ def extract_boxes(
             with torch.inference_mode():
                 pictures = as_tensors(batch.pictures, device)
                 view, found = sources.look(pictures, names)
-                _check_found(names, found)
+                none = [name for name, one in zip(names, found, strict=True) if not len(one.boxes)]
+                if none:
+                    raise WorkbenchError(
+                        f"no proposals in image {none[0]}",
+                        "train the detector longer, or see phrases.proposals.source",
+                    )
                 vectors = torch.cat(view.features(given))
             sizes = [(picture.shape[1], picture.shape[0]) for picture in batch.pictures]
             rows = np.concatenate(own)
@@ -156,15 +131,6 @@ def extract_boxes(
                 truth.write(rows, features=vectors.float().cpu().numpy())
             proposals.write(batch.rows, **_packed(found, sizes, sources.number))
             progress.update(len(batch.rows))
-
-
-def _check_found(names: Sequence[str], found: Sequence[Proposed]) -> None:
-    none = [name for name, own in zip(names, found, strict=True) if not len(own.boxes)]
-    if none:
-        raise WorkbenchError(
-            f"no proposals in image {none[0]}",
-            "the detector finds nothing there: train it longer, or see phrases.proposals.source",
-        )
 
 
 def _packed(

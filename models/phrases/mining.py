@@ -1,9 +1,10 @@
 """Hard negatives: proposals that lie nearer to a phrase than its own boxes (Wang et al. 2016, 3.3).
 
-Of each unique phrase the images of its training pairs are searched. A proposal that overlaps enough
-with one of the phrase's boxes there is what the model should find, so it is no negative.
+The images of a phrase's training pairs are searched. A proposal that overlaps enough with one of
+the phrase's boxes is what the model should find, so it is no negative.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from models.phrases.batches import Mined
 from models.phrases.data import OpenedPhrases, PhrasePairs
 from models.phrases.params import MiningConfig
 from models.phrases.scoring import embedded_proposals
+from pipeline.inputs.sources import FeatureRows
 from pipeline.phrases.boxes import overlaps, rows_of_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile
@@ -20,10 +22,8 @@ from pipeline.storage.hdf5 import mapped
 
 
 class ProposalRows:
-    """Vectors of proposals: rows (B,) to float32 (B, D), read from their file when asked for.
-
-    proposals: file of R slots an image; places: (H, 2) row of an image and slot.
-    """
+    """Vectors of proposals at places (H, 2), row of an image and slot, read from their file: rows
+    (B,) of places to float32 (B, D)."""
 
     def __init__(self, proposals: FeatureFile, places: np.ndarray) -> None:
         self.values = mapped(proposals.path, proposals.layouts["features"])
@@ -43,25 +43,10 @@ def mine(
     seed: int,
     device: torch.device,
 ) -> Mined:
-    """The hard negatives of every unique phrase of the training split.
-
-    Args:
-        network: trained, in evaluation mode, has embed_images and embed_captions.
-        data: the training split.
-        opened: the proposals.
-        settings: how many of a phrase are kept, and which are none.
-        seed: of the draws.
-        device: where the network is.
-
-    Raises:
-        WorkbenchError: no phrase has any.
-    """
-    blocks = range(0, data.related.shape[1], 1024)
-    rows = [np.arange(start, min(start + 1024, data.related.shape[1])) for start in blocks]
-    phrases = torch.cat([network.embed_captions(data.phrases(own).to(device)) for own in rows])
-    blocks = range(0, len(data.boxes), 1024)
-    rows = [np.arange(start, min(start + 1024, len(data.boxes))) for start in blocks]
-    regions = torch.cat([network.embed_images(data.regions(own).to(device)) for own in rows])
+    """The hard negatives of every unique phrase of the training split; the network is trained and
+    in evaluation mode."""
+    phrases = _embedded(network.embed_captions, data.phrases, data.related.shape[1], device)
+    regions = _embedded(network.embed_images, data.regions, len(data.boxes), device)
     names, owners = np.unique(data.region_images, return_inverse=True)
     wanted = by_image(data, owners, len(names))
     places = opened.proposals.rows(names.tolist())
@@ -83,30 +68,21 @@ def mine(
     return kept(np.concatenate(found), opened.proposals, settings.negatives, seed)
 
 
-def by_image(data: PhrasePairs, owners: np.ndarray, count: int) -> list[np.ndarray]:
-    """The unique phrases that are looked for in each image: those of its training pairs.
+def _embedded(
+    embed: Callable[..., torch.Tensor], vectors: FeatureRows, count: int, device: torch.device
+) -> torch.Tensor:
+    blocks = np.split(np.arange(count), range(1024, count, 1024))
+    return torch.cat([embed(vectors(rows).to(device)) for rows in blocks])
 
-    Args:
-        data: the training split.
-        owners: (R,) number of each region's image.
-        count: number of images.
-    """
+
+def by_image(data: PhrasePairs, owners: np.ndarray, count: int) -> list[np.ndarray]:
+    """The unique phrases of each image's training pairs; owners: (R,) image of each region."""
     both = np.unique(np.stack([owners[data.pairs[:, 0]], data.pairs[:, 1]], 1), axis=0)
     return np.split(both[:, 1], np.searchsorted(both[:, 0], np.arange(1, count)))
 
 
 def kept(found: np.ndarray, proposals: FeatureFile, most: int, seed: int) -> Mined:
-    """At most so many hard negatives of a phrase, drawn.
-
-    Args:
-        found: (H, 3) row of an image, slot and phrase.
-        proposals: whose rows these are.
-        most: of one phrase.
-        seed: of the draws.
-
-    Raises:
-        WorkbenchError: there are none.
-    """
+    """At most so many drawn hard negatives of a phrase; found: (H, 3) image, slot and phrase."""
     if not len(found):
         raise WorkbenchError(
             "no proposal lies nearer to a phrase than its own boxes: nothing to learn from",

@@ -22,17 +22,11 @@ from pipeline.storage.layout import checked
 
 
 class Localised(NamedTuple):
-    """The best boxes of an image for a phrase.
+    """The best boxes of an image for a phrase."""
 
-    Attributes:
-        boxes: (K, 4) x1, y1, x2, y2 in pixels, best first.
-        scores: (K,) their cosines with the phrase.
-        proposals: how many boxes there were.
-    """
-
-    boxes: np.ndarray
-    scores: np.ndarray
-    proposals: int
+    boxes: np.ndarray  # (K, 4) x1, y1, x2, y2 in pixels, best first
+    scores: np.ndarray  # (K,) their cosines with the phrase
+    proposals: int  # how many were compared
 
 
 @torch.inference_mode()
@@ -47,22 +41,10 @@ def localise(
     wordnet: Path | None,
     device: torch.device,
 ) -> Localised:
-    """Look for a phrase among the detector's proposals of an image.
+    """Find the `top` boxes among the detector's proposals of an RGB image that fit a phrase best.
 
-    Args:
-        name: of the model.
-        words: of the phrase.
-        image: RGB.
-        top: boxes to give, K at most.
-        files: phrases, proposals, truth, vectors, checkpoint, detector and encoder.
-        settings: the section phrases.
-        seed: of random weights.
-        wordnet: folder of WordNet's files, None to look for them.
-        device: where the networks run.
-
-    Raises:
-        WorkbenchError: artefacts that are missing or do not fit each other; a phrase without a
-            known word.
+    files: phrases, proposals, truth, vectors, checkpoint, detector and encoder; wordnet: folder of
+    WordNet's files, None to look for them.
     """
     inputs = {key: files[key] for key in ("phrases", "proposals", "truth", "vectors")}
     opened = open_phrases(PhraseInputs(**inputs))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,69 +16,37 @@ from models.backbone.network import Backbone, BackboneError, cut, weights_digest
 from models.backbone.preprocessing import preprocessing_of
 from models.detector.fpn import FPNDetector
 from models.detector.load import load_detector
-from models.phrases.views import (
-    C4View,
-    FPNView,
-    NetworkView,
-    ProposingView,
-    View,
-    scaled_input,
-)
+from models.phrases.views import C4View, FPNView, NetworkView, View, scaled_input
 from pipeline.phrases.params import BoxFeaturesConfig, BoxNetworkConfig
 from pipeline.runtime.errors import WorkbenchError
 
 
 @dataclass(frozen=True)
 class Describer:
-    """What makes vectors of boxes.
+    """What makes vectors of boxes."""
 
-    Attributes:
-        see: from B images, uint8 RGB (3, H, W) on its device, to a view of them.
-        model: name of the network.
-        layer: whose output a box is pooled from.
-        weights: digest of the network.
-        width: D of a vector.
-        proposes: whether its views propose boxes, too.
-    """
-
+    # from B images, uint8 RGB (3, H, W) on its device, to a view of them
     see: Callable[[Sequence[Tensor]], View]
     model: str
     layer: str
-    weights: str
-    width: int
+    weights: str  # SHA-256
+    width: int  # D of a vector
     proposes: bool = False
 
 
 def detector_views(path: Path, device: torch.device) -> Describer:
-    """The detector of a file, which proposes boxes and describes them by its head.
-
-    Raises WorkbenchError when the file is missing or damaged.
-    """
+    """The detector of a file, which proposes boxes and describes them by its head."""
     network: Any = load_detector(path)[0]
-    fpn = isinstance(network, FPNDetector)
-    network.to(device).eval()
-
-    def see(images: Sequence[Tensor]) -> ProposingView:
-        return FPNView(network, images) if fpn else C4View(network, images)
-
-    layer, digest = "box_head" if fpn else "res5", weights_digest(network)
+    fpn, digest = isinstance(network, FPNDetector), weights_digest(network)
+    see: Any = partial(FPNView if fpn else C4View, network.to(device).eval())
+    layer = "box_head" if fpn else "res5"
     return Describer(see, network.architecture, layer, digest, network.region_dim, proposes=True)
 
 
 def network_views(
     settings: BoxNetworkConfig, seed: int, detector: Path, device: torch.device
 ) -> Describer:
-    """An image network from whose maps boxes are pooled.
-
-    Args:
-        settings: the section phrases.features.network.
-        seed: of random weights.
-        detector: the file that weights `detector` are taken from.
-        device: where the network runs.
-
-    Raises:
-        WorkbenchError: networks, layers and weights that cannot be used.
-    """
+    """An image network from whose maps boxes are pooled."""
     try:
         backbone, head = _cut(settings, seed, detector)
         backbone, head = backbone.to(device), head.to(device) if head else None
@@ -95,30 +64,14 @@ def network_views(
     box = torch.tensor([[0.0, 0.0, 1.0, 1.0]], device=device) * settings.short_side
     with torch.inference_mode():
         width = see([whole.to(device)]).features([box])[0].shape[1]
-    layers = ",".join(settings.layers)
-    return Describer(
-        see,
-        settings.model,
-        layers,
-        weights_digest(nn.ModuleList([backbone, *([head] if head else [])])),
-        width,
-    )
+    digest = weights_digest(nn.ModuleList([backbone, *([head] if head else [])]))
+    return Describer(see, settings.model, ",".join(settings.layers), digest, width)
 
 
 def describer(
     settings: BoxFeaturesConfig, seed: int, detector: Path, device: torch.device
 ) -> Describer:
-    """What makes the vectors of boxes that params.yaml asks for.
-
-    Args:
-        settings: the section phrases.features.
-        seed: of random weights.
-        detector: the file of the detector.
-        device: where it runs.
-
-    Raises:
-        WorkbenchError: what cannot be used.
-    """
+    """What makes the vectors of boxes that params.yaml asks for."""
     if settings.source == "detector":
         return detector_views(detector, device)
     return network_views(settings.network, seed, detector, device)
@@ -132,7 +85,7 @@ def as_tensors(pictures: Sequence[np.ndarray], device: torch.device) -> list[Ten
 def _cut(
     settings: BoxNetworkConfig, seed: int, detector: Path
 ) -> tuple[Backbone, nn.Module | None]:
-    """The cut network, and what follows its map where boxes go through the network's own layers."""
+    """The cut network, and its head where boxes go through the network's own layers (fc7)."""
     network = weighted(settings.model, settings.weights, seed)
     head = vgg_head(network, settings.layers) if settings.pool == "fc7" else None
     pool = "mean" if settings.pool == "fc7" else settings.pool
@@ -140,9 +93,9 @@ def _cut(
     if settings.weights == "detector":
         load_body(backbone, settings.model, detector, "phrases.features.network")
     with torch.inference_mode():
-        found = backbone.graph(torch.zeros(1, 3, settings.short_side, settings.short_side))
-    flat = [name for name, node in zip(settings.layers, backbone.nodes, strict=True)
-            if found[node].ndim != 4]  # fmt: skip
+        maps = backbone.graph(torch.zeros(1, 3, settings.short_side, settings.short_side))
+    nodes = zip(settings.layers, backbone.nodes, strict=True)
+    flat = [name for name, node in nodes if maps[node].ndim != 4]
     if flat:
         raise BackboneError(f"layers {flat}: boxes are pooled from maps, these give vectors")
     return backbone, head
@@ -151,8 +104,7 @@ def _cut(
 def vgg_head(network: nn.Module, layers: Sequence[str]) -> nn.Module:
     """A VGG's fully connected layers up to fc7, on 7 x 7 cells of its last map (Girshick 2015).
 
-    Raises BackboneError for another network, and for another map than the one before the last
-    max-pooling, which the cells of a box take the place of.
+    A box's cells take the place of the last max-pooling, so `layers` must be the map before it.
     """
     if not isinstance(network, VGG):
         raise BackboneError("pool fc7 is for networks of torchvision's VGG")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline.phrases.found import Searched, first_ranks, recalls, upper_bound
+from pipeline.phrases.found import Searched
 from pipeline.storage.features import FeatureFile
 
 IMAGES = 16  # embedded at once: 1,600 proposals
@@ -21,19 +21,10 @@ def phrase_scores(
     vectors: FeatureFile,
     device: torch.device,
 ) -> np.ndarray:
-    """Inner products of phrases and the proposals of their images.
+    """Inner products of Q phrases and the proposals of their images, (Q, R) float32, -inf where an
+    image has fewer.
 
-    The network is used in evaluation mode and left in the mode it was in.
-
-    Args:
-        network: has embed_images for regions and embed_captions for phrases.
-        searched: Q phrases with the R proposals of their images.
-        proposals: vectors of the proposals.
-        vectors: of the unique phrases.
-        device: where the network is.
-
-    Returns:
-        (Q, R) float32, -inf where an image has fewer proposals.
+    The network embeds regions as images and phrases as captions. It is left in the mode it was in.
     """
     mode = network.training
     network.train(False)
@@ -53,33 +44,17 @@ def phrase_scores(
 def embedded_phrases(
     network: Any, vectors: FeatureFile, texts: list[str], device: torch.device
 ) -> torch.Tensor:
-    """Embeddings (U, K) of unique phrases.
-
-    Args:
-        network: has embed_captions.
-        vectors: of the phrases.
-        texts: U phrases.
-        device: where the network is.
-    """
+    """Embeddings (U, K) of unique phrases."""
     rows = vectors.rows(texts)
-    parts = []
-    for start in range(0, len(rows), PHRASES):
-        read = torch.from_numpy(vectors.read(rows[start : start + PHRASES])).float()
-        parts.append(network.embed_captions(read.to(device)))
-    return torch.cat(parts)
+    blocks = np.split(rows, range(PHRASES, len(rows), PHRASES))
+    read = (torch.from_numpy(vectors.read(block)).float().to(device) for block in blocks)
+    return torch.cat([network.embed_captions(block) for block in read])
 
 
 def embedded_proposals(
     network: Any, proposals: FeatureFile, images: list[str], device: torch.device
 ) -> Iterator[torch.Tensor]:
-    """Embeddings (P, K) of the proposals of one image after the other.
-
-    Args:
-        network: has embed_images.
-        proposals: vectors of the proposals.
-        images: their ids.
-        device: where the network is.
-    """
+    """Embeddings (P, K) of the proposals of one image after the other."""
     rows = proposals.rows(images)
     counts = proposals.read(rows, "counts")
     for start in range(0, len(rows), IMAGES):
@@ -88,11 +63,3 @@ def embedded_proposals(
         kept = [part[:count] for part, count in zip(read, counts[block], strict=True)]
         regions = network.embed_images(torch.cat(kept).to(device))
         yield from regions.split(counts[block].tolist())
-
-
-def figures(scores: np.ndarray, hits: np.ndarray) -> dict[str, float]:
-    """R@1, R@5, R@10 and their upper bound, in percent.
-
-    scores: (Q, R); hits: (Q, R) bool, which proposals are right.
-    """
-    return recalls(first_ranks(scores, hits)) | {"upper_bound": upper_bound(hits)}

@@ -16,13 +16,7 @@ EQUAL = 1e-3  # deviation of a phrase's scores: nothing is told apart
 
 
 class PhraseValidation:
-    """The validation split, searched by a network as it is.
-
-    Args:
-        network: has embed_images and embed_captions.
-        opened: the artefacts.
-        device: where the network is.
-    """
+    """The validation split, searched by a network as it is."""
 
     def __init__(self, network: Any, opened: OpenedPhrases, device: torch.device) -> None:
         self.network, self.opened, self.device = network, opened, device
@@ -35,13 +29,9 @@ class PhraseValidation:
         return phrase_scores(self.network, self.searched, *files, self.device)
 
     def judged(self, scores: Any, history: Sequence[Row]) -> EpochVerdict:
-        """The largest sum of R@1, R@5 and R@10 is the best.
-
-        scores: (Q, R), none to take those of the network as it is; history: not read.
-        """
-        found = scores if len(scores) else self()
-        recalled = recalls(first_ranks(found, self.hits))
-        spread = float(np.mean([row[np.isfinite(row)].std() for row in found]))
+        """The largest sum of R@1, R@5 and R@10 of scores (Q, R) is the best."""
+        recalled = recalls(first_ranks(scores, self.hits))
+        spread = float(np.mean([row[np.isfinite(row)].std() for row in scores]))
         total = sum(recalled.values())
         columns = {"val_rsum": total} | {f"val_{name}": v for name, v in recalled.items()}
         columns["val_spread"] = spread

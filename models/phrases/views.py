@@ -20,16 +20,11 @@ SAMPLES = 2  # points along each side of a cell
 
 
 class Proposed(NamedTuple):
-    """Proposals of one image, best first.
+    """Proposals of one image, best first."""
 
-    Attributes:
-        boxes: (P, 4) x1, y1, x2, y2 in pixels of the image as given.
-        scores: (P,) probability that there is any object.
-        features: (P, D) vectors of the boxes, where whoever proposes them makes them anyway.
-    """
-
-    boxes: Tensor
-    scores: Tensor
+    boxes: Tensor  # (P, 4) x1, y1, x2, y2 in pixels of the image as given
+    scores: Tensor  # (P,) probability that there is any object
+    # (P, D) vectors of the boxes, where whoever proposes them makes them anyway
     features: Tensor | None = None
 
 
@@ -40,20 +35,9 @@ class View(Protocol):
         """Vectors (P, D) float32 of the boxes (P, 4) of each image."""
 
 
-class ProposingView(View, Protocol):
-    """B images, seen by what finds boxes in them."""
-
-    def proposals(self) -> list[Proposed]:
-        """The boxes of each image, of whatever class."""
-
-
 class FPNView:
-    """Images in the pyramid of an FPN detector; images of one size share a batch.
-
-    Args:
-        network: the detector, in evaluation mode.
-        images: B, uint8 RGB (3, H, W) on its device.
-    """
+    """B images, uint8 RGB (3, H, W), in the pyramid of an FPN detector in evaluation mode; images
+    of one size share a batch."""
 
     def __init__(self, network: FPNDetector, images: Sequence[Tensor]) -> None:
         self.network, self.count = network, len(images)
@@ -67,7 +51,7 @@ class FPNView:
             self.groups.append((places, batch, maps, scale.to(images[places[0]].device)))
 
     def proposals(self) -> list[Proposed]:
-        """As in ProposingView: those of the proposal network, its boxes as they are."""
+        """The boxes of the proposal network in each image, of any class."""
         found: dict[int, Proposed] = {}
         for places, batch, maps, scale in self.groups:
             boxes, _ = self.network.rpn(batch, maps)
@@ -97,12 +81,7 @@ class FPNView:
 
 
 class C4View:
-    """Images in the maps of a C4 detector, one at a time.
-
-    Args:
-        network: the detector, in evaluation mode.
-        images: B, uint8 RGB (3, H, W) on its device.
-    """
+    """B images, uint8 RGB (3, H, W), in the maps of a C4 detector in evaluation mode."""
 
     def __init__(self, network: C4Detector, images: Sequence[Tensor]) -> None:
         self.network = network
@@ -112,7 +91,7 @@ class C4View:
             self.seen.append((network.backbone(pixels), pixels.shape[-2:], scale))
 
     def proposals(self) -> list[Proposed]:
-        """As in ProposingView: those of the proposal network."""
+        """The boxes of the proposal network in each image, of any class."""
         found = []
         for maps, size, scale in self.seen:
             boxes = self.network.proposal_generator(maps, *size, scale)
@@ -132,12 +111,8 @@ class C4View:
 class NetworkView:
     """Images in the feature maps of a cut network, each box pooled from them (He et al. 2017).
 
-    Args:
-        backbone: the network, in evaluation mode; its pool is taken over the cells of a box.
-        head: what takes the place of the pool, from cells (P, C, 7, 7) to vectors (P, D), None for
-            the pool.
-        inputs: B, normalised (3, H, W), scaled as the network is to see them.
-        sizes: B, width and height of the images as given, pixels.
+    The cells (P, C, 7, 7) of boxes become vectors (P, D) by the network's pool, or by `head`.
+    inputs: B, normalised and scaled (3, H, W); sizes: width and height of the images as given.
     """
 
     def __init__(
@@ -166,30 +141,14 @@ class NetworkView:
 
 
 def sorted_by_score(boxes: Tensor, scores: Tensor, features: Tensor) -> Proposed:
-    """Proposals, best first; of equal ones the earlier.
-
-    Args:
-        boxes: (P, 4).
-        scores: (P,).
-        features: (P, D).
-    """
+    """Proposals (P, 4), (P,), (P, D), best first; of equal ones the earlier."""
     order = scores.argsort(descending=True, stable=True)
     return Proposed(boxes[order], scores[order], features[order])
 
 
 def scaled_input(image: Tensor, short_side: int, mean: Tensor, std: Tensor, bgr: bool) -> Tensor:
-    """An image as an image network sees it, its shorter side scaled.
-
-    Args:
-        image: uint8 RGB (3, H, W).
-        short_side: pixels.
-        mean: (3, 1, 1) of values from 0 to 1.
-        std: (3, 1, 1) likewise.
-        bgr: whether the network's channels are BGR.
-
-    Returns:
-        (3, H', W') float32.
-    """
+    """An image, uint8 RGB (3, H, W), scaled to `short_side` pixels and normalised by mean and std
+    (3, 1, 1): (3, H', W') float32."""
     scale = short_side / min(image.shape[-2:])
     size = [max(round(side * scale), 1) for side in image.shape[-2:]]
     pixels = (image.flip(0) if bgr else image).float() / 255

@@ -1,15 +1,10 @@
-"""Whose boxes are which, how far they overlap, and which of several that overlap are kept."""
+"""Boxes of images, their IoU, and non-maximum suppression (NMS)."""
 
 import numpy as np
 
 
 def rows_of_images(owners: np.ndarray, count: int) -> list[np.ndarray]:
-    """The rows that belong to each of some images, ascending, in one pass over all rows.
-
-    Args:
-        owners: (R,) number of each row's image, below `count`; rows of negative ones are nobody's.
-        count: number of images.
-    """
+    """The rows of each of `count` images, ascending; owners: (R,) images, negative for none."""
     order = np.argsort(owners, kind="stable")
     return np.split(order, np.searchsorted(owners[order], np.arange(count + 1)))[1:-1]
 
@@ -35,17 +30,10 @@ def overlaps(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def survivors(near: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Greedy suppression, each query by its own scores, all queries of an image in one pass.
+    """Greedy NMS, each query by its own scores (Q, R), all queries of an image in one pass.
 
-    The best box of a query suppresses those near it, then the next that is left, and so on; of
-    equal scores the earlier box comes first.
-
-    Args:
-        near: (R, R) bool, which boxes suppress each other.
-        scores: (Q, R) of each query.
-
-    Returns:
-        (Q, R) bool.
+    near: (R, R) bool, which boxes suppress each other. Of equal scores the earlier box comes first.
+    Returns (Q, R) bool, which boxes are kept.
     """
     alive = np.ones(scores.shape, bool)
     rows, boxes = np.arange(len(scores)), np.arange(scores.shape[1])

@@ -7,7 +7,7 @@ and hold their last one, each with the chains that it belongs to.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,13 +23,6 @@ from pipeline.runtime.process import Progress, say
 from pipeline.runtime.text import Problems, read_text
 
 NOT_VISUAL = "0"
-MAX_BYTES = 1 << 20  # of a file; the largest of the data set has 20 KB
-LEFT_OUT = {
-    "not visual": "phrases of what cannot be seen (chain 0)",
-    "no box": "phrases of chains without a box",
-    "no words": "phrases without words",
-    "no caption": "sentences that are no caption of the corpus",
-}
 
 _MARK = re.compile(r"\[/EN#(\d+)((?:/\w+)+) ([^\[\]]+)\]")
 _BRACKETS = re.compile(r"[\[\]]")
@@ -37,13 +30,7 @@ _BRACKETS = re.compile(r"[\[\]]")
 
 @dataclass
 class Found:
-    """What was read so far.
-
-    Attributes:
-        phrases: rows of the table.
-        boxes: likewise.
-        left_out: numbers by the keys of LEFT_OUT.
-    """
+    """Rows of both tables so far, and how many of what were left out."""
 
     phrases: list[tuple[object, ...]] = field(default_factory=list)
     boxes: list[tuple[object, ...]] = field(default_factory=list)
@@ -53,18 +40,10 @@ class Found:
 def read_entities(
     raw: Path, folder: str | None, by_lists: bool, images: pd.DataFrame, captions: pd.DataFrame
 ) -> PhraseTables:
-    """The phrases of the corpus's images.
+    """The phrases of the corpus's images, which are named `<number>.jpg` as in Flickr30k.
 
-    Args:
-        raw: folder of the corpus.
-        folder: inside raw, with Sentences and Annotations; None for raw itself.
-        by_lists: splits come from train.txt, val.txt and test.txt beside them, else from images.
-        images: table of the corpus, named `<number>.jpg` as in Flickr30k.
-        captions: table of the corpus.
-
-    Raises:
-        WorkbenchError: files that are missing or damaged, boxes outside their image, lists that
-            contradict the corpus.
+    folder: inside raw, with Sentences and Annotations, None for raw itself; by_lists: splits come
+    from train.txt, val.txt and test.txt beside them, else from the corpus.
     """
     root = raw if folder is None else find_in_raw(raw, folder, "phrases.path")
     for name in ("Sentences", "Annotations"):
@@ -83,7 +62,12 @@ def read_entities(
         for name, width, height, split in zip(*(images[key] for key in keys), strict=True):
             read_image(root, name, (width, height), split, texts.get(name, {}), found)
             progress.update()
-    _tell(found, root, images["image_id"])
+    say(f"phrases: {len(found.phrases):,}, with {len(found.boxes):,} boxes")
+    for what, number in found.left_out.items():
+        say(f"left out: {number:,} {what}")
+    annotated = {path.stem for path in (root / "Annotations").glob("*.xml")}
+    if strangers := len(annotated - {Path(name).stem for name in images["image_id"]}):
+        say(f"left out: {strangers:,} annotation files of images that are not read")
     boxes = pd.DataFrame(found.boxes, columns=["image_id", "chain", *SIDES])
     return PhraseTables(pd.DataFrame(found.phrases, columns=PHRASES.names), boxes)
 
@@ -96,19 +80,7 @@ def read_image(
     captions: Mapping[str, Sequence[str]],
     found: Found,
 ) -> None:
-    """Add the phrases and boxes of one image.
-
-    Args:
-        root: folder with Sentences and Annotations.
-        name: of the image.
-        size: its width and height, pixels.
-        split: that it is in.
-        captions: words of its captions by their ids.
-        found: what is added to.
-
-    Raises:
-        WorkbenchError: files that are missing or damaged.
-    """
+    """Add the phrases and boxes of one image; size: width and height in pixels."""
     stem = Path(name).stem
     chains = read_boxes(_inside(root / "Annotations", f"{stem}.xml"), size)
     path, used = _inside(root / "Sentences", f"{stem}.txt"), set[str]()
@@ -116,30 +88,25 @@ def read_image(
         phrases = list(read_sentence(f"{path}, line {line + 1}", text))
         caption = own_caption(tokenise(_MARK.sub(r"\3", text)), captions, f"{name}#{line}")
         if caption is None:
-            found.left_out["no caption"] += 1
+            found.left_out["sentences that are no caption of the corpus"] += 1
             continue
         for number, (chain, kind, words) in enumerate(phrases):
-            lacking = "not visual" if chain == NOT_VISUAL else "" if chain in chains else "no box"
-            if lacking := lacking or ("" if words else "no words"):
-                found.left_out[lacking] += 1
-                continue
-            used.add(chain)
-            row = f"{name}#{line}/{number}", caption, name, split, words, chain, kind
-            found.phrases.append(row)
+            if chain == NOT_VISUAL:
+                found.left_out["phrases of what cannot be seen (chain 0)"] += 1
+            elif chain not in chains:
+                found.left_out["phrases of chains without a box"] += 1
+            elif not words:
+                found.left_out["phrases without words"] += 1
+            else:
+                used.add(chain)
+                row = f"{name}#{line}/{number}", caption, name, split, words, chain, kind
+                found.phrases.append(row)
     spoken_of = {chain: boxes for chain, boxes in chains.items() if chain in used}
     found.boxes += [(name, chain, *box) for chain, boxes in spoken_of.items() for box in boxes]
 
 
 def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Chain, type and words of each marked phrase of a line.
-
-    Args:
-        place: file and line, for messages.
-        text: the line.
-
-    Raises:
-        WorkbenchError: brackets that are no marks.
-    """
+    """Chain, type and words of each marked phrase of a line."""
     if _BRACKETS.search(_MARK.sub("", text)):
         raise WorkbenchError(
             f"{place}: brackets that are no mark of a phrase: {text.strip()[:80]!r}",
@@ -154,12 +121,7 @@ def own_caption(
 ) -> str | None:
     """The caption of the corpus that a sentence is, None when it is none of its image's.
 
-    Tokens are compared without the places where words are cut, which differ between releases.
-
-    Args:
-        words: of the sentence.
-        captions: words of its image's captions by their ids.
-        likely: the id to try first.
+    Letters are compared, not words: releases cut words differently. `likely` is tried first.
     """
     letters = "".join(words)
     ids = [likely, *captions] if likely in captions else list(captions)
@@ -167,15 +129,7 @@ def own_caption(
 
 
 def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float, ...]]]:
-    """The boxes of each chain, x1, y1, x2, y2 in pixels from 0; chains without one are left out.
-
-    Args:
-        path: of the annotation file.
-        size: width and height of the image, pixels.
-
-    Raises:
-        WorkbenchError: not such a file, of an image of another size, or boxes outside it.
-    """
+    """The boxes of each chain that has any, x1, y1, x2, y2 in pixels from 0; size: of the image."""
     root = _parsed(path)
     stated = root.findtext("size/width"), root.findtext("size/height")
     if stated != tuple(map(str, size)):
@@ -206,10 +160,7 @@ def read_boxes(path: Path, size: tuple[int, int]) -> dict[str, list[tuple[float,
 
 
 def listed_splits(root: Path) -> dict[str, str]:
-    """The split of each image by the lists train.txt, val.txt and test.txt, without endings.
-
-    Raises WorkbenchError when a list is missing or an image stands in two.
-    """
+    """The split of each image by the lists train.txt, val.txt and test.txt, without endings."""
     splits: dict[str, str] = {}
     problems = Problems(str(root))
     for split in SPLITS:
@@ -224,24 +175,18 @@ def listed_splits(root: Path) -> dict[str, str]:
 def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame:
     """The corpus's images that the lists name.
 
-    The vocabulary and the encoder of phrases have seen the corpus's training captions, so that the
-    lists' splits must be the corpus's own.
-
-    Args:
-        images: table of the corpus.
-        splits: of each image, named without an ending.
-
-    Raises:
-        WorkbenchError: images in another split than in the corpus, or none of them listed.
+    The vocabulary and the encoder have seen the corpus's training captions, so the lists must have
+    the corpus's splits.
     """
     stems = [Path(name).stem for name in images["image_id"]]
     listed = images[[stem in splits for stem in stems]]
     wanted = [splits[stem] for stem in stems if stem in splits]
     moved = listed["image_id"][listed["split"] != wanted]
     if len(moved) or listed.empty:
-        told = f"images in another split of the corpus: {listing(moved, 3)}"
         raise WorkbenchError(
-            f"{len(moved):,} {told}" if len(moved) else "the lists name no image of the corpus",
+            f"{len(moved):,} images in another split of the corpus: {listing(moved, 3)}"
+            if len(moved)
+            else "the lists name no image of the corpus",
             "read the corpus by the same lists (dataset: captions_csv, corpus.split_files), or set "
             "phrases.splits: corpus",
         )
@@ -250,23 +195,12 @@ def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame
     return listed
 
 
-def _tell(found: Found, root: Path, images: Iterable[str]) -> None:
-    say(f"phrases: {len(found.phrases):,}, with {len(found.boxes):,} boxes")
-    for key, number in found.left_out.items():
-        say(f"left out: {number:,} {LEFT_OUT[key]}")
-    annotated = {path.stem for path in (root / "Annotations").glob("*.xml")}
-    if strangers := len(annotated - {Path(name).stem for name in images}):
-        say(f"left out: {strangers:,} annotation files of images that are not read")
-
-
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
         raise WorkbenchError(
             f"{path}: no such file", "every image of the corpus needs a file of each kind"
         )
-    if path.stat().st_size > MAX_BYTES:
-        raise WorkbenchError(f"{path}: more than {MAX_BYTES:,} bytes")
     return path
 
 
@@ -275,9 +209,6 @@ def _parsed(path: Path) -> ElementTree.Element:
     if "<!" in text:  # entities, which a small file can make huge; comments and such go with them
         raise WorkbenchError(f"{path}: has declarations (<!...), which annotations do not have")
     try:
-        root = ElementTree.fromstring(text)
+        return ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         raise WorkbenchError(f"{path}: not valid XML: {error}") from None
-    if root.tag != "annotation":
-        raise WorkbenchError(f"{path}: <{root.tag[:40]}>, not <annotation>")
-    return root

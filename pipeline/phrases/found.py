@@ -5,14 +5,12 @@ with the true box (Plummer et al. 2015; Wang et al. 2016, section 3.3). What no 
 nobody can find: the share that any of them reaches is the upper bound.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from pipeline.phrases.boxes import overlaps
-from pipeline.runtime.errors import WorkbenchError, listing
 
 CORRECT = 0.5  # least overlap with the true box
 RANKS = (1, 5, 10)
@@ -21,21 +19,13 @@ BLOCK = 4096  # phrases whose overlaps are computed at once
 
 @dataclass(frozen=True)
 class Searched:
-    """Q phrases with the boxes of their images.
-
-    Attributes:
-        phrases: Q rows of the table of phrases.
-        images: (Q,) number of each phrase's image among N.
-        boxes: (N, R, 4) proposals, x1, y1, x2, y2 in pixels, zeros beyond the counts.
-        counts: (N,) proposals of each image.
-        truth: (Q, 4) the box to be found.
-    """
+    """Q phrases with the boxes of their images."""
 
     phrases: pd.DataFrame
-    images: np.ndarray
-    boxes: np.ndarray
-    counts: np.ndarray
-    truth: np.ndarray
+    images: np.ndarray  # (Q,) number of each phrase's image among N
+    boxes: np.ndarray  # (N, R, 4) proposals, x1, y1, x2, y2 in pixels, zeros beyond the counts
+    counts: np.ndarray  # (N,) proposals of each image
+    truth: np.ndarray  # (Q, 4) the box to be found
 
     def __len__(self) -> int:
         return len(self.images)
@@ -50,55 +40,14 @@ class Searched:
         return found
 
 
-def searched(
-    phrases: pd.DataFrame, truth: np.ndarray, images: Sequence[str], boxes: Mapping[str, np.ndarray]
-) -> Searched:
-    """Phrases with the proposals of their images.
-
-    Args:
-        phrases: Q rows of the table of phrases.
-        truth: (Q, 4) the box to be found.
-        images: N ids, those of the phrases among them.
-        boxes: `boxes` (N, R, 4) and `counts` (N,) of these images.
-
-    Raises:
-        WorkbenchError: phrases of other images.
-    """
-    rows = pd.Index(images).get_indexer(pd.Index(phrases["image_id"]))
-    lost = phrases["image_id"][rows < 0].drop_duplicates()
-    if len(lost):
-        raise WorkbenchError(
-            f"phrases of {len(lost):,} images without proposals: {listing(lost, 5)}",
-            "bring both up to date with: dvc repro extract_proposals",
-        )
-    return Searched(phrases, rows, boxes["boxes"], boxes["counts"], truth)
-
-
 def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """The place of the best right proposal, ties counted against it: (Q,) int64, 0 for none.
+    """The rank of the best right proposal, ties counted against it: (Q,) int64, 0 for none.
 
-    Args:
-        scores: (Q, R), -inf where an image has no proposal.
-        hits: (Q, R) bool.
+    scores: (Q, R), -inf where an image has no proposal; hits: (Q, R) bool.
     """
     best = np.where(hits, scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
     before = (~hits & (scores >= best) & (scores > -np.inf)).sum(1)
     return np.where(hits.any(1), before + 1, 0)
-
-
-def check_scores(scores: np.ndarray, counts: np.ndarray) -> None:
-    """Refuse scores that are not finite where there are proposals.
-
-    Args:
-        scores: (Q, R).
-        counts: (Q,) proposals of each phrase's image.
-
-    Raises:
-        WorkbenchError: NaN or infinite values.
-    """
-    there = np.arange(scores.shape[1]) < counts[:, None]
-    if not np.isfinite(scores[there]).all():
-        raise WorkbenchError("scores of proposals are not finite: the model is of no use")
 
 
 def recalls(ranks: np.ndarray) -> dict[str, float]:

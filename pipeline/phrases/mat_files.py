@@ -1,8 +1,5 @@
-"""MATLAB's files of version 4 to 7.
-
-scipy ends the process at an unknown type of data, so the types are checked first. A file is a
-header and elements of a type, a size and that many bytes; a matrix holds elements.
-"""
+"""MATLAB's files of version 4 to 7. scipy ends the process at an unknown type of data, so the types
+are checked first: a file is a header and elements of a type, a size and that many bytes."""
 
 import struct
 import zlib
@@ -17,20 +14,12 @@ from pipeline.runtime.errors import WorkbenchError
 HEADER = 128  # bytes
 ORDERS = {b"IM": "<", b"MI": ">"}
 MATRIX, COMPRESSED = 14, 15
-VALUES = frozenset((1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18))  # numbers and characters
+VALUES = (1, 2, 3, 4, 5, 6, 7, 9, 12, 13, 16, 17, 18)  # numbers and characters
 MAX_UNPACKED = 1 << 31  # bytes
 
 
 def load_mat(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
-    """The variables of some names that a file has.
-
-    Args:
-        path: of the file.
-        names: of the variables.
-
-    Raises:
-        WorkbenchError: a damaged file, or one of MATLAB 7.3, which is HDF5.
-    """
+    """The variables of some names that a file has."""
     from scipy.io import loadmat
 
     with damage_named(str(path)):

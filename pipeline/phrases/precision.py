@@ -1,9 +1,8 @@
 """Mean average precision over unique phrases, each of them a class of its own.
 
-For every phrase the proposals of all test images that have it are ranked together, after those that
-overlap too far with a better one of their image are left out. As in PASCAL VOC since 2010: a box is
-right if it overlaps enough with a true box that no better one has claimed, and precision is made to
-fall with recall. Equal scores count against the model.
+The proposals of all test images that have a phrase are ranked together after NMS in each image. As
+in PASCAL VOC since 2010, a box is right if it overlaps enough with a ground-truth box that no
+better one has claimed, and precision is made descending. Equal scores count against the model.
 """
 
 from collections.abc import Sequence
@@ -17,21 +16,13 @@ from pipeline.phrases.found import CORRECT, Searched
 
 @dataclass(frozen=True)
 class Ranked:
-    """One unique phrase and the T right boxes of its ranking, best first.
+    """One unique phrase and the T right boxes of its ranking, best first."""
 
-    Attributes:
-        images: (M,) numbers of the images that have it.
-        truths: (M,) true boxes in each of them.
-        own: (T,) place in `images` of each right box.
-        boxes: (T, M) boxes of each image down to and with that right box.
-        right: (T, M) right ones among them.
-    """
-
-    images: np.ndarray
-    truths: np.ndarray
-    own: np.ndarray
-    boxes: np.ndarray
-    right: np.ndarray
+    images: np.ndarray  # (M,) numbers of the images that have it
+    truths: np.ndarray  # (M,) true boxes in each of them
+    own: np.ndarray  # (T,) place in `images` of each right box
+    boxes: np.ndarray  # (T, M) boxes of each image down to and with that right box
+    right: np.ndarray  # (T, M) right ones among them
 
     def precision(self, weights: np.ndarray) -> np.ndarray:
         """Average precision where image i counts weights[:, i] times.
@@ -41,19 +32,14 @@ class Ranked:
         counted = weights @ self.boxes.T
         share = np.divide(weights @ self.right.T, counted, out=np.zeros(counted.shape),
                           where=counted > 0)  # fmt: skip
-        falling = np.maximum.accumulate(share[:, ::-1], axis=1)[:, ::-1]
-        total = (weights[:, self.own] * falling).sum(1)
+        descending = np.maximum.accumulate(share[:, ::-1], axis=1)[:, ::-1]
+        total = (weights[:, self.own] * descending).sum(1)
         return np.asarray(total / (weights @ self.truths))
 
 
 def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[str, Ranked]:
-    """Every unique phrase with its ranking.
-
-    Args:
-        searched: Q phrases with the R proposals of their images.
-        scores: (Q, R) of the proposals; equal for the same phrase in the same image.
-        nms: overlap above which the better box of an image leaves the other out.
-    """
+    """Every unique phrase with its ranking by scores (Q, R), which are equal for the same phrase in
+    the same image; nms: IoU above which the better box suppresses the other."""
     parts: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {}
     texts = searched.phrases["text"].to_numpy()
     order = np.argsort(searched.images, kind="stable")
@@ -67,17 +53,13 @@ def ranked_phrases(searched: Searched, scores: np.ndarray, nms: float) -> dict[s
 
 def mean_precision(ranked: Sequence[Ranked]) -> float:
     """Mean over unique phrases of their average precision, in percent."""
-    return 100.0 * float(np.mean([one.precision(np.ones((1, len(one.images))))[0]
-                                  for one in ranked]))  # fmt: skip
+    each = [one.precision(np.ones((1, len(one.images))))[0] for one in ranked]
+    return 100.0 * float(np.mean(each))
 
 
 def resampled_precision(ranked: Sequence[Ranked], weights: np.ndarray) -> np.ndarray:
-    """The same of resampled images, over the phrases that a sample has: (W,) percent.
-
-    Args:
-        ranked: unique phrases.
-        weights: (W, N) how often each image is drawn.
-    """
+    """The same of resampled images, over the phrases that a sample has: (W,) percent; weights:
+    (W, N) how often each image is drawn."""
     total, there = np.zeros(len(weights)), np.zeros(len(weights))
     for one in ranked:
         own = weights[:, one.images]
@@ -110,10 +92,7 @@ def _in_image(
 
 
 def _claimed(near: np.ndarray) -> np.ndarray:
-    """(B,) bool: boxes, best first, that are the first on the true box they overlap with most.
-
-    near: (B, T) overlaps.
-    """
+    """True positives (B,) by IoU (B, T), best box first: the first box of each ground truth."""
     nearest = near.argmax(1)
     enough = np.flatnonzero(near.max(1, initial=0) >= CORRECT)
     right = np.zeros(len(near), bool)

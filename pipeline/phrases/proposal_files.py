@@ -22,7 +22,6 @@ from pipeline.runtime.process import say
 from pipeline.runtime.text import read_text
 
 MAX_BYTES = 1 << 26  # of an image: a million boxes
-MAX_BOXES = 1 << 20  # of an image
 TOLERANCE = 1.0  # pixels that a box may reach over the border: rounding
 SINGLE = (".npy", ".txt", ".mat")  # files of one image, in a folder
 MAT_NAMES = ("boxes", "bbs")
@@ -31,25 +30,21 @@ Arrays = Mapping[str, Callable[[], np.ndarray]]  # name of an image -> reads its
 
 
 class ProposalFiles:
-    """The proposals of images by their ids.
-
-    Args:
-        settings: the section phrases.proposals, of source file.
-        images: ids of the images that are asked for.
-
-    Raises:
-        WorkbenchError: files that cannot be read, lack an image, or have others where these are not
-            to be skipped.
-    """
+    """The proposals of images by their ids."""
 
     def __init__(self, settings: ProposalsConfig, images: Sequence[str]) -> None:
         assert settings.path is not None, "checked with the parameters"
         self.settings, self.path = settings, Path(settings.path)
         self._arrays = _opened(self.path)
-        self._names = {image: _name_of(image, self._arrays) for image in images}
-        lost = [image for image, name in self._names.items() if name is None]
+        # its id, its file's name, or that without the ending
+        names = {image: (image, Path(image).name, Path(image).stem) for image in images}
+        found = {
+            image: [name for name in own if name in self._arrays] for image, own in names.items()
+        }
+        lost = [image for image, own in found.items() if not own]
         if lost:
             raise WorkbenchError(f"{self.path}: no boxes of {len(lost):,} images: {listing(lost)}")
+        self._names = {image: own[0] for image, own in found.items()}
         others = sorted(set(self._arrays) - set(self._names.values()))
         if others and settings.other_images == "error":
             raise WorkbenchError(
@@ -66,29 +61,23 @@ class ProposalFiles:
         return fingerprint(files=[[file.name, sha256_file(file)] for file in own])
 
     def __call__(self, image: str, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """The best proposals of an image.
-
-        image: its id; size: width and height, pixels. Returns boxes (P, 4) float32 x1, y1, x2, y2
-        in pixels and scores (P,) float32, best first, P at most settings.number. Raises
-        WorkbenchError for boxes that are not of this image.
-        """
+        """Boxes (P, 4) float32 x1, y1, x2, y2 in pixels and scores (P,) float32 of an image, best
+        first, P at most settings.number; size: its width and height."""
         name = self._names[image]
-        assert name is not None
         place = f"{self.path}: boxes of {name}"
         array = checked_array(place, self._arrays[name]())
         boxes = corners_of(array[:, :4], self.settings.order, self.settings.origin)
         check_boxes(place, boxes, size)
         boxes = np.clip(boxes, 0, np.tile(size, 2))
-        falling = -np.arange(len(boxes), dtype=np.float64)
-        scores = array[:, 4] if array.shape[1] == 5 else falling
+        descending = -np.arange(len(boxes), dtype=np.float64)
+        scores = array[:, 4] if array.shape[1] == 5 else descending
         best = np.argsort(-scores, kind="stable")[: self.settings.number]
         return boxes[best].astype(np.float32), scores[best].astype(np.float32)
 
 
 def checked_array(place: str, array: np.ndarray) -> np.ndarray:
-    """An array of boxes as float64 (P, 4) or (P, 5); WorkbenchError, beginning with `place`, when
-    it is none."""
-    fits = array.ndim == 2 and array.shape[1] in (4, 5) and 0 < len(array) <= MAX_BOXES
+    """An array of boxes as float64 (P, 4) or (P, 5); `place` begins the message when it is none."""
+    fits = array.ndim == 2 and array.shape[1] in (4, 5) and len(array) > 0
     if not fits or array.dtype.kind not in "fiu":
         raise WorkbenchError(
             f"{place}: {array.dtype} of shape {array.shape}",
@@ -101,29 +90,15 @@ def checked_array(place: str, array: np.ndarray) -> np.ndarray:
 
 
 def corners_of(boxes: np.ndarray, order: str, origin: int) -> np.ndarray:
-    """Boxes (P, 4) as x1, y1, x2, y2 in pixels from 0.
-
-    Args:
-        boxes: as in the file.
-        order: xyxy | xywh (a corner, width and height) | yxyx.
-        origin: 0: edges, from 0; 1: pixels counted from 1, the last one inside (MATLAB).
-    """
+    """Boxes (P, 4) as x1, y1, x2, y2 in pixels from 0; origin 1: pixels count from 1, the last one
+    inside (MATLAB)."""
     boxes = boxes[:, [1, 0, 3, 2]] if order == "yxyx" else boxes
     first = boxes[:, :2] - origin
     return np.hstack([first, first + boxes[:, 2:] if order == "xywh" else boxes[:, 2:]])
 
 
 def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
-    """Refuse boxes that cannot be of an image.
-
-    Args:
-        place: what the message begins with.
-        boxes: (P, 4) x1, y1, x2, y2 in pixels.
-        size: width and height of the image, pixels.
-
-    Raises:
-        WorkbenchError: boxes without area, or outside the image.
-    """
+    """Refuse boxes (P, 4) x1, y1, x2, y2 without area or outside an image of a size in pixels."""
     empty = ~(boxes[:, :2] < boxes[:, 2:]).all(1)
     outside = (boxes < -TOLERANCE).any(1) | (boxes > np.add(np.tile(size, 2), TOLERANCE)).any(1)
     for rows, what in ((empty, "without area"), (outside, f"outside its {size[0]} x {size[1]}")):
@@ -134,12 +109,6 @@ def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
                 f"x1 y1 x2 y2 = {shown}",
                 "see phrases.proposals.order and origin in params.yaml",
             )
-
-
-def _name_of(image: str, arrays: Arrays) -> str | None:
-    """An image's name in the files: its id, its file's name, or that without the ending."""
-    names = image, Path(image).name, Path(image).stem
-    return next((name for name in names if name in arrays), None)
 
 
 def _opened(path: Path) -> Arrays:
@@ -162,15 +131,12 @@ def _opened(path: Path) -> Arrays:
 def _single(path: Path) -> np.ndarray:
     if path.suffix == ".npy":
         return _whole(open_arrays(path), "")
-    if path.stat().st_size > MAX_BYTES:
-        raise WorkbenchError(f"{path}: more than {MAX_BYTES:,} bytes")
     if path.suffix == ".txt":
         return _lines(path, named=False).get("", np.empty(0))
     found = load_mat(path, MAT_NAMES)
-    named = [name for name in MAT_NAMES if name in found]
-    if len(named) != 1:
+    if len(found.keys() & MAT_NAMES) != 1:
         raise WorkbenchError(f"{path}: wanted is one of the variables {', '.join(MAT_NAMES)}")
-    return np.asarray(found[named[0]])
+    return np.asarray(next(found[name] for name in MAT_NAMES if name in found))
 
 
 def _whole(file: ArrayFile, name: str) -> np.ndarray:
@@ -185,20 +151,13 @@ def _whole(file: ArrayFile, name: str) -> np.ndarray:
 
 def _lines(path: Path, named: bool) -> dict[str, np.ndarray]:
     """Boxes in lines of numbers, an image's name before them where they are `named`."""
-    rows: dict[str, list[list[float]]] = {}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        fields = line.split()
-        if not fields:
-            continue
-        name = fields.pop(0) if named else ""
-        own = rows.setdefault(name, [])
-        try:
-            own.append([float(field) for field in fields])
-        except ValueError:
-            raise WorkbenchError(f"{path}, line {number}: not numbers") from None
-        if len(fields) not in (4, 5) or len(fields) != len(own[0]):
-            raise WorkbenchError(f"{path}, line {number}: {len(fields)} numbers, not 4 or 5")
-    return {name: np.array(own) for name, own in rows.items()}
+    rows: dict[str, list[list[str]]] = {}
+    for fields in filter(None, map(str.split, read_text(path).splitlines())):
+        rows.setdefault(fields[0] if named else "", []).append(fields[int(named) :])
+    try:
+        return {name: np.array(own, np.float64) for name, own in rows.items()}
+    except ValueError:
+        raise WorkbenchError(f"{path}: lines without 4 or 5 numbers each") from None
 
 
 def _cells(path: Path) -> dict[str, np.ndarray]:

@@ -20,19 +20,7 @@ def read_phrases(
     captions: pd.DataFrame,
     options: Options,
 ) -> PhraseTables:
-    """The phrases of the corpus, none for a dataset that has none of its own.
-
-    Args:
-        settings: the section phrases.
-        dataset: name of the corpus's reader.
-        raw: folder that it read.
-        images: table of the corpus.
-        captions: table of the corpus.
-        options: what the reader depended on.
-
-    Raises:
-        WorkbenchError: anything that cannot be used.
-    """
+    """The phrases of the corpus, none for a dataset that has none of its own."""
     if settings.source == "flickr30k_entities":
         by_lists = settings.splits == "lists"
         found = read_entities(raw, settings.path, by_lists, images, captions)
@@ -40,16 +28,13 @@ def read_phrases(
         found = read_world(raw, captions, options)
     else:
         say(f"phrases.source = {settings.source}: the dataset {dataset} has no phrases with boxes")
-        names = PHRASES.names, PHRASE_BOXES.names
-        return PhraseTables(*(pd.DataFrame(columns=columns) for columns in names))
+        schemas = PHRASES, PHRASE_BOXES
+        return PhraseTables(*(pd.DataFrame(columns=schema.names) for schema in schemas))
     return found if settings.train_images is None else first_images(found, settings.train_images)
 
 
 def first_images(tables: PhraseTables, number: int) -> PhraseTables:
-    """The tables with the phrases of the first training images alone.
-
-    tables: in the order of the corpus; number: of training images that are kept.
-    """
+    """The tables with the phrases of the first `number` training images alone."""
     phrases, boxes = tables.phrases, tables.boxes
     training = phrases["image_id"][phrases["split"] == "train"].drop_duplicates()
     dropped = set(training[number:])

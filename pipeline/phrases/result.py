@@ -9,16 +9,9 @@ import numpy as np
 
 from pipeline.evaluation.bootstrap import limits
 from pipeline.phrases.boxes import overlaps
-from pipeline.phrases.found import (
-    RANKS,
-    Searched,
-    check_scores,
-    first_ranks,
-    recalls,
-    types_of,
-    upper_bound,
-)
+from pipeline.phrases.found import RANKS, Searched, first_ranks, recalls, types_of, upper_bound
 from pipeline.phrases.precision import mean_precision, ranked_phrases, resampled_precision
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import write_features
 
 FIGURES = (*(f"r{k}" for k in RANKS), "map")
@@ -26,23 +19,14 @@ FIGURES = (*(f"r{k}" for k in RANKS), "map")
 
 @dataclass(frozen=True, eq=False)
 class PhraseResult:
-    """What one model reaches.
+    """What one model reaches."""
 
-    Attributes:
-        ranks: (Q,) place of the best right proposal of each phrase, 0 where none is right.
-        figures: r1, r5, r10 and map in percent.
-        bound: percent of phrases that any proposal is right for.
-        types: figures of each type, with its number of phrases and its bound, map left out.
-        intervals: [low, high] of each figure, none where nothing was resampled.
-        unique: number of unique phrases.
-    """
-
-    ranks: np.ndarray
-    figures: dict[str, float]
-    bound: float
-    types: dict[str, dict[str, float]]
-    intervals: dict[str, tuple[float, float]]
-    unique: int
+    ranks: np.ndarray  # (Q,) place of the best right proposal of each phrase, 0 where none is right
+    figures: dict[str, float]  # r1, r5, r10 and map in percent
+    bound: float  # percent of phrases that any proposal is right for
+    types: dict[str, dict[str, float]]  # figures but map of each type, its size and bound
+    intervals: dict[str, tuple[float, float]]  # (low, high) of each figure, none without resamples
+    unique: int  # unique phrases
 
     def summary(self) -> dict[str, Any]:
         """What the metrics file holds."""
@@ -63,24 +47,18 @@ def evaluate_phrases(
     confidence: float,
     seed: int,
 ) -> PhraseResult:
-    """Measure what a model finds.
+    """Measure scores (Q, R), -inf where an image has fewer proposals.
 
-    Args:
-        searched: Q phrases with the R proposals of their images.
-        scores: (Q, R), -inf where an image has fewer proposals.
-        nms: overlap above which, for average precision, the better box leaves the other out.
-        resamples: of the images, for the intervals; 0 for none.
-        confidence: share of the resamples that an interval holds.
-        seed: of the resamples.
-
-    Raises:
-        WorkbenchError: scores that are not finite.
+    nms: IoU above which the better box suppresses the other; resamples: of images, 0 for no
+    intervals; confidence: share of the resamples in an interval.
     """
-    check_scores(scores, searched.counts[searched.images])
+    there = np.arange(scores.shape[1]) < searched.counts[searched.images, None]
+    if not np.isfinite(scores[there]).all():
+        raise WorkbenchError("scores of proposals are not finite: the model is of no use")
     hits = searched.hits()
     ranks = first_ranks(scores, hits)
     ranked = list(ranked_phrases(searched, scores, nms).values())
-    precision = mean_precision(ranked)
+    figures = recalls(ranks) | {"map": mean_precision(ranked)}
     types: dict[str, dict[str, float]] = {}
     for name, rows in types_of(searched.phrases).items():
         bound = {"upper_bound": upper_bound(hits[rows]), "phrases": len(rows)}
@@ -90,25 +68,15 @@ def evaluate_phrases(
         weights = drawn(len(searched.counts), resamples, seed)
         parts = [*resampled_recalls(ranks, searched.images, weights),
                  resampled_precision(ranked, weights)]  # fmt: skip
-        low, high = limits(
-            centred(np.stack(parts), [*recalls(ranks).values(), precision]), confidence
-        )
-        intervals = {name: (float(a), float(b)) for name, a, b in
-                     zip(FIGURES, low, high, strict=True)}  # fmt: skip
-    figures = recalls(ranks) | {"map": precision}
+        bounds = limits(centred(np.stack(parts), list(figures.values())), confidence)
+        low, high = (map(float, bound) for bound in bounds)
+        intervals = dict(zip(FIGURES, zip(low, high, strict=True), strict=True))
     return PhraseResult(ranks, figures, upper_bound(hits), types, intervals, len(ranked))
 
 
 def drawn(images: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each image is drawn: (resamples, images) float64.
-
-    Images are drawn, not phrases: those of one image are found, or not, together.
-
-    Args:
-        images: number of them.
-        resamples: number of draws.
-        seed: of the draws.
-    """
+    """How often each image is drawn, not each phrase: phrases of one image are not independent.
+    (resamples, images) float64."""
     random = np.random.default_rng(seed)
     return random.multinomial(images, np.full(images, 1 / images), resamples).astype(np.float64)
 
@@ -116,8 +84,8 @@ def drawn(images: int, resamples: int, seed: int) -> np.ndarray:
 def centred(resampled: np.ndarray, figures: Sequence[float]) -> np.ndarray:
     """Resampled figures (F, resamples) moved so that the mean of each is the figure itself.
 
-    Samples repeat some images and lack others, so that a phrase has fewer different images to be
-    told from: mean average precision of a sample is larger by some points. Recall has no such bias.
+    A sample repeats images and lacks others, so a phrase is told from fewer different images: its
+    mean average precision is some points larger. Recall has no such bias.
     """
     return resampled + (np.array(figures) - resampled.mean(1))[:, None]
 
@@ -125,10 +93,7 @@ def centred(resampled: np.ndarray, figures: Sequence[float]) -> np.ndarray:
 def resampled_recalls(ranks: np.ndarray, images: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """R@1, R@5 and R@10 of resampled images: (3, resamples) percent.
 
-    Args:
-        ranks: (Q,) 0 where nothing right is there.
-        images: (Q,) number of each phrase's image.
-        weights: (resamples, N) how often each image is drawn.
+    ranks: (Q,), 0 for none; images: (Q,) of each phrase; weights: (resamples, N).
     """
     count = weights.shape[1]
     asked = weights @ np.bincount(images, minlength=count)
@@ -145,15 +110,7 @@ def write_result(
     result: PhraseResult,
     attributes: Mapping[str, str],
 ) -> None:
-    """Write the place of the right box and the best box of every phrase.
-
-    Args:
-        path: of the file, .h5.
-        searched: Q phrases with the R proposals of their images.
-        scores: (Q, R).
-        result: of the evaluation.
-        attributes: of the file.
-    """
+    """Write the rank of the right box and the best box of every phrase, by scores (Q, R)."""
     best = scores.argmax(1)
     boxes = searched.boxes[searched.images, best]
     arrays = {

@@ -5,8 +5,10 @@ one chain of several boxes. Evaluation takes the union of a chain's boxes (Plumm
 training every box of it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,15 +42,10 @@ PHRASE_BOXES = pa.schema(
 
 @dataclass(frozen=True)
 class PhraseTables:
-    """Phrases with their boxes.
+    """Phrases with their boxes."""
 
-    Attributes:
-        phrases: columns as in PHRASES; `text`, the words with spaces between, when read from files.
-        boxes: columns as in PHRASE_BOXES, x1, y1, x2, y2 in pixels.
-    """
-
-    phrases: pd.DataFrame
-    boxes: pd.DataFrame
+    phrases: pd.DataFrame  # columns of PHRASES, and the `text` of those read from files
+    boxes: pd.DataFrame  # columns of PHRASE_BOXES, pixels
 
     def __len__(self) -> int:
         return len(self.phrases)
@@ -69,10 +66,7 @@ class PhraseTables:
         return rows
 
     def unions(self, phrases: pd.DataFrame) -> np.ndarray:
-        """The box that a phrase is to be found in: the union of its chain's.
-
-        phrases: Q rows of the table. Returns (Q, 4) float32 x1, y1, x2, y2 in pixels.
-        """
+        """The union of the boxes of each phrase's chain: (Q, 4) float32 x1, y1, x2, y2."""
         ends = {"x1": "min", "y1": "min", "x2": "max", "y2": "max"}
         whole = self.boxes.groupby(["image_id", "chain"], sort=False).agg(ends)
         keys = pd.MultiIndex.from_frame(phrases[["image_id", "chain"]])
@@ -90,17 +84,7 @@ def load_phrases(folder: Path) -> PhraseTables:
 
 
 def check(place: str, phrases: pd.DataFrame, boxes: pd.DataFrame) -> None:
-    """Refuse tables that no phrase can be localised with.
-
-    Args:
-        place: where they come from, for messages.
-        phrases: with the columns of PHRASES.
-        boxes: with the columns of PHRASE_BOXES.
-
-    Raises:
-        WorkbenchError: a phrase twice, without words, of an unknown split or of a chain without
-            boxes; a box without area.
-    """
+    """Refuse tables that no phrase can be localised with."""
     ids, splits = phrases["phrase_id"], phrases["split"]
     corners = boxes[list(SIDES)].to_numpy(np.float64).reshape(-1, 4)
     empty = ~((corners[:, :2] < corners[:, 2:]).all(1) & np.isfinite(corners).all(1))
@@ -120,45 +104,27 @@ def check(place: str, phrases: pd.DataFrame, boxes: pd.DataFrame) -> None:
 
 @dataclass(frozen=True)
 class DistinctRegions:
-    """The different boxes of phrases, each of them once however many chains have it.
+    """The N different boxes of phrases, each of them once however many chains have it."""
 
-    Attributes:
-        ids: N, `image_id#number`.
-        image_ids: N.
-        boxes: (N, 4) float32 x1, y1, x2, y2 in pixels.
-        of_chain: (image_id, chain) to the rows of its boxes.
-    """
-
-    ids: list[str]
+    ids: list[str]  # `image_id#number`
     image_ids: list[str]
-    boxes: np.ndarray
-    of_chain: dict[tuple[str, str], list[int]]
+    boxes: np.ndarray  # (N, 4) float32 x1, y1, x2, y2 in pixels
+    of_chain: Mapping[Any, list[int]]  # (image_id, chain) to the rows of its boxes
 
 
 def distinct_regions(boxes: pd.DataFrame, images: list[str]) -> DistinctRegions:
-    """The regions of some images, image after image in the order of the table of boxes.
-
-    Args:
-        boxes: columns as in PHRASE_BOXES.
-        images: ids of the images.
-    """
-    found = DistinctRegions([], [], np.empty((0, 4), np.float32), {})
-    rows: dict[tuple[str, tuple[float, ...]], int] = {}
-    counts: dict[str, int] = {}
-    corners: list[tuple[float, ...]] = []
+    """The regions of some images, image after image in the order of the table of boxes."""
     own = boxes[boxes["image_id"].isin(images)]
     own = own.iloc[
         np.argsort(pd.Index(images).get_indexer(pd.Index(own["image_id"])), kind="stable")
     ]
-    columns = zip(own["image_id"], own["chain"], own[list(SIDES)].to_numpy().tolist(), strict=True)
-    for image, chain, box in columns:
-        key = image, tuple(box)
-        if key not in rows:
-            rows[key] = len(corners)
-            counts[image] = counts.get(image, -1) + 1
-            found.ids.append(f"{image}#{counts[image]}")
-            found.image_ids.append(image)
-            corners.append(key[1])
-        found.of_chain.setdefault((image, chain), []).append(rows[key])
-    array = np.array(corners, np.float32).reshape(-1, 4)
-    return DistinctRegions(found.ids, found.image_ids, array, found.of_chain)
+    rows = own.groupby(["image_id", *SIDES], sort=False).ngroup()
+    first = own[~rows.duplicated()]
+    names = first["image_id"].tolist()
+    numbers = first.groupby("image_id").cumcount()
+    return DistinctRegions(
+        [f"{name}#{number}" for name, number in zip(names, numbers, strict=True)],
+        names,
+        first[list(SIDES)].to_numpy(np.float32),
+        rows.groupby([own["image_id"], own["chain"]], sort=False).agg(list).to_dict(),
+    )

@@ -15,17 +15,8 @@ REMEDY = "bring both up to date with: dvc repro encode_sentences"
 
 
 def encoding_of(path: Path, made_with: FeatureFile, wordnet: Path | None) -> SentenceEncoder:
-    """The encoder of the captions.
-
-    Args:
-        path: of the encoder.
-        made_with: vectors that name it.
-        wordnet: folder of WordNet's files, None to look for them.
-
-    Raises:
-        WorkbenchError: it is missing, damaged or another one, or there is none, the vectors of
-            the captions being from elsewhere.
-    """
+    """The encoder of the captions, named by the vectors it made; wordnet: folder of WordNet's
+    files, None to look for them."""
     if path.is_file() and GroupFile(path).attributes.get("encoding") == "file":
         raise WorkbenchError(
             "sentences.encoding = file: there is no encoder that makes a vector of a phrase",
@@ -41,16 +32,6 @@ def encoding_of(path: Path, made_with: FeatureFile, wordnet: Path | None) -> Sen
 def encoded(
     encoder: SentenceEncoder, words: Sequence[Sequence[str]], names: Sequence[str], unknown: str
 ) -> np.ndarray:
-    """Vectors (M, E) float32 of M phrases; zeros where no word is known.
-
-    Args:
-        encoder: of the captions.
-        words: of each phrase.
-        names: of the phrases, for messages.
-        unknown: error or zero, what to do about phrases without a known word.
-
-    Raises:
-        WorkbenchError: there are such and `unknown` is error.
-    """
+    """Vectors (M, E) float32 of M phrases; where no word is known zeros or an error (`unknown`)."""
     check_known(names, encoder.encoding.known(words), unknown)
     return np.concatenate([encoder.encode(block) for _, block in blocks(words)])

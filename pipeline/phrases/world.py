@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -20,27 +19,11 @@ from pipeline.readers.shapes.world import World
 from pipeline.runtime.errors import WorkbenchError, listing
 
 
-class Told(NamedTuple):
-    """What captions tell of a scene: boxes of its objects, words and mentions of each caption."""
-
-    boxes: list[Box]
-    words: list[list[str]]
-    mentions: list[list[Mention]]
-
-
 def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTables:
     """The phrases of the rendered captions: single objects, several of them, and relations.
 
-    The scenes are drawn again as the reader drew them. A relation, such as "a red circle above a
-    square", stands for what it speaks of, here the circle.
-
-    Args:
-        raw: folder of world.yaml.
-        captions: table of the corpus, the world's.
-        options: what the world was made with.
-
-    Raises:
-        WorkbenchError: captions of another world.
+    The scenes are drawn again as the reader drew them. The relation "a red circle above a square"
+    stands for the circle.
     """
     world = world_of(raw, options.shapes)
     tasks = scenes_of(world, options)
@@ -73,17 +56,13 @@ def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTab
     )
 
 
-def tell(task: Task, world: World, options: ShapesConfig) -> Told:
-    """What the captions of a scene tell of which of its objects.
-
-    Args:
-        task: the scene, and the seed of its captions.
-        world: what the scene's words stand for.
-        options: size of the image, number of captions, and what may be told.
-    """
+def tell(
+    task: Task, world: World, options: ShapesConfig
+) -> tuple[list[Box], list[list[str]], list[list[Mention]]]:
+    """Boxes of a scene's objects, and the words and the mentions of each caption."""
     boxes = [box(thing, world, options.image_size) for thing in task.scene.things]
     texts = spoken(task, boxes, world, options)
-    return Told(boxes, [tokenise(plain(text)) for text in texts], list(map(mentions, texts)))
+    return boxes, [tokenise(plain(text)) for text in texts], list(map(mentions, texts))
 
 
 def _another_world(captions: Iterable[str]) -> WorkbenchError:

@@ -21,8 +21,8 @@ EQUAL = 0.002  # every hinge is within a hundredth of the margin
 def validation_columns(scores: SplitScores) -> Row:
     """rsum, the recalls that curves have, and how far scores lie apart.
 
-    val_spread: the mean standard deviation of a query's scores, the smaller of both directions: it
-    is near zero when all images, or all captions, have come together in one point.
+    val_spread: the mean standard deviation of a query's scores, the smaller of both directions:
+    near zero when all images, or all captions, have collapsed into one point.
     """
     found = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
     summary, drawn = summarise(found, ROWS), [metric.name for metric in ROWS if metric.curve]
@@ -57,11 +57,6 @@ def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) ->
 
     Scores may lie close together while a model finds its way out of a collapse, so nearly equal
     scores count only with an rsum at chance, equal scores only without a new best rsum.
-
-    Args:
-        scores: of the validation.
-        row: with the `validation_columns` of the scores.
-        improved: whether its rsum is the largest so far.
     """
     chance = chance_level(scores.image_groups, scores.caption_groups, ROWS)["rsum"]
     if row["val_rsum"] < 1.5 * chance:

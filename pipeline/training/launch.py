@@ -1,7 +1,4 @@
-"""Several processes of one training on this machine, started and watched by torchrun's engine.
-
-Apart from pipeline.training.processes, which every network imports.
-"""
+"""Several processes of one training on this machine, started and watched by torchrun's engine."""
 
 import logging
 import os
@@ -18,19 +15,9 @@ WATCH = 0.1  # seconds between two looks at whether one has died
 
 
 def of_several(stage: str, model: str, config: Any, wanted: int) -> bool:
-    """Run this command in several processes, where they are wanted and not started yet.
+    """Run this command in `wanted` processes, unless they are started already; whether it did.
 
-    Args:
-        stage: its name.
-        model: what it trains.
-        config: the model's section; one without `training` is fitted at once, by one process.
-        wanted: runtime.processes.
-
-    Returns:
-        Whether they have done it all.
-
-    Raises:
-        WorkbenchError: processes that have nothing to do, or one that was killed.
+    A section without `training`, such as cca's, is fitted at once by one process.
     """
     training = getattr(config, "training", None)
     if training is None:
@@ -56,20 +43,7 @@ def of_several(stage: str, model: str, config: Any, wanted: int) -> bool:
 
 
 def _run(module: str, arguments: Sequence[str], processes: int) -> int:
-    """Run a module in several processes until all have ended, or one has failed.
-
-    Args:
-        module: as after `python -m`.
-        arguments: of each.
-        processes: how many.
-
-    Returns:
-        The exit code of the first that failed, which has said why; 0 where none has.
-
-    Raises:
-        WorkbenchError: one was killed; the others were stopped.
-        KeyboardInterrupt: this process was told to stop.
-    """
+    """Run a module in several processes; the exit code of the first that failed, or 0."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

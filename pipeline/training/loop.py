@@ -1,5 +1,4 @@
-"""One training loop for all models: what differs between them comes in as phases, a schedule of the
-learning rate and a judge of what validation finds.
+"""One training loop for all models, which differ in phases, learning rates and judges.
 
 A phase is a stretch of epochs with one objective. After every epoch the model is validated; the
 weights that the judge prefers are kept. Killed at any moment, a training continues from its last
@@ -7,6 +6,7 @@ written state and ends with the same bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -36,6 +36,8 @@ CHECK_EVERY = 20  # steps between two looks at the loss: on a GPU each one waits
 WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has converged
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
 COLLAPSED = "lower the learning rate or train with another loss"
+STATE = ["epoch", "phase", "phase_epoch", "step", "names", "totals", "figures", "history", "best"]
+STATE += ["score", "stuck", "collapsed", "best_weights"]
 NOT_FINITE = "lower lr, set clip to 2 or so, and look for NaN with: vse inspect FILE.h5"
 
 
@@ -59,21 +61,8 @@ def fit(
     The model is left with the weights of the last epoch. Several processes train it together
     (pipeline.training.processes); the first alone validates it and keeps the state.
 
-    Args:
-        model: on its device, initialised from a seed.
-        optimiser: over its parameters, with the first epoch's learning rates.
-        phases: at least one of them selects.
-        batches: of the phases that have none of their own.
-        score_validation: what `judge` takes, from the model as it is: by default, scores.
-        schedule: of the learning rate.
-        resume: where the state is kept (and looked for).
-        judge: of every epoch's validation.
-        advice: what to try when training has collapsed.
-        not_finite: what to try when the loss is not finite.
-        parts: of the model that are trained as if alone.
-
-    Raises:
-        WorkbenchError: the loss is not finite or the model has collapsed.
+    score_validation: what `judge` takes; advice: what to try after a collapse; not_finite: what to
+    try when the loss is not finite.
     """
     model = with_common_norms(model)
     loop = _Loop(model, optimiser, phases, batches, schedule, resume, not_finite, parts)
@@ -83,47 +72,43 @@ def fit(
         while loop.phase < len(phases):
             loop.raise_if_stuck(COLLAPSED_EPOCHS, advice)
             loop.train_epoch(progress)
-            loop.close_epoch(loop.judged(judge, score_validation), progress)
+            score = loop.current.score or score_validation
+            judged = on_first(lambda score=score: judge(score(), loop.history))  # type: ignore[misc]
+            loop.close_epoch(judged, progress)
     loop.raise_if_stuck(min(loop.epoch, COLLAPSED_EPOCHS), advice)
     return Fitted(loop.best_weights, max(loop.best.values()), loop.history)
 
 
+@dataclass
 class _Loop:
-    """Everything that changes during a training, and how it is saved and restored.
+    """Everything that changes during a training, and how it is saved and restored."""
 
-    epoch, step: how many of them are complete; phase: number of the running phase; phase_epoch:
-    how many of its epochs are complete; names, totals: of the loss's terms (one without a name for
-    a plain loss), and their sums in the running epoch; figures: sums of what is watched beside the
-    loss; best: of each part the epoch (from 1) that the judge prefers of those that may be kept, 0
-    before the first; score: their scores; stuck: number of collapsed epochs in a row; collapsed: in
-    which way.
-    """
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    phases: Sequence[Phase]
+    batches: Batches
+    schedule: LearningRates
+    resume: ResumeFile
+    not_finite: str
+    parts: Parts
+    epoch: int = 0  # complete epochs
+    step: int = 0  # complete steps of the running epoch
+    phase: int = 0  # number of the running phase
+    phase_epoch: int = 0  # its complete epochs
+    stuck: int = 0  # collapsed epochs in a row
+    collapsed: str = ""  # in which way
+    names: list[str] = field(default_factory=list)  # of the loss's terms; "" of a plain loss
+    figures: dict[str, torch.Tensor] = field(default_factory=dict)  # sums of what is watched
+    history: list[Row] = field(default_factory=list)
+    best_weights: Weights = field(default_factory=dict)
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimiser: torch.optim.Optimizer,
-        phases: Sequence[Phase],
-        batches: Batches,
-        schedule: LearningRates,
-        resume: ResumeFile,
-        not_finite: str,
-        parts: Parts,
-    ) -> None:
-        self.model, self.optimiser, self.phases = model, optimiser, phases
-        self.batches, self.schedule, self.resume = batches, schedule, resume
-        self.not_finite, self.parts = not_finite, parts
-        self.device = next(model.parameters()).device
-        self.module: nn.Module = _Step(model)
-        self.epoch = self.step = self.stuck = self.phase = self.phase_epoch = 0
-        self.best = dict.fromkeys(parts, 0)
-        self.score: dict[str, float | None] = dict.fromkeys(parts)
-        self.collapsed = ""
-        self.names: list[str] = []
-        self.totals = torch.zeros(0, dtype=torch.float64, device=self.device)
-        self.figures: dict[str, torch.Tensor] = {}
-        self.history: list[Row] = []
-        self.best_weights: Weights = {}
+    def __post_init__(self) -> None:
+        self.device = next(self.model.parameters()).device
+        self.module: nn.Module = _Step(self.model)
+        self.totals = torch.zeros(0, dtype=torch.float64, device=self.device)  # of the terms
+        # of each part the epoch that is kept, from 1, and its score
+        self.best = dict.fromkeys(self.parts, 0)
+        self.score: dict[str, float | None] = dict.fromkeys(self.parts)
 
     @property
     def current(self) -> Phase:
@@ -176,20 +161,12 @@ class _Loop:
                 own = [values for name, values in named if name.startswith(prefixes)]
                 nn.utils.clip_grad_norm_(own, self.schedule.clip)
         self.optimiser.step()
-        self.add(names, values.detach().double(), figures)
-
-    def add(
-        self, names: list[str], values: torch.Tensor, figures: Mapping[str, torch.Tensor]
-    ) -> None:
-        """Add one step's loss terms, (len(names),), and the scalars watched beside it."""
-        self.names = names
-        self.totals = self.totals + values if self.step else values
-        now = {name: figure.detach().double() for name, figure in figures.items()}
+        self.names, terms = names, values.detach().double()
+        self.totals = self.totals + terms if self.step else terms
         before = self.figures if self.step else {}
-        self.figures = {name: before.get(name, 0) + figure for name, figure in now.items()}
+        self.figures = {n: before.get(n, 0) + one.detach().double() for n, one in figures.items()}
 
     def set_learning_rate(self) -> None:
-        """That of the next step."""
         own = self.current.lr
         if own is None:
             place = self.epoch, self.steps_done(), self.total_steps(self.phases)
@@ -212,11 +189,6 @@ class _Loop:
             )
         return f"epoch {self.epoch + 1}, loss {self.totals.sum().item() / self.step:.4g}"
 
-    def judged(self, judge: Judge, score_validation: Callable[[], Any]) -> EpochVerdict:
-        """What the first process makes of its validation of the epoch that ends."""
-        score = self.current.score or score_validation
-        return on_first(lambda: judge(score(), self.history))
-
     def close_epoch(self, judged: EpochVerdict, progress: Progress) -> None:
         """Record the epoch, keep its weights when they are the best, and write the state."""
         row = self.row() | judged.columns | {"lr": self.optimiser.param_groups[0]["lr"]}
@@ -229,12 +201,15 @@ class _Loop:
                 self.keep_if_best(part, judged.of_part(part))
         self.close_phase(progress)
         self.save()
-        best = "".join(map(self.best_note, self.parts))
-        say(f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}{best}")
+        note = f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}"
+        for part, score in self.score.items():
+            if score is not None:
+                named = f" {part}" if part else ""
+                note += f", best{named} {score:.1f} in epoch {self.best[part]}"
+        say(note)
 
     def row(self) -> Row:
-        """What the curve says of the running epoch before its validation: means of the loss, of its
-        terms where it has several, and of what is watched beside it."""
+        """Means of the running epoch: the loss, its terms, and what is watched."""
         steps = self.steps(self.current)
         means = (self.totals / steps).tolist()
         row = {"epoch": self.epoch + 1, "phase": self.current.name, "loss": sum(means)}
@@ -250,11 +225,6 @@ class _Loop:
             weights = self.model.state_dict().items()
             own = {name: value for name, value in weights if name.startswith(self.parts[part])}
             self.best_weights |= copied(own)
-
-    def best_note(self, part: str) -> str:
-        """The best score of a part until here for the person watching."""
-        score, named = self.score[part], f" {part}" if part else ""
-        return "" if score is None else f", best{named} {score:.1f} in epoch {self.best[part]}"
 
     def close_phase(self, progress: Progress) -> None:
         """Go on to the next phase when this one is over."""
@@ -291,26 +261,9 @@ class _Loop:
         """Write the state, which is the same in all processes."""
         if number():
             return
-        self.resume.save(
-            {
-                "model": self.model.state_dict(),
-                "optimiser": self.optimiser.state_dict(),
-                "random": random_states(),
-                "epoch": self.epoch,
-                "phase": self.phase,
-                "phase_epoch": self.phase_epoch,
-                "step": self.step,
-                "names": self.names,
-                "totals": self.totals,
-                "figures": self.figures,
-                "history": self.history,
-                "best": self.best,
-                "score": self.score,
-                "stuck": self.stuck,
-                "collapsed": self.collapsed,
-                "best_weights": self.best_weights,
-            }
-        )
+        state = {"model": self.model.state_dict(), "optimiser": self.optimiser.state_dict()}
+        state["random"] = random_states()
+        self.resume.save(state | {name: getattr(self, name) for name in STATE})
 
     def restore(self) -> None:
         """Continue from the saved state, if there is one."""
@@ -320,18 +273,15 @@ class _Loop:
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         restore_random_states(state["random"])
-        self.epoch, self.step = state["epoch"], state["step"]
-        self.phase, self.phase_epoch = state["phase"], state["phase_epoch"]
-        self.best, self.score = state["best"], state["score"]
-        self.stuck, self.collapsed = state["stuck"], state["collapsed"]
-        self.names, self.totals = state["names"], state["totals"].to(self.device)
-        self.figures = {name: one.to(self.device) for name, one in state["figures"].items()}
-        self.history, self.best_weights = state["history"], state["best_weights"]
+        for name in STATE:
+            setattr(self, name, state[name])
+        self.totals = self.totals.to(self.device)
+        self.figures = {name: one.to(self.device) for name, one in self.figures.items()}
         say(f"continuing after {self.epoch} epochs and {self.step} steps")
 
 
 class _Step(nn.Module):
-    """A model with whichever objective it is trained by, as what processes average is a module."""
+    """A model with its objective: DistributedDataParallel averages gradients of a module."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -1,10 +1,8 @@
-"""One training by several processes: who works on what, and how it comes together.
+"""One training by several processes, started by torchrun.
 
-torchrun starts them and DistributedDataParallel averages their gradients. All of them draw the same
-batch; each encodes its share of the rows, and what they made is gathered together with its
-gradients. So each computes the loss of the whole batch, with all its negatives, and n processes
-take the step that one would take, but for rounding. Without the gradients of what is gathered the
-step would be another one. A process that is alone does nothing of this.
+All draw the same batch; each encodes its share of the rows, and the shares are gathered with their
+gradients. So each process computes the loss of the whole batch, with all its negatives, and
+DistributedDataParallel's mean of gradients is the step of one process, but for rounding.
 """
 
 import ctypes
@@ -20,6 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import LAUNCHER, process_count, set_device
@@ -45,14 +44,7 @@ def number() -> int:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[None]:
-    """Work with the processes that torchrun has started, alone where it has not.
-
-    Args:
-        device: of the training; each process of a machine takes a GPU of its own.
-
-    Raises:
-        WorkbenchError: more processes than GPUs, or another process has ended.
-    """
+    """Work with the processes that torchrun has started, alone where it has not."""
     if process_count() == 1:
         yield
         return
@@ -74,8 +66,7 @@ def joined(device: torch.device) -> Iterator[None]:
 
 
 def _die_with_parent() -> None:
-    """Let the system end this process when the one that launched it is killed: it would train on
-    beside the next run."""
+    """Let the system end this process with its launcher: it would train on beside the next run."""
     parent = os.environ.get(LAUNCHER)
     if parent is None or not hasattr(ctypes.CDLL(None), "prctl"):
         return
@@ -85,14 +76,7 @@ def _die_with_parent() -> None:
 
 
 def agree(parts: Mapping[str, str]) -> None:
-    """Make sure that all processes are of one training.
-
-    Args:
-        parts: digests of what decides a training, by their names.
-
-    Raises:
-        WorkbenchError: another process has other ones, named.
-    """
+    """Make sure that all processes are of one training."""
     if count() == 1:
         return
     everyone: list[Any] = [None] * count()
@@ -107,10 +91,7 @@ def agree(parts: Mapping[str, str]) -> None:
 
 
 def on_first(function: Callable[[], Made]) -> Made:
-    """What a function returns in process 0, which alone calls it.
-
-    Files and validations are the first process's; what the others know of them comes from here.
-    """
+    """What a function returns in process 0, which alone calls it: it reads files and validates."""
     if count() == 1:
         return function()
     result: list[Any] = [function() if number() == 0 else None]
@@ -120,8 +101,7 @@ def on_first(function: Callable[[], Made]) -> Made:
 
 
 def share(rows: int) -> slice:
-    """The rows of a batch that this process works on: all of them where there are fewer rows than
-    processes, which then all do the same."""
+    """The rows of a batch that this process works on: all of fewer rows than processes."""
     return slice(0, rows) if rows < count() else _shares(rows)[number()]
 
 
@@ -133,15 +113,9 @@ def _shares(rows: int) -> list[slice]:
 
 
 def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
-    """What a function makes of rows, each process working on its share of them.
+    """What a function makes of rows (B, ...), the same in all processes, each encoding its share.
 
-    What is random in it is drawn apart in every process, and the same generator's state is left in
-    all of them.
-
-    Args:
-        function: from tensors whose first dimension are B rows to tensors of B rows, or lists and
-            tuples of such.
-        *rows: its arguments (B, ...), the same in all processes.
+    Random numbers in it differ between processes; the generators are left in the same state.
     """
     batch = len(rows[0])
     if count() == 1 or batch < count():
@@ -156,23 +130,15 @@ def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
             made = function(*(part[own] for part in rows))
     finally:
         _dividing.reset(token)
-    return _gathered(made, batch)
-
-
-def _gathered(made: Any, batch: int) -> Any:
-    if isinstance(made, torch.Tensor):
-        return _Gather.apply(made, batch)
-    parts = [_gathered(part, batch) for part in made]
-    if isinstance(made, list):
-        return parts
-    return type(made)(*parts) if hasattr(made, "_fields") else tuple(parts)
+    whole: Made = tree_map(lambda part: _Gather.apply(part, batch), made)
+    return whole
 
 
 class _Gather(torch.autograd.Function):
     """The shares of all processes, one below the other.
 
-    Every process's loss reads them all, so that the gradient of a share is the sum of what it has
-    in all processes: n times that of one loss, which DistributedDataParallel divides by n.
+    The gradient of a share is the sum of its gradients in all n processes, each of which has the
+    loss of the whole batch: DistributedDataParallel divides it by n.
     """
 
     @staticmethod
@@ -212,39 +178,23 @@ def _summed(values: torch.Tensor) -> torch.Tensor:
 
 
 def averaging(step: nn.Module) -> nn.Module:
-    """A module whose gradients become the mean over all processes; itself for one process.
-
-    step: parts of it may be frozen; it is wrapped anew when other ones are.
-    """
-    if count() == 1:
-        return step
-    return DistributedDataParallel(step, find_unused_parameters=True)
+    """A module whose gradients become the mean over all processes; wrap it again after freezing
+    other parts of it."""
+    return step if count() == 1 else DistributedDataParallel(step, find_unused_parameters=True)
 
 
 def with_common_norms(model: nn.Module) -> nn.Module:
-    """The model, its batch norms reading the batches of all processes; untouched for one process.
-
-    torch's SyncBatchNorm does the same on GPUs alone.
-    """
-    if count() > 1:
-        for parent in list(model.modules()):
-            for name, child in list(parent.named_children()):
-                if isinstance(child, (nn.BatchNorm1d, nn.BatchNorm2d)):
-                    setattr(parent, name, _CommonNorm.like(child))
+    """The model with batch norms over the batches of all processes; torch's SyncBatchNorm needs
+    GPUs."""
+    for norm in model.modules() if count() > 1 else ():
+        if isinstance(norm, (nn.BatchNorm1d, nn.BatchNorm2d)):
+            # keeps its weights and statistics
+            norm.__class__ = _CommonNorm  # type: ignore[assignment]
     return model
 
 
 class _CommonNorm(nn.modules.batchnorm._BatchNorm):
     """Batch norm over the rows of all processes while they share a batch."""
-
-    @classmethod
-    def like(cls, norm: nn.BatchNorm1d | nn.BatchNorm2d) -> "_CommonNorm":
-        """One with the weights and statistics of another, themselves and not copies."""
-        made = cls(norm.num_features, norm.eps, norm.momentum, norm.affine)
-        made.weight, made.bias = norm.weight, norm.bias
-        made.running_mean, made.running_var = norm.running_mean, norm.running_var
-        made.num_batches_tracked = norm.num_batches_tracked
-        return made.train(norm.training)
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         """Any number of dimensions: that of the norm whose place this takes."""
@@ -267,12 +217,10 @@ class _CommonNorm(nn.modules.batchnorm._BatchNorm):
         with torch.no_grad():
             assert self.num_batches_tracked is not None
             self.num_batches_tracked.add_(1)
-            weight = self.momentum
-            if weight is None:
-                weight = 1 / float(self.num_batches_tracked)
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), weight)
+            assert self.momentum is not None
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
             unbiased = variance * size / (size - 1)
-            self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
         result = centred * (variance + self.eps).rsqrt().view(shape)
         if self.affine:
             result = result * self.weight.view(shape) + self.bias.view(shape)

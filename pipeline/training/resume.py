@@ -1,12 +1,11 @@
 """State of an interrupted training, so that it ends as if it had not been interrupted.
 
-Kept apart from checkpoints: it holds the optimiser and the random generators, lives outside DVC's
-outputs, is keyed by a fingerprint of everything that decides the result, and is deleted at the end.
+It holds the optimiser and the random generators, lies outside DVC's outputs, belongs to a
+fingerprint of everything that decides the result, and is deleted at the end.
 """
 
 import hashlib
 import io
-import pickle
 import random
 import time
 from pathlib import Path
@@ -22,13 +21,7 @@ DIGEST_BYTES = 32
 
 
 class ResumeFile:
-    """One file of resumable state.
-
-    Args:
-        folder: where it lies, one folder per training.
-        fingerprint: of all that decides the result, state with another one is not used.
-        interval: least seconds between two writes.
-    """
+    """One file of resumable state, written once in `interval` seconds at most."""
 
     def __init__(self, folder: Path, fingerprint: str, interval: float = 30.0) -> None:
         self.path = folder / "state.pt"
@@ -58,12 +51,11 @@ class ResumeFile:
         digest, payload = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
         if hashlib.sha256(payload).digest() != digest:
             return self._discard("is damaged")
-        try:
-            saved = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
-            matches = saved["fingerprint"] == self.fingerprint
-        except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError):
-            return self._discard("cannot be read")
-        return saved["state"] if matches else self._discard("belongs to another training")
+        saved = torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
+        if saved["fingerprint"] != self.fingerprint:
+            return self._discard("belongs to another training")
+        state: dict[str, Any] = saved["state"]
+        return state
 
     def remove(self) -> None:
         """Delete the state and its folder."""

@@ -24,15 +24,10 @@ NAMES = [f"picture{number}.jpg" for number in range(20)]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file.
-
-    Attributes:
-        name: of the file that is damaged.
-        write: makes it, and what belongs to it, in a folder; the same bytes every time.
-        read: what a stage takes from the file of a folder, in a form that can be compared.
-    """
+    """A kind of file."""
 
     name: str
+    # makes it, and what belongs to it, in a folder; the same bytes every time
     write: Callable[[Path], None]
     read: Callable[[Path], Any]
 

@@ -19,15 +19,7 @@ NEW_USERS, NEW_MOUNTS, READ_ONLY, REMOUNT = 0x10000000, 0x20000, 1, 32
 
 
 class Call(NamedTuple):
-    """A call that changed something.
-
-    Attributes:
-        kind: one of the numbers above.
-        path: of the file or folder; of the whole disk's sync ALL.
-        other: the new path of a rename.
-        place: of a write, or the size of a file that was resized.
-        data: what was written.
-    """
+    """A call that changed something."""
 
     kind: int
     path: str
@@ -85,13 +77,7 @@ class Calls:
     ) -> None:
         """Count calls below a folder from now on.
 
-        Args:
-            folder: absolute, without links.
-            kill: number of the call before which the process ends, from 1; 0 for none.
-            is_torn: a write ends it half done.
-            fail: number of the call that is refused.
-            error: errno of that.
-            journal: descriptor of a file that records all calls.
+        kill: number of the call before which the process ends, from 1; 0 for none.
         """
         place = ctypes.byref(self._counter)
         numbers = (ctypes.c_long(kill), int(is_torn), ctypes.c_long(fail), error, journal)

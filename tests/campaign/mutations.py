@@ -15,14 +15,7 @@ VALUES = (0, 1, -1, 127, 255, 32767)
 
 
 def mutated(content: bytes, draw: random.Random, signs: bytes = b"", most: int = 4) -> bytes:
-    """Content after one to `most` changes.
-
-    Args:
-        content: of a file.
-        draw: of the changes.
-        signs: characters that mean something in the format.
-        most: changes.
-    """
+    """Content after one to `most` changes."""
     for _ in range(draw.randint(1, most)):
         content = _changed(content, draw, signs)
     return content

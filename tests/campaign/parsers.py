@@ -75,14 +75,7 @@ class TooSlow(BaseException):
 
 @dataclass(frozen=True)
 class Parser:
-    """What reads a kind of file.
-
-    Attributes:
-        cases: of a full run.
-        files: good ones, by name; the first is changed.
-        read: reads them in a folder.
-        signs: characters that mean something in the format.
-    """
+    """What reads a kind of file."""
 
     cases: int
     files: Files

@@ -96,9 +96,7 @@ class Disk:
     def after_cut(self, draw: random.Random, share: float) -> dict[str, bytes]:
         """The files that are found.
 
-        Args:
-            draw: of what was not safe.
-            share: of that which is there; 0: nothing, 1: everything.
+        share: of that which is there; 0: nothing, 1: everything.
         """
         new = sorted(self.new_folders) if share < 1 else []
         lost = {name for name in new if share == 0 or draw.random() < 0.2}

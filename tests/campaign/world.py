@@ -77,15 +77,7 @@ TINY = {
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the graph, one item of those with `foreach`.
-
-    Attributes:
-        name: with the item, as DVC says it.
-        module: of its command.
-        arguments: of its command.
-        inputs: files and folders that it reads.
-        outputs: files and folders that it writes.
-    """
+    """A stage of the graph, one item of those with `foreach`."""
 
     name: str
     module: str
@@ -96,12 +88,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended.
-
-    Attributes:
-        code: of the exit, negative for a signal.
-        said: what it printed.
-    """
+    """How a process ended."""
 
     code: int
     said: str
@@ -234,11 +221,7 @@ def run(
 ) -> Ended:
     """Run a stage's command in a folder, in a child.
 
-    Args:
-        stage: which one.
-        folder: to run in.
-        first: is called by the child before.
-        kill_after: seconds until it is killed.
+    kill_after: seconds until it is killed.
     """
     return finished(start(stage, folder, first), kill_after)
 

@@ -6,16 +6,8 @@ from models.detector.c4 import C4Detector
 
 PREDICTOR = "roi_heads.box_predictor."
 RPN = "proposal_generator.rpn_head."
-SMALL = {
-    "width": 4,
-    "blocks": (1, 2, 1, 1),
-    "hidden": 8,
-    "embedding": 3,
-    "attribute_hidden": 5,
-    "proposals": 12,
-    "short_side": 90,
-    "long_side": 140,
-}
+SMALL = {"width": 4, "blocks": (1, 2, 1, 1), "hidden": 8, "embedding": 3, "attribute_hidden": 5}
+SMALL |= {"proposals": 12, "short_side": 90, "long_side": 140}
 
 
 def small() -> C4Detector:

@@ -37,16 +37,9 @@ def content(**claim):
 def row(setting, seed, rsum, *, ledger_=None, dataset="world", **changed):
     """A kept run; every figure but rsum is the seed."""
     figures = dict.fromkeys(FIGURES, float(seed)) | {"rsum": float(rsum)}
-    values = {
-        "setting": setting,
-        "dataset": dataset,
-        "seed": seed,
-        "digest": setting_digest(ledger_ or ledger(), setting, dataset),
-        "corpus": "c" * 12,
-        "code": "d" * 12,
-        "commit": "e" * 12,
-        "figures": figures,
-    }
+    digest = setting_digest(ledger_ or ledger(), setting, dataset)
+    values = {"setting": setting, "dataset": dataset, "seed": seed, "digest": digest}
+    values |= {"corpus": "c" * 12, "code": "d" * 12, "commit": "e" * 12, "figures": figures}
     return Row(**(values | changed))
 
 

@@ -45,15 +45,10 @@ PIPED = re.compile(r"\| (sh|vse .*)$")  # reads experiments, which have to be ru
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a document.
-
-    Attributes:
-        document: name of its file.
-        line: as it stands there, continued lines joined, without its comment.
-    """
+    """A command of a document."""
 
     document: str
-    line: str
+    line: str  # continued lines joined, without its comment
 
     @property
     def reason(self) -> str:

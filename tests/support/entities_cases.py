@@ -9,25 +9,12 @@ SPLITS = {"train": 16, "val": 4, "test": 4}
 
 ANNOTATION = """<annotation>
 	<filename>{name}.jpg</filename>
-	<size>
-		<width>{width}</width>
-		<height>{height}</height>
-		<depth>3</depth>
-	</size>
-{objects}	<object>
-		<name>{scene}</name>
-		<scene>1</scene>
-		<nobndbox>1</nobndbox>
-	</object>
+	<size><width>{width}</width><height>{height}</height><depth>3</depth></size>
+{objects}	<object><name>{scene}</name><scene>1</scene><nobndbox>1</nobndbox></object>
 </annotation>
 """
-OBJECT = """	<object>
-{names}		<bndbox>
-			<xmin>{0}</xmin>
-			<ymin>{1}</ymin>
-			<xmax>{2}</xmax>
-			<ymax>{3}</ymax>
-		</bndbox>
+OBJECT = """	<object>{names}
+		<bndbox><xmin>{0}</xmin><ymin>{1}</ymin><xmax>{2}</xmax><ymax>{3}</ymax></bndbox>
 	</object>
 """
 
@@ -35,7 +22,7 @@ OBJECT = """	<object>
 def annotation(name, boxes, scene, width=WIDTH, height=HEIGHT):
     """The text of an annotation file; boxes: (chains, (xmin, ymin, xmax, ymax)) from pixel 1."""
     objects = "".join(
-        OBJECT.format(*box, names="".join(f"\t\t<name>{chain}</name>\n" for chain in chains))
+        OBJECT.format(*box, names="".join(f"<name>{chain}</name>" for chain in chains))
         for chains, box in boxes
     )
     return ANNOTATION.format(name=name, width=width, height=height, objects=objects, scene=scene)

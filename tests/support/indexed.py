@@ -106,24 +106,13 @@ def make_world(folder):
         for name in ("corpus", "vocabulary"):
             (folder / name).rename(folder / "data" / name)
         put_detector(0)
-        for stage, command, names in (
-            (
-                "extract_image_features",
-                extract_image_features.main,
-                ("images", "detector", "output", "network"),
-            ),
-            (
-                "extract_region_features",
-                extract_region_features.main,
-                ("images", "captions", "detector", "output"),
-            ),
-            (
-                "encode_sentences",
-                encode_sentences.main,
-                ("captions", "vocabulary", "output", "encoder"),
-            ),
+        for stage, names in (
+            (extract_image_features, "images detector output network"),
+            (extract_region_features, "images captions detector output"),
+            (encode_sentences, "captions vocabulary output encoder"),
         ):
-            assert run(command, *as_options(stage_paths(stage, names))).exit_code == 0
+            paths = stage_paths(stage.__name__.split(".")[-1], names.split())
+            assert run(stage.main, *as_options(paths)).exit_code == 0
         for model in NETWORKS:
             draw_weights(model)
             put_scores(model)

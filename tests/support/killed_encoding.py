@@ -18,15 +18,7 @@ from stages.encode_sentences import main as encode_sentences
 
 # Files are published in this order: the fitted encoder, an empty feature file, a mask after each
 # of 3 blocks of captions (the events "rows") and one at the end, the features, the encoder.
-POINTS = [
-    "never",
-    "publish 1",
-    "publish 2",
-    "rows 1",
-    "rows 3",
-    "publish 7",
-    "publish 8",
-]
+POINTS = ["never", *(f"publish {n}" for n in (1, 2)), "rows 1", "rows 3", "publish 7", "publish 8"]
 # Like torch, which the seed needs: imported here once instead of in every child.
 LOADED_LATE = ("pyarrow.parquet", "pipeline.sentences.encodings.fisher")
 COMMAND = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]

@@ -18,14 +18,8 @@ from stages.train import main as train_stage
 
 # The run, and the epoch that is the last one written: the second of the one phase that trains what
 # no other does, or the first after the warm-up.
-CASES = {
-    "dp_rnn": (DP_RNN, 2),
-    "dual_path": (DUAL_PATH, 3),
-    "scan": (SCAN, 2),
-    "fine_tuned": (FINE_TUNED, 3),
-    "two_branch": (TWO_BRANCH, 2),
-    "vse": (VSE, 2),
-}
+CASES = {"dp_rnn": (DP_RNN, 2), "dual_path": (DUAL_PATH, 3), "scan": (SCAN, 2)}
+CASES |= {"fine_tuned": (FINE_TUNED, 3), "two_branch": (TWO_BRANCH, 2), "vse": (VSE, 2)}
 
 
 def train(folder: Path, command: list[str], killer: Killer) -> None:

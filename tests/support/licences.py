@@ -1,8 +1,5 @@
-"""`python tests/support/licences.py`: the licences of what the package needs, as docs/licences.md.
-
-Read from the metadata of what is installed; --check compares with the file and fails for what no
-one has looked at.
-"""
+"""`python tests/support/licences.py` writes docs/licences.md from installed metadata;
+--check compares with the file and fails for what no one has looked at."""
 
 import re
 import sys

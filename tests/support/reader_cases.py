@@ -12,47 +12,18 @@ from pipeline.dataset.params import CorpusConfig, ShapesConfig
 from pipeline.dataset.read import read_corpus
 from pipeline.dataset.source import Options
 
-CORPUS = {
-    "annotations": None,
-    "images": None,
-    "restval": "train",
-    "split_files": None,
-    "val_images": 1,
-    "test_images": 1,
-    "image_field": None,
-    "caption_field": None,
-    "max_captions": None,
-    "skip_bad_images": False,
-    "max_megapixels": 1.0,
-    "max_words": 300,
-    "positives": "none",
-    "positives_path": None,
-    "positives_threshold": 3.0,
-    "mask_positives": False,
-}
-SHAPES = {
-    "seed": 0,
-    "train": 6,
-    "val": 3,
-    "test": 3,
-    "image_size": 64,
-    "captions_per_image": 3,
-    "near_duplicates": 0.5,
-    "objects": None,
-    "clutter": 0,
-    "relations": "pairs",
-    "synonyms": False,
-    "misspelt": 0.0,
-}
+CORPUS = {"val_images": 1, "test_images": 1, "max_megapixels": 1.0}
+SHAPES = {"train": 6, "val": 3, "test": 3, "image_size": 64, "captions_per_image": 3}
+SHAPES |= {"near_duplicates": 0.5}
 
 
 def options(seed=0, workers=1, **changed):
     """Options with single keys changed, whichever section they are of."""
-    corpus = CORPUS | {key: value for key, value in changed.items() if key in CORPUS}
-    shapes = SHAPES | {"seed": seed}
-    shapes |= {key: value for key, value in changed.items() if key in SHAPES}
-    assert changed.keys() <= CORPUS.keys() | SHAPES.keys()
-    return Options(seed, CorpusConfig(**corpus), ShapesConfig(**shapes), workers)
+    own = {"corpus": CORPUS, "shapes": SHAPES | {"seed": seed}}
+    for key, value in changed.items():
+        section = "corpus" if key in CorpusConfig.model_fields else "shapes"
+        own[section] = own[section] | {key: value}
+    return Options(seed, CorpusConfig(**own["corpus"]), ShapesConfig(**own["shapes"]), workers)
 
 
 def save_images(folder: Path, *names: str) -> None:

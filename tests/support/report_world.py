@@ -17,7 +17,7 @@ from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.look import look
 from pipeline.evaluation.subset import first_images
-from pipeline.phrases.found import searched
+from pipeline.phrases.found import Searched
 from pipeline.phrases.result import evaluate_phrases, write_result
 from pipeline.phrases.tables import PHRASE_BOXES, PHRASES, PhraseTables, load_phrases
 from pipeline.report.page import Files, Run, build_page
@@ -37,26 +37,12 @@ def put_corpus(folder, groups=None):
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
     for n, name in enumerate(ids):
         Image.new("RGB", (24, 16), (20 * n, 255 - 20 * n, 90)).save(folder / "pictures" / name)
-    images = pd.DataFrame(
-        {
-            "image_id": ids,
-            "path": [str(folder / "pictures" / name) for name in ids],
-            "split": "test",
-            "group": groups or ids,
-            "width": 24,
-            "height": 16,
-            "sha256": "0" * 64,
-        }
-    )
-    captions = pd.DataFrame(
-        {
-            "caption_id": [f"c{n}" for n in range(CAPTIONS)],
-            "image_id": [ids[n] for n in OWNERS],
-            "split": "test",
-            "text": [HOSTILE if n % 2 else f"caption no. {n}" for n in range(CAPTIONS)],
-            "tokens": [["caption"]] * CAPTIONS,
-        }
-    )
+    own = zip(ids, groups or ids, strict=True)
+    images = [(name, str(folder / "pictures" / name), "test", group, 24, 16, "0" * 64)
+              for name, group in own]  # fmt: skip
+    texts = [HOSTILE if n % 2 else f"caption no. {n}" for n in range(CAPTIONS)]
+    captions = [(f"c{n}", ids[OWNERS[n]], "test", text, ["caption"])
+                for n, text in enumerate(texts)]  # fmt: skip
     write_corpus(folder, images, captions)
 
 
@@ -65,13 +51,9 @@ def made_scores(signal, seed=0, groups=None):
     ids = [f"im{n}.jpg" for n in range(IMAGES)]
     scores = np.random.default_rng(seed).uniform(-0.5, 0.4, (IMAGES, CAPTIONS))
     scores += signal * np.equal.outer(np.arange(IMAGES), OWNERS)
-    return SplitScores(
-        scores.astype(np.float32),
-        ids,
-        [f"c{n}" for n in range(CAPTIONS)],
-        [ids[n] for n in OWNERS],
-        groups or ids,
-    )
+    captions = [f"c{n}" for n in range(CAPTIONS)]
+    owners = [ids[n] for n in OWNERS]
+    return SplitScores(scores.astype(np.float32), ids, captions, owners, groups or ids)
 
 
 def put_model(folder, name, split, csls=False, subset=0, relevance=None):
@@ -97,24 +79,14 @@ def put_model(folder, name, split, csls=False, subset=0, relevance=None):
 
 def put_attention(folder, name, image="im0.jpg", caption="c1", weights="ab12"):
     """Attention in a true pair and in a wrong one that ranks first, three words, two regions."""
-
-    def pair(shown, place, is_true):
-        own = PairAttention(
-            image_id=shown,
-            caption_id=caption,
-            words=["red", HOSTILE, "dog"],
-            score=0.5,
-            weights=np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], np.float32),
-            boxes=np.array([[0, 0, 12, 8], [6, 4, 24, 16]], np.float32),
-            size=(24, 16),
-            word_weights=np.array([0.5, 0.1, 0.4], np.float32),
-            order=np.array([1, 0]),
-        )
-        return RankedPair(own, place, is_true)
-
+    own = {"caption_id": caption, "words": ["red", HOSTILE, "dog"], "score": 0.5, "size": (24, 16)}
+    own["weights"] = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]], np.float32)
+    own["boxes"] = np.array([[0, 0, 12, 8], [6, 4, 24, 16]], np.float32)
+    own |= {"word_weights": np.array([0.5, 0.1, 0.4], np.float32), "order": np.array([1, 0])}
     (folder / "attention").mkdir(exist_ok=True)
     described = {"model": name, "checkpoint_sha256": weights}
-    pairs = [pair(image, 2, True), pair("im3.jpg", 1, False)]
+    shown = (image, 2, True), ("im3.jpg", 1, False)
+    pairs = [RankedPair(PairAttention(image_id=one, **own), *rest) for one, *rest in shown]
     write_attention(folder / f"attention/{name}.h5", pairs, described)
 
 
@@ -129,18 +101,16 @@ def put_phrases(folder, *names):
             key = f"c{n}/{place}", f"c{n}", images[image], "test"
             rows.append((*key, ["word", f"{n % 7}"], chain, ["one", "one/two"][place]))
             boxes.append((images[image], chain, *box))
-    tables = PhraseTables(
-        pd.DataFrame(rows, columns=PHRASES.names), pd.DataFrame(boxes, columns=PHRASE_BOXES.names)
+    columns = (PHRASES.names, rows), (PHRASE_BOXES.names, boxes)
+    PhraseTables(*(pd.DataFrame(own, columns=names) for names, own in columns)).write(
+        folder / "phrases"
     )
-    tables.write(folder / "phrases")
     tables = load_phrases(folder / "phrases")
-    phrases = tables.phrases
-    proposals = np.tile(
-        np.array([[0, 0, 12, 9], [2, 1, 14, 10], [15, 9, 24, 16]], "f4"), (12, 1, 1)
-    )
-    counts = np.full(IMAGES, 3)
-    boxes = {"boxes": proposals, "counts": counts}
-    found = searched(phrases, tables.unions(phrases), images, boxes)
+    phrases, counts = tables.phrases, np.full(IMAGES, 3)
+    three = np.array([[0, 0, 12, 9], [2, 1, 14, 10], [15, 9, 24, 16]], "f4")
+    proposals = np.tile(three, (IMAGES, 1, 1))
+    owners = np.repeat(OWNERS, 2)
+    found = Searched(phrases, owners, proposals, counts, tables.unions(phrases))
     for number, name in enumerate(names):
         scores = np.random.default_rng(number).normal(size=(len(phrases), 3))
         scores += 2 * number * found.hits()

@@ -20,12 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = {"train": 24, "val": 8, "test": 9}
 WORDS = [f"w{i}" for i in range(12)]
 DIM = 10
-PATHS = {
-    "images": "corpus/images.parquet",
-    "captions": "corpus/captions.parquet",
-    "features": "image.h5",
-    "text": "vocabulary",
-}
+PATHS = {"images": "corpus/images.parquet", "captions": "corpus/captions.parquet"}
+PATHS |= {"features": "image.h5", "text": "vocabulary"}
 SENTENCES = "sentences.h5"
 REGIONS, SLOTS = "regions.h5", 7
 
@@ -115,42 +111,25 @@ def write_vocabulary(folder, words, dim=6, without=()):
     write_features(target / "vectors.h5", tokens, arrays, {"source": "test"})
 
 
+TRAINING = {"batch_size": 8, "lr": 0.01}
+EPOCHS = {"matching": 2, "recurrent": 1, "all": 1}
 SMALL = {
     "loss": "max_margin",
-    "vse__dim": 8,
-    "vse__hidden": 8,
-    "vse__word_dim": 6,
     "vocabulary__dim": 6,
-    "vse__training__epochs": 4,
-    "vse__training__batch_size": 8,
-    "vse__training__lr": 0.01,
-    "sentences__fisher__centres": 2,
-    "sentences__fisher__ica": 4,
-    "sentences__fisher__iterations": 3,
-    "sentences__fisher__pca": "none",
-    "two_branch__hidden": 16,
-    "two_branch__dim": 8,
-    "two_branch__training__epochs": 4,
-    "two_branch__training__batch_size": 8,
-    "two_branch__training__lr": 0.01,
+    "vse": {"dim": 8, "hidden": 8, "word_dim": 6, "training": TRAINING | {"epochs": 4}},
+    "sentences__fisher": {"centres": 2, "ica": 4, "iterations": 3, "pca": "none"},
+    "two_branch": {"hidden": 16, "dim": 8, "training": TRAINING | {"epochs": 4}},
     "cca__dim": 4,
-    "scan__dim": 8,
-    "scan__word_dim": 6,
-    "scan__training__epochs": 3,
-    "scan__training__batch_size": 8,
-    "scan__training__lr": 0.01,
-    "dp_rnn__dim": 8,
-    "dp_rnn__word_dim": 6,
-    "dp_rnn__candidates": 2,
-    "dp_rnn__training__epochs": {"matching": 2, "recurrent": 1, "all": 1},
-    "dp_rnn__training__batch_size": 8,
-    "dp_rnn__training__lr": 0.01,
+    "scan": {"dim": 8, "word_dim": 6, "training": TRAINING | {"epochs": 3}},
+    "dp_rnn": {"dim": 8, "word_dim": 6, "candidates": 2, "training": TRAINING | {"epochs": EPOCHS}},
 }
 
 
 def write_params(folder, **changes):
     """The repository's params.yaml with small sizes; changes: dotted keys, `__` for a dot."""
     (folder / "params.yaml").unlink(missing_ok=True)
+    for key, value in changes.items():
+        changes[key] = SMALL[key] | value if isinstance(SMALL.get(key), dict) else value
     change_params(folder, **(SMALL | changes))
 
 
@@ -159,14 +138,8 @@ def options(**changes):
     return [word for key, path in (PATHS | changes).items() for word in (f"--{key}", path)]
 
 
-COLOURS = {
-    "red": (230, 30, 30),
-    "green": (30, 200, 30),
-    "blue": (30, 30, 230),
-    "yellow": (230, 220, 40),
-    "black": (10, 10, 10),
-    "white": (245, 245, 245),
-}
+COLOURS = {"red": (230, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 230)}
+COLOURS |= {"yellow": (230, 220, 40), "black": (10, 10, 10), "white": (245, 245, 245)}
 SIDE = 32
 NETWORK, CLASSES = "network.safetensors", "classes.h5"
 NOUNS = ["patch", "picture", "square"]

@@ -1,14 +1,12 @@
 """Canonical correlation analysis of regions and phrases, the baseline (Plummer et al. 2015)."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 
 from models.base.model import Settings, TrainingJob
 from models.cca.fit import fit_cca
 from models.cca.network import CCA
-from models.phrases.data import DRAWN, PhraseInputs, PhrasePairs, open_phrases, training_pairs
+from models.phrases.data import DRAWN, PhraseInputs, open_phrases, training_pairs
 from models.phrases.validation import PhraseValidation
 from pipeline.runtime.process import say
 from pipeline.training.phases import Fitted
@@ -18,16 +16,7 @@ NETWORK = CCA
 
 
 def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> TrainingJob:
-    """The fit of the canonical directions on the training pairs.
-
-    Args:
-        settings: the section `phrase_cca`.
-        inputs: the artefacts.
-        device: unused, the fit runs on the CPU.
-
-    Raises:
-        WorkbenchError: artefacts that are missing or damaged; when run, as fit_cca does.
-    """
+    """The fit of the canonical directions on the training pairs."""
     config, opened = settings.config, open_phrases(inputs)
     data = training_pairs(opened, inputs.truth, settings.seed)
     regions, phrases = opened.widths
@@ -35,12 +24,17 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
     sizes = {"image_dim": regions, "sentence_dim": phrases, "dim": dim}
 
     def run(resume: ResumeFile) -> Fitted:
-        fitted = fit_cca(paired(data), dim, config.regularisation, len(data.pairs))
+        blocks = np.split(data.pairs, range(4096, len(data.pairs), 4096))
+        paired = (
+            (data.regions(r).numpy(), data.phrases(p).numpy()) for r, p in (b.T for b in blocks)
+        )
+        fitted = fit_cca(paired, dim, config.regularisation, len(data.pairs))
         model = CCA(**sizes)
         sides = fitted.image_mean, fitted.image_weights, fitted.sentence_mean
         scales = fitted.correlations**config.power
         model.initialise(*map(torch.from_numpy, (*sides, fitted.sentence_weights, scales)))
-        found = PhraseValidation(model, opened, torch.device("cpu")).judged((), ())
+        validation = PhraseValidation(model, opened, torch.device("cpu"))
+        found = validation.judged(validation(), ())
         say(
             f"phrase_cca: {dim} directions (phrase_cca.dim = {config.dim}) from "
             f"{len(data.pairs):,} pairs, correlations {fitted.correlations[0]:.3f} to "
@@ -50,9 +44,3 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
 
     used = {"phrase_cca": config.model_dump() | DRAWN, "seed": settings.seed}
     return TrainingJob(run, sizes, used, opened.identity())
-
-
-def paired(data: PhrasePairs) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Blocks of vectors of regions (B, D) and of phrases (B, E), a row per pair."""
-    for rows in data.blocks():
-        yield data.regions(rows[:, 0]).numpy(), data.phrases(rows[:, 1]).numpy()

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -34,16 +33,7 @@ NAME = "phrase_two_branch"
 
 
 def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded.
-
-    Args:
-        settings: the section `phrase_two_branch` and the ranking loss.
-        inputs: the artefacts.
-        device: where the training runs.
-
-    Raises:
-        WorkbenchError: artefacts that are missing, damaged or do not fit the settings.
-    """
+    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, open_phrases(inputs)
     regions, phrases = opened.widths
     hidden = config.hidden if config.branches == "nonlinear" else 0
@@ -55,7 +45,7 @@ def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> T
         model.standardise_images(*data.regions.moments())
     if config.standardise_sentences:
         model.standardise_sentences(*data.phrases.moments())
-    both = Trained(model, wrapped(settings, {})(chosen_loss(settings))).to(device)
+    both = Trained(model, phrase_loss(settings, chosen_loss(settings))).to(device)
     run = partial(train, settings, both, data, opened, device)
     used = settings.used(NAME)
     used[NAME] |= DRAWN
@@ -70,25 +60,15 @@ def train(
     device: torch.device,
     resume: ResumeFile,
 ) -> Fitted:
-    """Train on pairs, take the best weights, mine with them and train them further.
+    """Train on pairs, take the best weights, mine with them and fine-tune them.
 
-    The fine-tuning is a training of its own: its best epoch is kept, whether or not it is better
-    than what it began with.
-
-    Args:
-        settings: the section `phrase_two_branch` and the ranking loss.
-        both: network and loss.
-        data: the training split.
-        opened: the artefacts.
-        device: where the network is.
-        resume: where the state is kept; that of the fine-tuning lies beside it.
+    The best epoch of the fine-tuning is kept even where it is worse than the first training.
     """
     config = settings.config
-    wrap = partial(wrapped, settings)
     extra = int(config.weights.sentence_sentence > 0), int(config.weights.image_image > 0)
     batches = PhraseBatches(data, config.training.batch_size, settings.seed, *extra)
     validation = PhraseValidation(both.network, opened, device)
-    phases = ranking_phases(settings, wrap({}), arguments)
+    phases = ranking_phases(settings, partial(phrase_loss, settings), arguments)
     first = fitted(settings, both, phases, batches, validation, config.training.lr, resume)
     if not config.mining.epochs:
         return first
@@ -97,8 +77,9 @@ def train(
     mined = on_first(lambda: mine(both.network, data, opened, config.mining, settings.seed, device))
     say(f"{NAME}: {len(mined.phrases):,} hard negatives of {len(set(mined.phrases)):,} phrases, "
         f"of {data.related.shape[1]:,}")  # fmt: skip
-    # the loss of both views' own terms is left out: cross-view terms outnumber them by far
-    tuned = Trained(both.network, wrap(CROSS_VIEW)(chosen_loss(settings))).to(device)
+    # without the terms within each view: those across the views outnumber them by far
+    across = {"image_image": 0.0, "sentence_sentence": 0.0}
+    tuned = Trained(both.network, phrase_loss(settings, chosen_loss(settings), **across)).to(device)
     hard = PhraseBatches(data, config.mining.batch_size, settings.seed + 1, mined=mined,
                          sampled=config.mining.sampled)  # fmt: skip
     phases = [Phase("mining", config.mining.epochs, by_own_loss(arguments))]
@@ -109,23 +90,13 @@ def train(
     return replace(second, epoch=second.epoch + len(first.history), history=first.history + later)
 
 
-CROSS_VIEW = {"image_image": 0.0, "sentence_sentence": 0.0}
-
-
-def wrapped(settings: Settings, weights: dict[str, float]) -> "Any":
-    """From a ranking loss to the loss of a batch.
-
-    settings: of the model; weights: of terms, in the place of those of the settings.
-    """
+def phrase_loss(settings: Settings, ranking: RankingLoss, **weights: float) -> PhraseLoss:
+    """The loss of a batch; weights: of terms, in place of those of the settings."""
     config = settings.config
     options = config.weights.model_dump() | weights
     options |= config.model_dump(include={"margin", "structure_k"})
     options["reduction"] = config.training.reduction
-
-    def wrap(ranking: RankingLoss) -> PhraseLoss:
-        return PhraseLoss(StructureLoss(ranking, **options))
-
-    return wrap
+    return PhraseLoss(StructureLoss(ranking, **options))
 
 
 def fitted(
@@ -137,31 +108,13 @@ def fitted(
     lr: float,
     resume: ResumeFile,
 ) -> Fitted:
-    """One training of the network.
-
-    Args:
-        settings: the section `phrase_two_branch` and the ranking loss.
-        both: network and loss.
-        phases: of the training.
-        batches: likewise.
-        validation: after every epoch.
-        lr: first learning rate.
-        resume: where the state is kept.
-    """
+    """One training of the network."""
     training = settings.config.training
     steps = optimiser(training.optimiser, both.parameters(), lr, training.momentum,
                       training.weight_decay)  # fmt: skip
-    return fit(
-        both,
-        steps,
-        phases,
-        batches,
-        validation,
-        Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
-        resume,
-        judge=validation.judged,
-        advice=advice(settings, NAME),
-    )
+    rates = Schedule(training.lr_step, training.lr_factor, training.clip, training.precision)
+    parts = both, steps, phases, batches, validation, rates, resume
+    return fit(*parts, judge=validation.judged, advice=advice(settings, NAME))
 
 
 def arguments(model: TwoBranch, batch: PhraseBatch) -> tuple[torch.Tensor, ...]:

@@ -11,7 +11,7 @@ from models.losses.knn_margin import KNNMargin
 from models.phrases.batches import Mined, PhraseBatches
 from models.phrases.data import PhrasePairs
 from models.phrases.loss import PhraseLoss
-from models.phrases.mining import by_image, kept, mine
+from models.phrases.mining import kept, mine
 from models.phrases.params import MiningConfig
 from models.two_branch.loss import StructureLoss
 from pipeline.phrases.boxes import overlaps
@@ -193,15 +193,6 @@ def test_mined_proposals_are_nearer_than_the_truth_and_not_right(proposed):
     fewer = mine(Plain(), data, proposed, settings.model_copy(update={"negatives": 2}), 0,
                  torch.device("cpu"))  # fmt: skip
     assert np.bincount(fewer.phrases).max() == 2 < np.bincount(found.phrases).max()
-
-
-def test_phrases_are_searched_where_they_are_trained():
-    data = random_pairs()
-    owners = np.arange(REGIONS) % IMAGES
-    found = by_image(data, owners, IMAGES)
-    for image in range(IMAGES):
-        own = {p for r, p in data.pairs if owners[r] == image}
-        assert found[image].tolist() == sorted(own)
 
 
 def test_nothing_to_mine_is_said(proposed):

@@ -6,15 +6,9 @@ import pytest
 from phrase_cases import random_search
 
 from pipeline.phrases.boxes import areas, overlaps, survivors
-from pipeline.phrases.found import (
-    check_scores,
-    first_ranks,
-    recalls,
-    searched,
-    types_of,
-    upper_bound,
-)
+from pipeline.phrases.found import first_ranks, recalls, types_of, upper_bound
 from pipeline.phrases.precision import mean_precision, ranked_phrases, resampled_precision
+from pipeline.phrases.result import evaluate_phrases
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -133,15 +127,6 @@ def test_resampled_precision_is_that_of_a_set_with_images_twice():
         assert value == pytest.approx(100 * np.mean(own))
 
 
-def test_a_model_that_says_the_same_of_all_boxes_is_worst():
-    found, scores = random_search(0)
-    flat = np.where(np.isfinite(scores), 0.0, -np.inf)
-    hits = found.hits()
-    counts = found.counts[found.images]
-    worst = np.where(hits.any(1), counts - hits.sum(1) + 1, 0)
-    np.testing.assert_array_equal(first_ranks(flat, hits), worst)
-
-
 def test_boxes_without_area_overlap_with_nothing():
     boxes = np.array([[1, 1, 1, 9], [5, 5, 2, 2], [0, 0, 4, 4]], np.float32)
     np.testing.assert_array_equal(areas(boxes), [0, 0, 16])
@@ -163,12 +148,7 @@ def test_phrases_of_several_types_count_in_each():
     }
 
 
-def test_what_cannot_be_measured_is_refused():
+def test_scores_that_are_not_finite_are_refused():
     found, scores = random_search(0)
-    check_scores(scores, found.counts[found.images])
     with pytest.raises(WorkbenchError, match="not finite"):
-        check_scores(np.where(scores > 0, np.nan, scores), found.counts[found.images])
-    rows = found.phrases.assign(image_id=["strange", *found.phrases["image_id"][1:]])
-    boxes = {"boxes": found.boxes, "counts": found.counts}
-    with pytest.raises(WorkbenchError, match="1 images without proposals: strange"):
-        searched(rows, found.truth, list(dict.fromkeys(found.phrases["image_id"])), boxes)
+        evaluate_phrases(found, np.where(scores > 0, np.nan, scores), 0.3, 0, 0.9, 0)

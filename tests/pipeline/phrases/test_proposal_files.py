@@ -106,12 +106,9 @@ def test_images_must_be_those_with_phrases(tmp_path, capsys):
     ("array", "message"),
     [
         ([[5.0, 5, 5, 9]], "1 of 1 boxes without area"),
-        ([[0.0, 0, 9, 9], [9, 9, 5, 5]], "1 of 2 boxes without area"),
         ([[0.0, 0, 42, 9]], "outside its 40 x 30 pixels"),
-        ([[-3.0, 0, 4, 9]], "outside its 40 x 30 pixels"),
         ([[np.nan, 0, 4, 9]], "values that are not finite"),
         ([[0.0, 0, 4]], "expected are rows of four numbers"),
-        (np.zeros((0, 4)), "expected are rows of four numbers"),
         ([["a", "b", "c", "d"]], "expected are rows of four numbers"),
     ],
 )
