@@ -18,7 +18,7 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parents[1]
 # Without deadlines, since a busy machine is no wrong result. What passed passes again; new examples
 # are looked for by: pytest --hypothesis-profile explore
-settings.register_profile("repeat", deadline=None, derandomize=True)
+settings.register_profile("repeat", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeat")
 LONGEST = ("test_graph.py", "test_extending.py")

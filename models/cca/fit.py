@@ -74,7 +74,7 @@ def fit_each(
     """What fit_cca gives for each of some regularisations, in one pass over the blocks.
 
     Args:
-        blocks: as in fit_cca.
+        blocks: pairs (N, D1) and (N, D2), as in fit_cca.
         dim: as in fit_cca.
         regularisations: one or more.
         rows: as in fit_cca.

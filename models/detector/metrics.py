@@ -151,7 +151,7 @@ def attribute_precision(
     Args:
         outputs: N.
         found: N, detections of each.
-        owners: N, per detection the object it found, -1 for none.
+        owners: (detections,) each: the object that a detection found, -1 for none.
         truths: N.
         threshold: least score of a detection that counts.
     """

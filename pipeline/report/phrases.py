@@ -180,7 +180,7 @@ def with_boxes(
 
     Args:
         image: as it is.
-        boxes: x1, y1, x2, y2 in its pixels.
+        boxes: (4,) each: x1, y1, x2, y2 in its pixels.
         colours: of the boxes.
         side: length of the longer side of the result, pixels.
     """

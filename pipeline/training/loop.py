@@ -181,7 +181,7 @@ class _Loop:
     def add(
         self, names: list[str], values: torch.Tensor, figures: Mapping[str, torch.Tensor]
     ) -> None:
-        """Add the terms of one step's loss, and what is watched beside it, to the epoch's."""
+        """Add one step's loss terms, (len(names),), and the scalars watched beside it."""
         self.names = names
         self.totals = self.totals + values if self.step else values
         now = {name: figure.detach().double() for name, figure in figures.items()}
