@@ -64,7 +64,7 @@ def groups(path: Path) -> int:
 
 
 def main() -> None:
-    """Print the lines of the table in docs/scale.md."""
+    """Print the lines of the table in docs/notes/scale.md."""
     base = alone(step, "load", "images", Path(), 0)
     with TemporaryDirectory() as folder:
         for name in ("images", "captions", "boxes"):
