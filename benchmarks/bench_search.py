@@ -1,6 +1,6 @@
 """Search by exact products, by a graph and by lists of codes: time of a query, recall, memory.
 
-`python -m benchmarks search` compares them on 20,000 vectors. The figures of docs/scale.md:
+`python -m benchmarks search` compares them on 20,000 vectors. The figures of docs/notes/scale.md:
 `python -m benchmarks.bench_search FOLDER clustered 1000000 flat hnsw ivf_pq`, which keeps its
 vectors in the folder; each kind has processes of its own, in which alone its memory can be told.
 """

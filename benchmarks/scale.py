@@ -2,7 +2,7 @@
 
 `python -m benchmarks.scale FOLDER`, some ten minutes of a core, adds a line to FOLDER/scale.tsv for
 every stage of 50, 500 and 5,000 images; `python -m benchmarks.scale_page FOLDER/scale.tsv` makes
-the table and the picture of docs/scale.md of it. Each stage is a process of its own, started once
+the table and the picture of docs/notes/scale.md. Each stage is a process of its own, started once
 by the command of dvc.yaml, in its order. This program loads no library: what a process has when it
 starts another counts in that one's peak.
 """

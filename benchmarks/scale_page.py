@@ -1,4 +1,4 @@
-"""The table and the picture of what `benchmarks.scale` measured, for docs/scale.md.
+"""The table and the picture of what `benchmarks.scale` measured, for docs/notes/scale.md.
 
 `python -m benchmarks.scale_page FOLDER/scale.tsv docs/scale.png` prints the table and writes the
 picture.

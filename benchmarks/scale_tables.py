@@ -57,7 +57,7 @@ def alone(*values) -> int:
 
 
 def main() -> None:
-    """Print the lines of the table in docs/scale.md."""
+    """Print the lines of the table in docs/notes/scale.md."""
     base = alone("load", "images", Path(), 0)
     with TemporaryDirectory() as folder:
         for name in ("images", "captions", "boxes"):

@@ -25,10 +25,10 @@ DOCUMENT = re.compile(r"(?<![\w./*{}-])((?:[\w-]+/)*[A-Za-z_][\w-]*\.md)\b")
 
 
 def test_the_drawn_graph_is_the_graph():
-    """The picture in the README is what DVC draws of dvc.yaml."""
+    """The picture in docs/layout.md is what DVC draws of dvc.yaml."""
     command = [Path(sys.executable).with_name("dvc"), "dag", "--mermaid", "evaluate@vse"]
     drawn = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert f"```mermaid\n{drawn.rstrip()}\n```\n" in (ROOT / "README.md").read_text()
+    assert f"```mermaid\n{drawn.rstrip()}\n```\n" in (ROOT / "docs/layout.md").read_text()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -28,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.campaign")
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--cases", type=int, default=1000, help="of every section")
-    sizes.add_argument("--full", action="store_true", help="as many as docs/reliability.md says")
+    sizes.add_argument("--full", action="store_true", help="as many as docs/notes/campaign.md says")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="a section, instead of all")
     parser.add_argument("--stage", action="append", default=[], help="the last one of the world")

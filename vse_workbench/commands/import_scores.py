@@ -36,7 +36,7 @@ def main(
     criteria: tuple[str, ...],
 ) -> None:
     """Bring in a matrix of scores (one FILE, images by captions), or embeddings of images and of
-    captions (two). Formats and ids: docs/running.md.
+    captions (two). Formats and ids: docs/own_scores.md.
 
     Example: vse import scores IMAGES.npy CAPTIONS.npy --name my_clip
     """
