@@ -3,8 +3,8 @@ the code of every stage, so that DVC re-runs a stage when its own code changed."
 
 from pathlib import Path
 
-from stages.code import write_lists
 from pipeline.runtime.code import MEMORY
+from stages.code import write_lists
 from stages.common import command, paths
 from stages.params import load_params
 from stages.registries import check_registries
