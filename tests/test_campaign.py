@@ -12,6 +12,8 @@ from full_disk import small_disks
 from tests.campaign.__main__ import faults, run, table
 from tests.campaign.sections import FULL, PARSED, RUNS, Sections
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {"flipped bits": 60, "files cut short": 60, "files that may not grow": 30}
 FILES |= {"kills while rows are written": 4}

@@ -13,6 +13,8 @@ from warm_python import warm_python
 from pipeline.runtime.recipes import overlay
 from stages.params import Params
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PIECE = re.compile(
     r"^(?:File `(?P<file>[^`]+)`"

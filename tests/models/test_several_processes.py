@@ -20,6 +20,8 @@ from tiny_inputs import (
 
 from models.ranking import LOSSES
 
+pytestmark = pytest.mark.slow
+
 # batches of seven for two processes: their shares differ, and an epoch's last batch is smaller
 SIZE = {"training__batch_size": 7}
 FEATURES = stage_1(4)

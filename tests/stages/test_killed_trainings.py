@@ -15,6 +15,8 @@ from forked import run_script
 from killed_models import CASES
 from tiny_inputs import write_coloured_images, write_inputs, write_regions, write_sentences
 
+pytestmark = pytest.mark.slow
+
 CHANGES = {
     "dp_rnn": {"training__epochs": {"matching": 1, "recurrent": 2, "all": 1}},
     "dual_path": {"phases": [stage_1(2), stage_2(3)]},

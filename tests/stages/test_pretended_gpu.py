@@ -14,6 +14,8 @@ from model_runs import CCA, DP_RNN, SCAN, TWO_BRANCH, VSE
 from pretended_cuda import OnGpu, on_pretended_gpu, pretended_cuda
 from tiny_inputs import write_coloured_images, write_inputs, write_regions, write_sentences
 
+pytestmark = pytest.mark.slow
+
 RUNS = {run.name: run for run in (CCA, DP_RNN, DUAL_PATH, SCAN, TWO_BRANCH, VSE)}
 SHORT = {
     "cca": {},

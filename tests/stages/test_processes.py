@@ -15,6 +15,8 @@ from tiny_inputs import ROOT, options, write_inputs, write_sentences
 from stages.score import main as score_stage
 from stages.train import main as train_stage
 
+pytestmark = pytest.mark.slow
+
 SEVERAL = {"runtime__processes": 2}
 LONG = {"training__epochs": 12}
 
