@@ -107,7 +107,10 @@ class Progress:
     ) -> None:
         self.title, self.total, self.unit, self.interval = title, total, unit, interval
         self.count = self.start_count = done
-        self.started = self.last_line = time.monotonic()
+        self.started = time.monotonic()
+        self.last_line = self.started - max(
+            0, interval - 1
+        )  # after a second: how long will it take?
         self.note = ""
         self._bar = None
         if process_number():
@@ -145,7 +148,7 @@ class Progress:
         self.last_line = time.monotonic()
         rate = (self.count - self.start_count) / max(self.last_line - self.started, 1e-9)
         left = (self.total - self.count) / rate if rate > 0 else float("inf")
-        ending = f"{left:.0f} s left" if self.count < self.total else "done"
+        ending = f"{duration(left)} left" if self.count < self.total else "done"
         note = f" · {self.note}" if self.note else ""
         print(
             f"{self.title}: {self.count:,}/{self.total:,} {self.unit}, {rate:,.1f} {self.unit}/s, "
@@ -153,6 +156,18 @@ class Progress:
             file=sys.stderr,
             flush=True,
         )
+
+
+def duration(seconds: float) -> str:
+    """A time for people, in its two largest units: "45 s", "12 min 5 s", "4 d 5 h"."""
+    if seconds == float("inf"):
+        return "unknown time"
+    rest = round(seconds)
+    counts = {"d": rest // 86400, "h": rest // 3600 % 24, "min": rest // 60 % 60, "s": rest % 60}
+    names = list(counts)
+    first = next((n for n, name in enumerate(names) if counts[name]), len(names) - 1)
+    shown = [name for n, name in enumerate(names[first : first + 2]) if counts[name] or n == 0]
+    return " ".join(f"{counts[name]} {name}" for name in shown)
 
 
 def print_json(value: Any) -> None:

@@ -9,7 +9,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.process import Progress
+from pipeline.runtime.process import Progress, duration
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 
 
@@ -38,7 +38,7 @@ def test_threads_reach_torch_and_blas():
 
 FAULTS = """
 import resource, torch
-from pipeline.runtime.process import keep_freed_memory
+from pipeline.runtime.process import duration, keep_freed_memory
 torch.set_num_threads(1)
 {call}
 for _ in range(30):  # until the heap has a place for it
@@ -86,3 +86,20 @@ def test_progress_prints_lines_where_there_is_no_terminal(capsys):
     assert lines[0].endswith("s left")
     assert lines[-1].startswith("extract: 4/4 images, ")
     assert lines[-1].endswith("done · loss 0.5")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "0 s"),
+        (59.6, "1 min"),
+        (725, "12 min 5 s"),
+        (3600, "1 h"),
+        (12000, "3 h 20 min"),
+        (364103, "4 d 5 h"),
+        (86400 + 59, "1 d"),
+        (float("inf"), "unknown time"),
+    ],
+)
+def test_times_are_for_people(seconds, text):
+    assert duration(seconds) == text
