@@ -55,6 +55,7 @@ TORCH_ONLY = (
 TYPES = "pipeline.runtime.section"
 PLAIN = {
     "abc",
+    "copy",
     "torch",
     "math",
     "collections",
