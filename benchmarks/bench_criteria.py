@@ -26,7 +26,7 @@ def rows(images: int = 2000) -> list[Row]:
     runs = 3 if images <= 2000 else 1
     size = f"{images:,} x {scores.shape[1]:,}"
     work = {f"{name} of {size}": (name, lambda name=name: both(name, scores)) for name in SOFT}
-    work[f"hubness at k = 10 of {size}"] = (
+    work[f"hubness of {size}"] = (
         "csls",
         lambda: [occurrences(scores, way, 10) for way in ("i2t", "t2i")],
     )

@@ -97,11 +97,8 @@ def record_attention(
     seed: int,
     attributes: Attributes,
 ) -> None:
-    """Write the pairs that `choose_pairs` chooses.
-
-    read: from an image's and a caption's id to the pair; None for a model without attention to
-    show.
-    """
+    """Write the pairs that `choose_pairs` chooses. read: from an image's and a caption's id to the
+    pair; None for a model without attention to show."""
     pairs = [
         RankedPair(read(pair.image_id, pair.caption_id), pair.place, pair.is_true)
         for pair in (choose_pairs(scores, seed) if read else [])
@@ -111,8 +108,7 @@ def record_attention(
 
 
 def write_attention(path: Path | str, pairs: Sequence[RankedPair], attributes: Attributes) -> None:
-    """Write pairs atomically, in the order they are to be shown; equal content gives equal
-    bytes."""
+    """Write pairs atomically, in their order; equal content gives equal bytes."""
     write_groups(path, {f"{n:03d}": _datasets(pair) for n, pair in enumerate(pairs)}, attributes)
 
 

@@ -65,9 +65,7 @@ class AttentionReader:
         file, stored = self.regions.features, self.regions.rows[row]
         width, height = file.read(stored, "sizes")[0].tolist()
 
-        def array(values: torch.Tensor | None) -> np.ndarray | None:
-            return None if values is None else values.cpu().numpy()
-
+        optional = {n: getattr(view, n) for n in ("word_weights", "region_weights", "order")}
         return PairAttention(
             image_id=image_id,
             caption_id=caption_id,
@@ -76,9 +74,7 @@ class AttentionReader:
             weights=view.weights.float().cpu().numpy(),
             boxes=file.read(stored, "boxes")[0][: int(regions.counts[0])],
             size=(width, height),
-            word_weights=array(view.word_weights),
-            region_weights=array(view.region_weights),
-            order=array(view.order),
+            **{name: None if x is None else x.cpu().numpy() for name, x in optional.items()},
         )
 
     def image_of(self, caption_id: str) -> str:

@@ -7,8 +7,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 
 
 def metrics_files(paths: Sequence[Path], models: Sequence[str]) -> tuple[Path, ...]:
-    """Metrics files, folders replaced by what is in them; WorkbenchError for files of other
-    models."""
+    """Metrics files, folders replaced by their files; WorkbenchError for those of other models."""
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():

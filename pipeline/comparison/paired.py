@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.comparison.table import aligned
 from pipeline.evaluation.bootstrap import MeasuredFold, limits, resampled
 from pipeline.evaluation.columns import COLUMNS
-from pipeline.evaluation.figures import Measured, average, summarise, values_of
+from pipeline.evaluation.figures import average, summarise, values_of
 from pipeline.evaluation.file import QueryRanks
 from pipeline.evaluation.protocol import PROTOCOL, cut_folds
 from pipeline.runtime.errors import WorkbenchError
@@ -49,13 +49,12 @@ def paired_differences(
     folds_a, folds_b = measured_folds(a), measured_folds(b)
     drawn = resampled(folds_b, resamples, seed) - resampled(folds_a, resamples, seed)
     low, high = limits(drawn.round(ROUNDING), confidence)
-    columns = [figures(folds_a), figures(folds_b), low.tolist(), high.tolist()]
+    means = [
+        values_of(average([summarise(fold.measured) for fold in folds]))
+        for folds in (folds_a, folds_b)
+    ]
+    columns = [*means, low.tolist(), high.tolist()]
     return [Difference(*row) for row in zip(FIGURES, *columns, strict=True)]
-
-
-def figures(folds: Sequence[MeasuredFold]) -> list[float]:
-    """The figures in the order of COLUMNS, means over the folds."""
-    return values_of(average([summarise(fold.measured) for fold in folds]))
 
 
 def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
@@ -64,16 +63,12 @@ def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
     if not match:
         raise WorkbenchError(f"unknown protocol {run.protocol!r}", "run: dvc repro evaluate")
     images, captions = group_codes(run.i2t.groups, run.t2i.groups)
-    return [
-        MeasuredFold(
-            {
-                "i2t": run.i2t.measured.of(fold.images),
-                "t2i": run.t2i.measured.of(fold.captions),
-            },
-            *group_codes(images[fold.images], captions[fold.captions]),
-        )
-        for fold in cut_folds(images, captions, int(match[1] or 1))
-    ]
+    folds = []
+    for fold in cut_folds(images, captions, int(match[1] or 1)):
+        i2t, t2i = run.i2t.measured.of(fold.images), run.t2i.measured.of(fold.captions)
+        codes = group_codes(images[fold.images], captions[fold.captions])
+        folds.append(MeasuredFold({"i2t": i2t, "t2i": t2i}, *codes))
+    return folds
 
 
 def table(differences: Sequence[Difference], confidence: float) -> list[str]:
@@ -95,7 +90,11 @@ def table(differences: Sequence[Difference], confidence: float) -> list[str]:
 
 def conclusion(a: QueryRanks, b: QueryRanks, differences: Sequence[Difference]) -> str:
     """One sentence: which differences, of all FIGURES, other test queries would not turn around."""
-    if _same(a.i2t.measured, b.i2t.measured) and _same(a.t2i.measured, b.t2i.measured):
+    pairs = (
+        (a.i2t.measured.values, b.i2t.measured.values),
+        (a.t2i.measured.values, b.t2i.measured.values),
+    )
+    if all(np.array_equal(one[name], other[name]) for one, other in pairs for name in one):
         return "A and B rank every query alike: all differences are zero."
     claims = [claim for side in ("B", "A") if (claim := _claim(side, differences))]
     if not claims:
@@ -114,10 +113,6 @@ def _claim(side: str, differences: Sequence[Difference]) -> str:
     amount = f"{abs(first.b - first.a):.1f} [{low:.1f}, {high:.1f}]"
     also = ", also in " + ", ".join(each.figure for each in reversed(others)) if others else ""
     return f"{side} is better in {first.figure} by {amount}{also}"
-
-
-def _same(a: Measured, b: Measured) -> bool:
-    return all(np.array_equal(a.values[name], b.values[name]) for name in a.values)
 
 
 def _check_comparable(a: QueryRanks, b: QueryRanks) -> None:

@@ -38,8 +38,7 @@ class Result:
 
 
 def read_results(metrics: Sequence[Path], ranks: Sequence[Path]) -> list[Result]:
-    """Metrics files with the rank file of the same stem each, all of one protocol and one set of
-    queries."""
+    """Metrics files and the rank file of the same stem each, all of the same queries."""
     partners = {path.stem: path for path in ranks}
     results: list[Result] = []
     for path in metrics:

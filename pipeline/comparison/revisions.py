@@ -23,11 +23,8 @@ PARAMS = Path("params.yaml")
 
 
 def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
-    """What the queries of a run reach under one criterion.
-
-    name: a rank file (*.h5), a metrics file (*.json), or REVISION[:MODEL], a git revision or the
-    name of an experiment.
-    """
+    """What the queries of a run reach under one criterion. name: a rank file (*.h5), a metrics file
+    (*.json), or REVISION[:MODEL], a git revision or the name of an experiment."""
     path = Path(name)
     if path.suffix == ".json":
         path = _ranks_of(path)
@@ -68,10 +65,8 @@ def load_scores(name: str, split: str) -> SplitScores:
 def _revision_file(
     name: str, model: str | None, stages: tuple[str, ...], option: str, kinds: str
 ) -> Iterator[Path]:
-    """A copy, while it is read, of the file that an option of the model's stage names.
-
-    Errors of DVC come as ours, and none names the temporary folder.
-    """
+    """A copy, while it is read, of the file that an option of the model's stage names. Errors of
+    DVC come as ours, and none names the temporary folder."""
     revision, _, own = name.partition(":")
     model = own or model
     if not revision or not model:

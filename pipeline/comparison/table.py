@@ -7,18 +7,16 @@ from typing import Any
 from pipeline.comparison.results import NAIVE, Result
 from pipeline.evaluation.columns import COLUMNS, headings
 from pipeline.evaluation.figures import values_of
-from pipeline.scores.ranking import DIRECTIONS
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """One model under one criterion: figures as a metrics file has them, and [low, high] of rsum,
-    None without resamples."""
+    """One model under one criterion."""
 
     model: str
     criterion: str
     figures: Mapping[str, Any]
-    interval: tuple[float, float] | None
+    interval: tuple[float, float] | None  # of rsum, None without resamples
 
     @property
     def label(self) -> str:
@@ -96,11 +94,14 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
 
 
 def described(results: Sequence[Result], dataset: str) -> list[str]:
-    """The table and what must be known to read it, as lines of markdown.
-
-    dataset: its name, and what else is common to all.
-    """
-    record = results[0].record
+    """The table and what must be known to read it, as lines of markdown. dataset: its name, and
+    what else is common to all."""
+    record, rows, body = results[0].record, rows_of(results), []
+    for row, best in zip(rows, best_of(rows), strict=True):
+        texts = map(shown, values_of(row.figures))
+        cells = [f"**{text}**" if top else text for text, top in zip(texts, best, strict=True)]
+        body.append([row.label, *cells, interval_text(row.interval)])
+    chance = [shown(value) for value in values_of(record.chance)]
     share = f"{100 * record.confidence:g} %"
     return [
         f"Dataset {dataset}. Test split: {images_of(results[0])} images, "
@@ -109,36 +110,20 @@ def described(results: Sequence[Result], dataset: str) -> list[str]:
         "interval of rsum.",
         *notes(results),
         "",
-        *table(results, share),
+        *aligned([["model", *headings(), share], *body, ["chance", *chance, ""]]),
     ]
-
-
-def table(results: Sequence[Result], share: str) -> list[str]:
-    """Lines of a markdown table: a row per model and criterion, the best bold, and chance."""
-    rows = rows_of(results)
-    body = [
-        [row.label, *_cells(row, best), interval_text(row.interval)]
-        for row, best in zip(rows, best_of(rows), strict=True)
-    ]
-    chance = [shown(value) for value in values_of(results[0].record.chance)]
-    return aligned([["model", *headings(), share], *body, ["chance", *chance, ""]])
 
 
 def brief(results: Sequence[Result]) -> list[str]:
     """Lines of a narrow table for a terminal: R@1 both ways and rsum with its interval."""
+    columns = [column for column in COLUMNS if column.keys[-1] in ("r1", "rsum")]
     rows = [
-        [
-            row.label,
-            *(shown(row.figures[way]["r1"]) for way in DIRECTIONS),
-            shown(row.figures["rsum"]),
-            interval_text(row.interval),
-        ]
+        [row.label, *(shown(c.of(row.figures)) for c in columns), interval_text(row.interval)]
         for row in rows_of(results)
     ]
-    chance = results[0].record.chance
-    last = [shown(chance[way]["r1"]) for way in DIRECTIONS]
-    head = ["model", *(f"{way} R@1" for way in DIRECTIONS), "rsum", "interval"]
-    return aligned([head, *rows, ["chance", *last, shown(chance["rsum"]), ""]])
+    chance = [shown(column.of(results[0].record.chance)) for column in columns]
+    head = ["model", *(column.label for column in columns), "interval"]
+    return aligned([head, *rows, ["chance", *chance, ""]])
 
 
 def interval_text(interval: tuple[float, float] | None) -> str:
@@ -155,8 +140,3 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         lines.append(f"| {' | '.join([first.ljust(widths[0]), *cells])} |")
     rule = "|".join(["-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:])])
     return [lines[0], f"|{rule}|", *lines[1:]]
-
-
-def _cells(row: TableRow, best: Sequence[bool]) -> list[str]:
-    texts = [shown(value) for value in values_of(row.figures)]
-    return [f"**{text}**" if top else text for text, top in zip(texts, best, strict=True)]

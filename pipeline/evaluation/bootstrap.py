@@ -28,12 +28,11 @@ CELLS = 1 << 22  # weights held at once: 32 MB of float64
 
 @dataclass(frozen=True, eq=False)
 class MeasuredFold:
-    """What the N image and M caption queries of one fold reach, and their group numbers 0 ... G -
-    1: (N,) and (M,) int64."""
+    """What N image and M caption queries of one fold reach, and their group numbers from 0."""
 
     measured: Mapping[Direction, Measured]
-    images: np.ndarray
-    captions: np.ndarray
+    images: np.ndarray  # (N,) int64
+    captions: np.ndarray  # (M,) int64
 
 
 def summarised(
@@ -45,9 +44,7 @@ def summarised(
     metrics: Sequence[Metric] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[Direction, Measured]]]:
     """By criterion: figures averaged over folds, their intervals, and what each query reaches.
-
-    rows: numbers (Q,) of all folds' queries in the split. No intervals without resamples.
-    """
+    rows: numbers (Q,) of all folds' queries in the split. No intervals without resamples."""
     figures, intervals, measured = {}, {}, {}
     for name, folds in found.items():
         each = [summarise(fold.measured, metrics) for fold in folds]
@@ -69,10 +66,8 @@ def bootstrap_intervals(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> dict[str, Any]:
-    """[low, high] of every figure of `figures.average`, in the same nested dict.
-
-    rsum is summed draw by draw, so that its interval reflects how the recalls vary together.
-    """
+    """[low, high] of every figure of `figures.average`, in the same nested dict. rsum is summed
+    draw by draw, so that its interval reflects how the recalls vary together."""
     low, high = limits(resampled(folds, resamples, seed, metrics), confidence)
     return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)], metrics)
 
@@ -85,8 +80,7 @@ def resampled(
 ) -> np.ndarray:
     """Every draw's figures, means over the folds: (columns, resamples), as `figures.columns_of`.
 
-    The draws depend on the groups of the folds and the seed alone: two runs with the same queries
-    are resampled alike.
+    The draws depend on the groups and the seed alone: two runs of the same queries are drawn alike.
     """
     random = np.random.default_rng(seed)
     rows = metrics or plain_rows()
@@ -121,11 +115,8 @@ def _draws(
 def _weights(
     asking: Sequence[np.ndarray], resamples: int, random: np.random.Generator
 ) -> np.ndarray:
-    """(resamples, G) float64: how often each group is drawn.
-
-    asking: (G,) by direction, whether a group has queries. A draw without any query of a direction
-    has no figure: it is drawn anew.
-    """
+    """(resamples, G) float64: how often each group is drawn. asking: (G,) by direction, whether a
+    group has queries. A draw without any query of a direction has no figure: it is drawn anew."""
     groups = len(asking[0])
     partial = [own for own in asking if not own.all()]
     weights, lacks = np.empty((resamples, groups)), np.ones(resamples, bool)
@@ -143,8 +134,7 @@ def _figures(
     weights: np.ndarray,
     metrics: Sequence[Metric],
 ) -> np.ndarray:
-    """(metrics, resamples); sums are taken without BLAS, hence the same for any number of
-    threads."""
+    """(metrics, resamples); summed without BLAS, hence the same for any number of threads."""
     groups = weights.shape[1]
 
     def total(numbers: np.ndarray) -> np.ndarray:

@@ -4,10 +4,8 @@ import numpy as np
 
 
 def beyond(true: np.ndarray, items: int) -> np.ndarray:
-    """Probability that the best true item ranks after r, for r = 0 ... n: (n + 1,), down to 0.
-
-    C(n - m, r) / C(n, r) with m = true (Q,) of n items, averaged over queries.
-    """
+    """Probability that the best true item ranks after r, for r = 0 ... n: (n + 1,), down to 0. C(n
+    - m, r) / C(n, r) with m = true (Q,) of n items, averaged over queries."""
     total = np.zeros(items + 1)
     for m, queries in zip(*np.unique(true, return_counts=True), strict=True):
         steps = np.arange(items)

@@ -33,17 +33,13 @@ class Criterion:
         return is_transductive(self.name)
 
     def rescored(self, scores: np.ndarray, direction: Direction) -> np.ndarray:
-        """The scores (N, M) to rank for one direction, float32, larger is better; of naive the same
-        array."""
+        """The scores (N, M) to rank for one direction, float32; of naive the same array."""
         tiles = as_tiles(np.require(scores, np.float32))
         return self.views(tiles, [direction])[0].matrix()
 
     def views(self, scores: Tiles, directions: Sequence[Direction]) -> list[Tiles]:
-        """The scores (N, M) to rank, for each direction; of naive the scores themselves.
-
-        Raises WorkbenchError for NaN and infinity, and scores that leave float32's range on the
-        way.
-        """
+        """The scores (N, M) to rank, for each direction; of naive the scores themselves. Raises
+        WorkbenchError for NaN and infinity, and scores that leave float32's range on the way."""
         largest = largest_score(scores)
         # 8 covers the largest of the sums: potentials of Sinkhorn, twice the score, two terms
         if self.transductive and largest * 8 * max(1.0, self.beta) > FLOAT32_LIMIT:
@@ -58,8 +54,6 @@ class Criterion:
 
 
 def make_criteria(names: Sequence[str], **values: Any) -> list[Criterion]:
-    """The criteria that a run is evaluated by: naive, named or not, then the others in order.
-
-    names and values: the section `inference` of params.yaml.
-    """
+    """The criteria that a run is evaluated by: naive, named or not, then the others in order. names
+    and values: the section `inference` of params.yaml."""
     return [Criterion(name, **values) for name in dict.fromkeys(["naive", *names])]

@@ -82,10 +82,7 @@ def extended_of(
     confidence: float,
     seed: int,
 ) -> Extended:
-    """Figures of a split by its extended positives.
-
-    found: criterion -> what the judged queries of each fold reach.
-    """
+    """Figures by criterion; found: what the judged queries of each fold reach."""
     rows = {way: np.concatenate([fold.queries[way] for fold in folds]) for way in DIRECTIONS}
     figures, intervals, measured = summarised(found, rows, resamples, confidence, seed, EXTENDED)
     return Extended(

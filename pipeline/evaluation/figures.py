@@ -24,10 +24,8 @@ T = TypeVar("T")
 
 @cache
 def all_rows() -> tuple[Metric, ...]:
-    """The rows of all files by their places; WorkbenchError where two have one name.
-
-    Imported on the first call: a training measures recall and loads no other.
-    """
+    """The rows of all files by their places; WorkbenchError where two have one name. Imported on
+    the first call: a training measures recall and loads no other."""
     owners: dict[str, str] = {}
     rows: list[Metric] = []
     for file in FILES:
@@ -154,8 +152,7 @@ def rounded(figures: Any) -> Any:
 def chance_level(
     image_groups: Groups, caption_groups: Groups, metrics: Sequence[Metric] | None = None
 ) -> dict[str, Any]:
-    """What uniformly random rankings of queries with these groups, (N,) and (M,), are expected to
-    reach."""
+    """What uniformly random rankings are expected to reach; groups: (N,) and (M,)."""
     images, captions = group_codes(image_groups, caption_groups)
     size = int(max(images.max(), captions.max())) + 1
     true = {

@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # a table of models needs no torch
     from pipeline.scores.file import SplitScores
 
 VERSION = 2  # 1 had no findings
-QUERIES = ("ids", "groups")  # datasets of a direction that are no criterion
 REMEDY = "write it again with: dvc repro evaluate"
 
 
@@ -45,11 +44,10 @@ class RankRecord:
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The Q queries of one direction in corpus order: ids (Q,), groups (Q,), and what they
-    reach."""
+    """The queries of one direction in corpus order, and what they reach."""
 
-    ids: list[str]
-    groups: list[str]
+    ids: list[str]  # (Q,)
+    groups: list[str]  # (Q,)
     measured: Measured
 
 
@@ -73,10 +71,9 @@ def write_ranks(
     """Write a rank file: groups i2t and t2i, each with the queries and what they reach.
 
     Datasets of a direction: `ids` and `groups` of its queries, then by criterion the rank of the
-    best true item, such as `naive`, and every metric, such as `naive.mapr`. With extended positives
-    the same of the queries that these judge, as `extended_i2t` and `extended_t2i`; with findings
-    also their groups. metrics: content of the metrics file; None for the evaluation's summary
-    alone.
+    best true item, such as `naive`, and every metric, such as `naive.mapr`. Extended positives add
+    the same of the queries that they judge, findings their groups. metrics: content of the metrics
+    file.
     """
     queries = {
         "i2t": {"ids": list(split.image_ids), "groups": list(split.image_groups)},
@@ -99,13 +96,8 @@ def write_ranks(
             rows = extended.queries[way]
             texts = {name: [own[row] for row in rows] for name, own in queries[way].items()}
             groups[f"extended_{way}"] = {**texts, **_numbers(extended.measured, way)}
-        attributes["extended"] = json.dumps(
-            {
-                "positives": extended.positives,
-                "intervals": extended.intervals,
-                "chance": extended.chance,
-            }
-        )
+        said = {name: getattr(extended, name) for name in ("positives", "intervals", "chance")}
+        attributes["extended"] = json.dumps(said)
     if findings is not None:
         attributes[SOURCE] = json.dumps(dict(findings.source))
     write_groups(path, groups, attributes)
@@ -153,8 +145,7 @@ def check_model(path: Path, record: RankRecord) -> None:
 
 
 def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> None:
-    """Raise WorkbenchError unless one evaluation wrote a metrics file and `partner`, which has its
-    digest."""
+    """Raise WorkbenchError unless `digest`, from the partner, is that of the metrics file."""
     if digest != metrics_digest(content):
         raise WorkbenchError(
             f"{path}: was not written with {partner}, or was changed since",
@@ -165,8 +156,7 @@ def check_metrics(path: Path, content: Any, partner: Path, digest: object) -> No
 def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
     """Read what every query reaches under one criterion; WorkbenchError when it is not there."""
     record, file = read_ranks(path), GroupFile(path)
-    both = (file.names("i2t") & file.names("t2i")) - set(QUERIES)
-    there = sorted(name for name in both if "." not in name)
+    there = sorted(n for n in file.names("i2t") if n not in ("ids", "groups") and "." not in n)
     if criterion not in there:
         raise WorkbenchError(
             f"{path}: no ranks under criterion {criterion!r}; it has {listing(there) or 'none'}",
@@ -180,14 +170,5 @@ def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
 
 
 def _measured(file: GroupFile, way: Direction, criterion: str) -> Measured:
-    values = {}
-    for metric in METRICS:
-        name = f"{criterion}.{metric.name}"
-        if name not in file.names(way):
-            raise WorkbenchError(
-                f"{file.path}: {way} has no {name}, the {metric.title} of its queries; an earlier "
-                "version wrote it",
-                REMEDY,
-            )
-        values[metric.name] = file.array(way, name)
+    values = {metric.name: file.array(way, f"{criterion}.{metric.name}") for metric in METRICS}
     return Measured(file.array(way, criterion), values)

@@ -73,9 +73,8 @@ def groups_of(findings: Findings) -> Groups:
     }
     for way in DIRECTIONS:
         groups[f"hubs_{way}"] = {name: counts[way] for name, counts in findings.hubs.items()}
-        hits = findings.hits[way]
-        arrays = (hits.queries, hits.ranks, hits.items, hits.scores, np.array([hits.failed]))
-        groups[f"hits_{way}"] = dict(zip(HITS, arrays, strict=True))
+        hits = vars(findings.hits[way])
+        groups[f"hits_{way}"] = {name: np.atleast_1d(value) for name, value in hits.items()}
     return groups
 
 
@@ -90,14 +89,13 @@ def read_findings(path: Path) -> Findings:
     low, high = file.array("separation", "span").tolist()
     histograms = (file.array("separation", name) for name in ("true", "others"))
     criteria = sorted(file.names("hubs_i2t"))
+    hits = {}
+    for way in DIRECTIONS:
+        *arrays, failed = (file.array(f"hits_{way}", name) for name in HITS)
+        hits[way] = BestHits(*arrays, int(failed[0]))
     return Findings(
         {name: {way: file.array(f"hubs_{way}", name) for way in DIRECTIONS} for name in criteria},
         Separation(low, high, *histograms),
-        {way: _read_hits(file, f"hits_{way}") for way in DIRECTIONS},
+        hits,
         json.loads(str(file.attributes[SOURCE])),
     )
-
-
-def _read_hits(file: GroupFile, group: str) -> BestHits:
-    queries, ranks, items, scores, failed = (file.array(group, name) for name in HITS)
-    return BestHits(queries, ranks, items, scores, int(failed[0]))

@@ -43,11 +43,6 @@ class Evaluation:
     test_images: int | None = None
     extended: Extended | None = None
 
-    @property
-    def is_folded(self) -> bool:
-        """Whether queries were ranked within folds."""
-        return "_x" in self.protocol
-
     def summary(self) -> dict[str, Any]:
         """The content of metrics/<model>.json."""
         of = {} if self.test_images is None else {"test_images": self.test_images}

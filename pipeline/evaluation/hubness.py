@@ -15,19 +15,19 @@ TABLE = {"0": (0, 0), "1": (1, 1), ">=2": (2, MOST), ">=5": (5, MOST), ">=10": (
 
 @dataclass(frozen=True, eq=False)
 class Hubness:
-    """Statistics of `counts`: of how many queries each item is among the k nearest, (items,)
-    int64."""
+    """Statistics of `counts` (items,) int64: of how many queries each item is the nearest."""
 
     counts: np.ndarray
 
     @property
     def table(self) -> dict[str, int]:
-        """Items whose k-occurrence is 0, 1, >= 2, >= 5 and >= 10 (kNN-margin paper, table 5)."""
-        return _table(self.counts)
+        """Items whose count is 0, 1, >= 2, >= 5 and >= 10 (kNN-margin paper, table 5)."""
+        counts, ends = self.counts, TABLE.items()
+        return {n: int(((counts >= low) & (counts <= high)).sum()) for n, (low, high) in ends}
 
     @property
     def shares(self) -> list[float]:
-        """Percent of the items whose k-occurrence is in each of CLASSES."""
+        """Percent of the items whose count is in each of CLASSES."""
         none, one, two, five, ten = self.table.values()
         return [100 * n / len(self.counts) for n in (none, one, two - five, five - ten, ten)]
 
@@ -42,22 +42,14 @@ class Hubness:
 
     @property
     def largest(self) -> int:
-        """k-occurrence of the largest hub."""
+        """The count of the largest hub."""
         return int(self.counts.max())
 
 
 def pairs_table(counts: np.ndarray, pairs: int) -> dict[str, int]:
-    """The counts of the kNN-margin paper's table 5, in pairs: each image is listed once per
-    caption.
+    """The counts of the kNN-margin paper's table 5, in pairs: an image is listed once per caption.
 
     Copies of an image score alike and a query finds the first of them; all others are the nearest
-    of no query: with five captions an image at least 80 %. counts: (N,) 1-occurrence of every
-    image; pairs: number of captions.
+    of no query: with five captions an image at least 80 %. counts: (N,) of every image.
     """
-    return _table(counts) | {"0": pairs - int(np.count_nonzero(counts))}
-
-
-def _table(counts: np.ndarray) -> dict[str, int]:
-    return {
-        name: int(((counts >= low) & (counts <= high)).sum()) for name, (low, high) in TABLE.items()
-    }
+    return Hubness(counts).table | {"0": pairs - int(np.count_nonzero(counts))}

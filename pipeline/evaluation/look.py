@@ -34,7 +34,7 @@ def look(
     rank folds, but not all of the split, has no hubs. source: attributes of the score file.
     """
     tiles, groups = as_tiles(split.scores), (split.image_groups, split.caption_groups)
-    if evaluation.is_folded:
+    if "_x" in evaluation.protocol:
         ranks = retrieval_ranks(tiles, *groups)
     else:
         ranks = Ranks(*(evaluation.measured["naive"][way].ranks for way in DIRECTIONS))
@@ -52,8 +52,7 @@ def look(
 
 
 def hardest(ranks: np.ndarray, groups: np.ndarray) -> list[int]:
-    """FAILURES queries not ranked first, largest rank first, one of each group: no odd image fills
-    the gallery."""
+    """FAILURES queries (Q,) not ranked first, largest rank first, one of each group."""
     chosen: dict[int, int] = {}
     for query in np.argsort(-ranks, kind="stable").tolist():
         if ranks[query] == 1 or len(chosen) == FAILURES:
@@ -87,10 +86,8 @@ def _hits(
     items: np.ndarray,
     ranks: np.ndarray,
 ) -> BestHits:
-    """Of one direction; of equal scores the false item comes first, as in the ranks.
-
-    scores_of: (J,) of a query; group numbers of queries (Q,) and items (J,); ranks (Q,).
-    """
+    """Of one direction; of equal scores the false item comes first, as in the ranks. scores_of:
+    (J,) of a query; group numbers of queries (Q,) and items (J,); ranks (Q,)."""
     chosen = np.array([*hardest(ranks, queries), *successful(ranks)])
     found = np.empty((len(chosen), min(TOP, len(items)) + 1), np.int64)
     scores = np.empty(found.shape, np.float32)

@@ -20,9 +20,7 @@ class Fold:
 
 def cut_folds(images: np.ndarray, captions: np.ndarray, folds: int) -> list[Fold]:
     """Contiguous folds of the images by group numbers (N,), with the captions (M,) of their groups.
-
-    Raises WorkbenchError when `folds` does not divide N or a group would lie in two folds.
-    """
+    Raises WorkbenchError when `folds` does not divide N or a group would lie in two folds."""
     if len(images) % folds:
         allowed = [str(k) for k in range(1, min(len(images), 1000) + 1) if len(images) % k == 0]
         raise WorkbenchError(

@@ -31,10 +31,8 @@ Combine = Callable[[Lines, Lines], Lines]
 def reduced(
     scores: Tiles, axes: Sequence[int], of_tile: OfTile, combine: Combine
 ) -> dict[int, Lines]:
-    """Scores (N, M) reduced over each of `axes`: IMAGES gives M lines, CAPTIONS N lines.
-
-    `of_tile` and `combine` go to other processes: they must be picklable.
-    """
+    """Scores (N, M) reduced over each of `axes`: IMAGES gives M lines, CAPTIONS N lines. `of_tile`
+    and `combine` go to other processes: they must be picklable."""
     parts: dict[int, list[Lines]] = {axis: [] for axis in axes}
     for run in scores.each(_Run(tuple(parts), of_tile, combine)):
         for axis, lines in run.items():
@@ -73,9 +71,7 @@ def _concatenated(parts: list[Lines]) -> Lines:
 
 def largest_score(scores: Tiles) -> float:
     """A number that no score exceeds in absolute value; WorkbenchError for NaN or infinity.
-
-    Products of embeddings are bounded by the lengths of these, which takes no products.
-    """
+    Products of embeddings are bounded by the lengths of these, which takes no products."""
     bound = scores.largest()
     if bound < math.sqrt(FLOAT32_LIMIT):
         return bound
@@ -228,8 +224,7 @@ class WithTerms:
 
 
 def slow_log_softmax(s: Sequence[Sequence[float]], beta: float) -> list[list[float]]:
-    """log of exp(beta s) / sum over queries of exp(beta s), a row per query, from loops: what tests
-    use."""
+    """log of exp(beta s) / sum over queries of exp(beta s), a row per query, from loops."""
     out = [[0.0] * len(row) for row in s]
     for item, column in enumerate(zip(*s, strict=True)):
         largest = max(column)

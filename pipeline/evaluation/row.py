@@ -12,8 +12,6 @@ from pipeline.scores.ranking import Ranking
 Better = Literal["larger", "smaller"]
 Summary = Literal["mean", "median"]
 
-PERCENT = (0, 100)
-
 
 @dataclass(frozen=True)
 class Metric:
@@ -47,7 +45,7 @@ class Metric:
     chance: Callable[[np.ndarray, int], float]
     better: Better = "larger"
     summary: Summary = "mean"
-    span: tuple[float, float] = PERCENT
+    span: tuple[float, float] = (0, 100)
     curve: bool = False
     graded: bool = False
     extended: bool = False
@@ -61,17 +59,14 @@ class Metric:
                 f"metric {self.name}: numbers of shape {values.shape} for "
                 f"{len(ranking.ranks)} queries: expected one each"
             )
-        self.check(values, f"metric {self.name}")
-        return values
-
-    def check(self, values: np.ndarray, where: str) -> None:
-        """Raise WorkbenchError, beginning with `where`, for NaN and for what is out of the span."""
         low, high = self.span
         wrong = values[~((values >= low) & (values <= high))]  # NaN compares false
         if len(wrong):
             raise WorkbenchError(
-                f"{where}: {wrong[0]:g} for a query; allowed is a number from {low:,} to {high:,}"
+                f"metric {self.name}: {wrong[0]:g} for a query; allowed is a number from {low:,} "
+                f"to {high:,}"
             )
+        return values
 
     def figure(self, values: np.ndarray) -> float:
         """The figure of queries with the numbers `values` (Q,)."""

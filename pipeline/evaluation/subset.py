@@ -13,8 +13,7 @@ from pipeline.scores.file import SplitScores
 
 
 def first_images(split: SplitScores, count: int) -> SplitScores:
-    """The scores of the first `count` images, in the corpus's order, and of their captions; 0:
-    all."""
+    """The scores of the first `count` images of the corpus and of their captions; 0: all."""
     if not count:
         return split
     there = len(split.image_ids)
@@ -33,9 +32,6 @@ def first_images(split: SplitScores, count: int) -> SplitScores:
         )
     captions = np.flatnonzero(np.isin(split.caption_groups, groups[:count]))
 
-    def named(texts: object) -> list[str]:
-        return np.asarray(texts)[captions].tolist()
-
     images, texts = split.image_embeddings, split.caption_embeddings
     scores = split.scores
     if isinstance(scores, np.ndarray):
@@ -46,8 +42,8 @@ def first_images(split: SplitScores, count: int) -> SplitScores:
         split,
         scores=scores,
         image_ids=list(split.image_ids[:count]),
-        caption_ids=named(split.caption_ids),
-        caption_image_ids=named(split.caption_image_ids),
+        caption_ids=np.asarray(split.caption_ids)[captions].tolist(),
+        caption_image_ids=np.asarray(split.caption_image_ids)[captions].tolist(),
         image_groups=groups[:count].tolist(),
         image_embeddings=None if images is None else images[:count],
         caption_embeddings=None if texts is None else texts[captions],

@@ -38,8 +38,7 @@ def recall_rows(model: str, ranks: QueryRanks) -> Rows:
 
 
 def separation_rows(model: str, found: Separation) -> Rows:
-    """Densities of the scores of true and of other pairs over the bins that are used, and their
-    overlap S."""
+    """Densities of the scores of true and of other pairs over the used bins, and the overlap S."""
     edges = np.linspace(found.low, found.high, len(found.true) + 1)
     used = np.flatnonzero(found.true + found.others)
     bins = range(max(used[0] - 1, 0), min(used[-1] + 2, len(found.true)))
@@ -58,9 +57,7 @@ def separation_rows(model: str, found: Separation) -> Rows:
 
 def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
     """Shares of the items that are the nearest of no query, of one, and of more, in percent.
-
-    counts: of how many queries each item is the nearest, (M,) for i2t, (N,) for t2i.
-    """
+    counts: of how many queries each item is the nearest, (M,) for i2t, (N,) for t2i."""
     return [
         {
             "model": model,

@@ -28,10 +28,7 @@ COLUMNS = tuple(PATTERNS)
 
 
 def read(path: Path, threshold: float) -> pd.DataFrame:
-    """Pairs of image and caption numbers rated `threshold` and above; both directions count.
-
-    A pair that was sampled twice has its higher rating.
-    """
+    """Pairs of image and caption numbers rated `threshold` and above, with their highest rating."""
     if not path.is_file():
         raise WorkbenchError(f"corpus.positives_path: {path}: not a file", EXPECTED)
     table = read_csv(path, EXPECTED)

@@ -29,10 +29,8 @@ def installed() -> Path:
 
 
 def read(folder: Path, threshold: float = 0.0) -> pd.DataFrame:
-    """Pairs of image and caption numbers, grade 1, and by direction whether they count.
-
-    folder: with both lists; threshold: unused, all pairs have grade 1.
-    """
+    """Pairs of image and caption numbers, grade 1, and by direction whether they count; `folder`
+    holds both lists, `threshold` is unused."""
     lists = {way: _read_list(folder / name) for way, name in FILES.items()}
     columns = {"i2t": ["image", "caption"], "t2i": ["caption", "image"]}
     tables = {
@@ -46,7 +44,6 @@ def read(folder: Path, threshold: float = 0.0) -> pd.DataFrame:
 
 
 def _read_list(path: Path) -> set[tuple[int, int]]:
-    """Pairs of a query's number and an item's."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", EXPECTED)
     lists = read_json(path)

@@ -19,10 +19,7 @@ EXPECTED = "expected are the columns image_id, caption_id and, where pairs diffe
 
 
 def read(path: Path, threshold: float = 0.0) -> pd.DataFrame:
-    """Pairs of image_id and caption_id with their grade, 1 without one; both directions count.
-
-    threshold: unused, every pair of the list counts.
-    """
+    """Pairs of image_id and caption_id with their grade, 1 without one; threshold: unused."""
     if not path.is_file() or path.suffix not in (".csv", ".parquet"):
         raise WorkbenchError(f"corpus.positives_path: {path}: no .csv or .parquet file", EXPECTED)
     table = read_csv(path, EXPECTED) if path.suffix == ".csv" else _parquet(path)
@@ -34,7 +31,17 @@ def read(path: Path, threshold: float = 0.0) -> pd.DataFrame:
     with np.errstate(over="ignore", under="ignore"):  # to infinity and 0, which are refused
         grades = pd.to_numeric(table["grade"], errors="coerce").astype(np.float32)
     table = table.assign(grade=grades)
-    _check(path, table)
+
+    def named(rows: Any) -> list[str]:
+        return [f"{row.image_id} and {row.caption_id}" for row in table[rows].itertuples()]
+
+    empty = (table[IDS].isna() | (table[IDS] == "")).any(axis=1)
+    problems = Problems(str(path))
+    problems.add("rows without an id", (f"row {row + 1}" for row in empty.to_numpy().nonzero()[0]))
+    problems.add("pairs more than once", dict.fromkeys(named(table.duplicated(IDS))))
+    wrong = ~((grades > 0) & (grades < float("inf")))
+    problems.add("pairs whose grade is no number above 0", named(wrong))
+    problems.raise_if_any("mend the list")
     return table.assign(i2t=True, t2i=True)
 
 
@@ -54,19 +61,3 @@ def _parquet(path: Path) -> pd.DataFrame:
 def _check_columns(path: Path, names: list[str]) -> None:
     if sorted(names) not in (sorted(IDS), sorted([*IDS, "grade"])):
         raise WorkbenchError(f"{path}: columns are {listing(names) or 'none'}", EXPECTED)
-
-
-def _check(path: Path, table: pd.DataFrame) -> None:
-    """Raise WorkbenchError naming every pair that is wrong."""
-
-    def named(rows: Any) -> list[str]:
-        return [f"{row.image_id} and {row.caption_id}" for row in table[rows].itertuples()]
-
-    ids, grades = table[IDS], table["grade"]
-    empty = (ids.isna() | (ids == "")).any(axis=1)
-    problems = Problems(str(path))
-    problems.add("rows without an id", (f"row {row + 1}" for row in empty.to_numpy().nonzero()[0]))
-    problems.add("pairs more than once", dict.fromkeys(named(table.duplicated(IDS))))
-    wrong = ~((grades > 0) & (grades < float("inf")))
-    problems.add("pairs whose grade is no number above 0", named(wrong))
-    problems.raise_if_any("mend the list")

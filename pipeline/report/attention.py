@@ -113,9 +113,7 @@ def heat(
 
 def lit(image: Image.Image, pair: PairAttention, row: int, side: int) -> Image.Image:
     """The image, dark where the word number `row` does not attend, its strongest region in a frame.
-
-    side: pixels of the longer side of the result.
-    """
+    side: pixels of the longer side of the result."""
     small = fitted(image, side)
     weights = pair.weights[row]
     light = DARKEST + (1 - DARKEST) * heat(weights, pair.boxes, pair.size, small.size)
@@ -138,8 +136,7 @@ def numbered(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
 
 
 def weighed(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
-    """The image with all boxes, coloured and labelled by their weights in percent, largest on
-    top."""
+    """The image with all boxes, coloured and labelled by their weights in percent."""
     assert pair.region_weights is not None
     weights = pair.region_weights
     largest = max(float(weights.max(initial=0.0)), 1e-9)
@@ -153,8 +150,7 @@ def weighed(image: Image.Image, pair: PairAttention, side: int) -> Image.Image:
 def _labelled(
     image: Image.Image, pair: PairAttention, side: int, marks: list[tuple[int, float, str]]
 ) -> Image.Image:
-    """The image with boxes; marks: number of a box, colour from FIRST (0) to LAST (1), and
-    label."""
+    """marks: number of a box, colour from FIRST (0) to LAST (1), label; the first on top."""
     small = fitted(image, side)
     draw, boxes = ImageDraw.Draw(small), _scaled(pair, small)
     font = ImageFont.load_default(max(11, side // 24))
@@ -208,7 +204,6 @@ def _told(pair: PairAttention, row: int) -> str:
 
 
 def _scaled(pair: PairAttention, shown: Image.Image) -> list[list[float]]:
-    """Boxes in pixels of the image as shown, inside it."""
     boxes = pair.boxes * np.tile(np.divide(shown.size, pair.size), 2)
     return boxes.clip(0, np.tile(shown.size, 2) - 1).tolist()
 

@@ -12,9 +12,7 @@ from pipeline.storage.groups import GroupFile
 
 def attention_figures(path: Path, weights: str | None, shelf: Shelf) -> list[AttentionFigure]:
     """Pictures of the true pairs of an attention file and of one wrong pair that ranked first.
-
-    weights: digest of the checkpoint that made the model's scores, and must have made the file.
-    """
+    weights: digest of the checkpoint that made the model's scores, and must have made the file."""
     if GroupFile(path).attributes.get("checkpoint_sha256") != weights:
         raise WorkbenchError(f"{path}: made with other weights than the model's scores", REMEDY)
     pairs = shown_pairs(read_attention(path))

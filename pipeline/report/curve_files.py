@@ -35,10 +35,8 @@ class Curve:
 
 
 def read_curve(path: Path) -> Curve | None:
-    """Read a tab-separated curve with at least the columns epoch, loss and val_rsum.
-
-    None for a model that was fitted at once, as cca is: its rows are tries, and have no loss.
-    """
+    """Read a tab-separated curve with at least the columns epoch, loss and val_rsum. None for a
+    model that was fitted at once, as cca is: its rows are tries, and have no loss."""
     try:
         text = path.read_text(encoding="utf-8")
         rows = list(csv.DictReader(io.StringIO(text), delimiter="\t", strict=True))

@@ -68,10 +68,8 @@ def css(placeholder: str) -> str:
 
 @contextmanager
 def figure(width: int = WIDTH, height: int = HEIGHT) -> Iterator[Figure]:
-    """A figure of that many points, in the style of the page while the context is open.
-
-    Call `as_svg` inside: some of the style is only read when the figure is written.
-    """
+    """A figure of that many points, in the style of the page while the context is open. Call
+    `as_svg` inside: some of the style is only read when the figure is written."""
     with matplotlib.rc_context(_STYLE):
         yield Figure(figsize=(width / 72, height / 72))
 

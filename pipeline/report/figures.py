@@ -15,8 +15,7 @@ SMALL = (300, 180)  # points
 
 
 def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Markup:
-    """Validation rsum by epoch, a dot on the epoch that was kept; series: model -> number of its
-    colour."""
+    """Validation rsum by epoch, a dot on the epoch that was kept; series: number of each model."""
     bests = (f"{name} {c.best[1]:.1f} at epoch {c.best[0]:g}" for name, c in curves.items())
     with figure() as drawn:
         axes = drawn.subplots()

@@ -51,39 +51,32 @@ def build_galleries(
     hits: Mapping[Direction, BestHits], record: RankRecord, shelf: Shelf
 ) -> list[Gallery]:
     """The galleries caption -> images and image -> captions of one model."""
-    images = _Side(record.image_ids, record.image_groups, shelf.image)
-    captions = _Side(record.caption_ids, record.caption_groups, shelf.caption)
+    images = record.image_ids, record.image_groups, shelf.image
+    captions = record.caption_ids, record.caption_groups, shelf.caption
     return [
         _gallery("t2i", hits["t2i"], captions, images),
         _gallery("i2t", hits["i2t"], images, captions),
     ]
 
 
-@dataclass(frozen=True)
-class _Side:
-    """The images or the captions that were ranked: ids, groups, and how each is shown."""
-
-    ids: Sequence[str]
-    groups: Sequence[str]
-    entry: Callable[[str], Entry]
+# The images or the captions that were ranked: ids, groups, and how each is shown.
+_Side = tuple[Sequence[str], Sequence[str], Callable[[str], Entry]]
 
 
 def _gallery(direction: str, hits: BestHits, queries: _Side, items: _Side) -> Gallery:
     shown = [_shown(hits, row, queries, items) for row in range(len(hits.queries))]
     failures = [query for query in shown if query.rank > 1]
     successes = [query for query in shown if query.rank == 1]
-    return Gallery(direction, failures, successes, hits.failed, len(queries.ids))
+    return Gallery(direction, failures, successes, hits.failed, len(queries[0]))
 
 
 def _shown(hits: BestHits, row: int, queries: _Side, items: _Side) -> ShownQuery:
+    (own_ids, own_groups, own_entry), (ids, groups, entry) = queries, items
     query, rank = int(hits.queries[row]), int(hits.ranks[row])
-    found, scores = hits.items[row].tolist(), hits.scores[row].tolist()
-    every = [
-        ShownHit(
-            items.entry(items.ids[item]), place, score, items.groups[item] == queries.groups[query]
-        )
-        for place, (item, score) in enumerate(zip(found, scores, strict=True), start=1)
+    found = zip(hits.items[row].tolist(), hits.scores[row].tolist(), strict=True)
+    *first, best = [
+        ShownHit(entry(ids[item]), place, score, groups[item] == own_groups[query])
+        for place, (item, score) in enumerate(found, start=1)
     ]
-    *first, best = every
     truth = None if rank <= len(first) else replace(best, place=rank)
-    return ShownQuery(queries.entry(queries.ids[query]), rank, len(items.ids), first, truth)
+    return ShownQuery(own_entry(own_ids[query]), rank, len(ids), first, truth)

@@ -116,10 +116,8 @@ def describe_row(path: Path, name: str) -> Iterator[str]:
 def neighbours(
     path: Path, name: str, count: int = 10, dataset: str = "features"
 ) -> list[tuple[str, float]]:
-    """The ids most similar to one by cosine, best first, itself left out, with their cosines.
-
-    Rows (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all.
-    """
+    """The ids most similar to one by cosine, best first, itself left out, with their cosines. Rows
+    (N, ...) count as flat vectors, in float32; a row of zeros has cosine 0 with all."""
     file = _feature_file(path)
     shape = file.shape(dataset)
     if dataset == "ids" or len(shape) < 2:

@@ -20,25 +20,31 @@ from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.figures import values_of
 from pipeline.evaluation.findings import read_findings
 from pipeline.evaluation.hubness import CLASSES
-from pipeline.report.attention import AttentionFigure
 from pipeline.report.attention_section import attention_figures
 from pipeline.report.curve_files import Curve, read_curve
 from pipeline.report.drawing import COLOURS, dashes
 from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
-from pipeline.report.galleries import Gallery, build_galleries
-from pipeline.report.hubs import PUBLISHED, Hubs, hubs_of, pair_shares
+from pipeline.report.galleries import build_galleries
+from pipeline.report.hubs import PUBLISHED, hubs_of, pair_shares
 from pipeline.report.phrases import phrase_section
 from pipeline.report.shelf import Shelf
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.ranking import DIRECTIONS
 
 TEMPLATES = Path(__file__).parent / "templates"
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where sections come from beside the ranks; curves, attention and found belong to models by
-    stem."""
+    """Where sections come from beside the ranks; files belong to models by their stems."""
 
     curves: Sequence[Path]
     images: Path
@@ -57,27 +63,11 @@ class Run:
     parameters: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Model:
-    """The sections of one model."""
-
-    name: str
-    number: int  # its colour and dashes in every figure
-    overlap: float  # of the scores of true and other pairs, a share
-    separation: Markup
-    hubs: list[Hubs]
-    galleries: list[Gallery]
-    attention: list[AttentionFigure]
-    provenance: dict[str, str]
-
-
 def build_page(
     results: Sequence[Result], files: Files, run: Run, localised: Sequence[PhraseRow] = ()
 ) -> str:
-    """The report as one HTML document; equal inputs give equal text.
-
-    results: one for each model; localised: one for each model of phrases.
-    """
+    """The report as one HTML document; equal inputs give equal text. results: one for each model;
+    localised: one for each model of phrases."""
     paths = _partners(results, files.curves, "curve")
     attended = _partners(results, files.attention, "attention")
     read = {name: read_curve(path) for name, path in paths.items()}
@@ -90,47 +80,44 @@ def build_page(
         for number, result in enumerate(results)
     ]
     texts = results[0].record.caption_ids
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            **_frame(run, results),
-            **_table(results),
-            **_extended(results),
-            **_curves(curves, [result.name for result in results]),
-            **_phrases(localised, files, images, captions),
-            criteria=criteria,
-            models=models,
-            best=max(results, key=lambda result: result.criteria["naive"]["rsum"]).name,
-            directions=DIRECTIONS,
-            classes=CLASSES,
-            published_hubs=PUBLISHED,
-            matched_hubs=pair_shares(shelf.captions_of_images(texts), len(texts)),
-            corpus={
-                "images_sha256": images_digest(images),
-                "captions_sha256": captions_digest(captions),
-            },
-        )
+    return ENVIRONMENT.get_template("report.html").render(
+        **_frame(run, results),
+        **_table(results),
+        **_extended(results),
+        **_curves(curves, [result.name for result in results]),
+        **_phrases(localised, files, images, captions),
+        criteria=criteria,
+        models=models,
+        best=max(results, key=lambda result: result.criteria["naive"]["rsum"]).name,
+        directions=DIRECTIONS,
+        classes=CLASSES,
+        published_hubs=PUBLISHED,
+        matched_hubs=pair_shares(shelf.captions_of_images(texts), len(texts)),
+        corpus={
+            "images_sha256": images_digest(images),
+            "captions_sha256": captions_digest(captions),
+        },
     )
 
 
 def _model(
     number: int, result: Result, attended: Path | None, shelf: Shelf, criteria: Sequence[str]
-) -> Model:
+) -> dict[str, Any]:
+    """The sections of one model; number: its colour and dashes in every figure."""
     record = result.record
     shelf.check(result.ranks, record.image_ids, record.caption_ids, record.caption_groups)
     found = read_findings(result.ranks)
     weights = found.source.get("checkpoint_sha256")
-    return Model(
-        name=result.name,
-        number=number,
-        overlap=found.separation.overlap,
-        separation=separation_figure(found.separation, result.name, number),
-        hubs=hubs_of(found.hubs, result.name, criteria),
-        galleries=build_galleries(found.hits, record, shelf),
-        attention=attention_figures(attended, weights, shelf) if attended else [],
-        provenance=dict(found.source),
-    )
+    return {
+        "name": result.name,
+        "number": number,
+        "overlap": found.separation.overlap,
+        "separation": separation_figure(found.separation, result.name, number),
+        "hubs": hubs_of(found.hubs, result.name, criteria),
+        "galleries": build_galleries(found.hits, record, shelf),
+        "attention": attention_figures(attended, weights, shelf) if attended else [],
+        "provenance": found.source,
+    }
 
 
 def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
@@ -176,7 +163,6 @@ def _table(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _extended(results: Sequence[Result]) -> dict[str, Any]:
-    """The table by own pairs and by extended positives, without rows where there are none."""
     rows = extended.beside_rows(results)
     return {
         "beside": [
@@ -190,7 +176,6 @@ def _extended(results: Sequence[Result]) -> dict[str, Any]:
 def _phrases(
     rows: Sequence[PhraseRow], files: Files, images: DataFrame, captions: DataFrame
 ) -> dict[str, Any]:
-    """The table of models of phrases and captions with their boxes, without rows where none are."""
     return {
         "phrase_said": phrases.explained(rows) if rows else "",
         "phrase_head": phrases.head(),
@@ -219,14 +204,3 @@ def _partners(results: Sequence[Result], paths: Sequence[Path], what: str) -> di
             "give --metrics, --ranks, --curves and --attention of the same models",
         )
     return partners
-
-
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )

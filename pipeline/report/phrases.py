@@ -1,9 +1,9 @@
-"""The phrases of some captions with the boxes that models find for them (figure 3 of Wang et al.
-2016)."""
+"""Phrases of captions with the boxes that models find for them (figure 3 of Wang et al. 2016)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,24 +45,14 @@ class ShownCaption:
     pictures: list[str]  # data URIs: with the true boxes, then with those of each model
 
 
-@dataclass(frozen=True)
-class PhraseSection:
-    """What the page shows of phrases."""
-
-    names: list[str]
-    hits: list[ShownCaption]  # the best model finds all their phrases
-    misses: list[ShownCaption]  # it misses a phrase that it could have found
-
-
 def phrase_section(
     rows: Sequence[PhraseRow],
     found: Sequence[Path],
     folder: Path | None,
     images: pd.DataFrame,
     captions: pd.DataFrame,
-) -> PhraseSection | None:
-    """Captions that the model with the largest R@1 finds all phrases of, and others, where there
-    are any."""
+) -> dict[str, Any] | None:
+    """Captions that the best model by R@1 finds all phrases of (hits), and others (misses)."""
     files = {path.stem: FeatureFile(path) for path in found if not is_absent(path)}
     lost = [row.name for row in rows if row.name not in files]
     if not rows or (not files and folder is None):
@@ -81,7 +71,7 @@ def phrase_section(
     texts = dict(zip(captions["caption_id"], captions["text"], strict=True))
     tables = [read[name] for name in names]
     hits, misses = ([_shown(one, tables, paths, texts) for one in kind] for kind in chosen)
-    return PhraseSection(names, hits, misses)
+    return {"names": names, "hits": hits, "misses": misses}
 
 
 def _read(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
@@ -99,9 +89,8 @@ def _read(file: FeatureFile, phrases: pd.DataFrame) -> pd.DataFrame:
 def _chosen(found: pd.DataFrame) -> tuple[list[str], list[str]]:
     """Captions with two or more phrases: all found, and some missed, evenly spaced among them."""
     right = found["overlap"] >= CORRECT
-    groups = found.assign(right=right, missed=(found["rank"] > 0) & ~right).groupby(
-        "caption_id", sort=False
-    )
+    marked = found.assign(right=right, missed=(found["rank"] > 0) & ~right)
+    groups = marked.groupby("caption_id", sort=False)
     table = groups.agg(count=("right", "size"), right=("right", "all"), missed=("missed", "any"))
     several = table[table["count"] >= 2]
     return _spaced(several[several["right"]]), _spaced(several[several["missed"]])

@@ -8,10 +8,8 @@ LEFT_OUT = ("runtime",)  # where a run took place, not what it computed
 
 
 def parameters(values: Mapping[str, Any]) -> dict[str, str]:
-    """params.yaml as key -> value, keys of sections joined by dots.
-
-    An absolute path is reduced to its last part: the page goes to readers elsewhere.
-    """
+    """params.yaml as key -> value, keys of sections joined by dots. An absolute path is reduced to
+    its last part: the page goes to readers elsewhere."""
     return dict(_flat("", {key: part for key, part in values.items() if key not in LEFT_OUT}))
 
 

@@ -82,7 +82,6 @@ def _labels(file: FeatureFile, name: str, shown: tuple[int, int]) -> list[Label]
 def _texts(
     file: FeatureFile, row: np.ndarray, classes: str, names: str, scores: str, count: int
 ) -> list[str]:
-    """A name with its confidence for each region, empty where there is no class."""
     if classes not in file.layouts or scores not in file.layouts:
         return [""] * count
     known = names_of(file, names)

@@ -6,6 +6,7 @@ from hypothesis.extra import numpy as hnp
 
 from pipeline.evaluation.columns import COLUMNS
 from pipeline.evaluation.measure import measured_of
+from pipeline.scores.file import SplitScores
 from pipeline.scores.ranks import checked_tiles, of_groups, of_positives
 from pipeline.scores.tiles import as_tiles
 
@@ -50,6 +51,16 @@ def ranks_by_sorting(scores, image_groups, caption_groups):
 def equal(ranks, i2t, t2i):
     np.testing.assert_array_equal(ranks.i2t, i2t)
     np.testing.assert_array_equal(ranks.t2i, t2i)
+
+
+def a_split(images=12, captions=(2, 1, 3), signal=1.0, seed=0, prefix=""):
+    """Scores of images with 2, 1, 3, 2, 1, 3 ... captions, true pairs lifted by `signal`."""
+    owner = np.repeat(np.arange(images), np.resize(captions, images))
+    scores = np.random.default_rng(seed).standard_normal((images, len(owner)))
+    scores += signal * np.equal.outer(np.arange(images), owner)
+    ids = [f"{prefix}{n}.jpg" for n in range(images)]
+    own = [ids[n] for n in owner]
+    return SplitScores(scores.astype("f4"), ids, [f"c{n}" for n in range(len(owner))], own, ids)
 
 
 def five_each(images):

@@ -11,8 +11,7 @@ SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """2 s (N, M) less the mean of the item's k nearest queries and of the query's k nearest
-    items."""
+    """2 s (N, M) less the means of the item's k nearest queries and the query's k nearest items."""
     k, sizes = settings.k, scores.shape
     if not 1 <= k <= min(sizes):
         raise WorkbenchError(

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from ranking_cases import a_split
 from relevance_cases import relevance_from
 
 from pipeline.comparison.extended import extended_report, headings
@@ -14,19 +15,16 @@ from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
-from pipeline.scores.file import SplitScores
 
 OWNERS = np.repeat(np.arange(10), 2)
 GRADES = np.equal.outer(np.arange(10), OWNERS) + np.eye(20)[(4 + 2 * np.arange(10)) % 20]
 
 
-def put_model(folder, name, grades=GRADES, resamples=20):
-    scores = np.random.default_rng(len(name)).standard_normal((10, 20)).astype(np.float32)
-    ids = [f"{n}.jpg" for n in range(10)]
-    split = SplitScores(scores, ids, [f"c{n}" for n in range(20)], [ids[n] for n in OWNERS], ids)
+def put_model(folder, name, grades=GRADES):
+    split = a_split(10, (2,), signal=0, seed=len(name))
     criteria = [Criterion("naive"), Criterion("csls", beta=5.0, k=2, iterations=10)]
     relevance = None if grades is None else relevance_from(grades)
-    evaluation = evaluate(split, 1, resamples, 0.9, 0, criteria, None, relevance)
+    evaluation = evaluate(split, 1, 20, 0.9, 0, criteria, None, relevance)
     metrics, ranks = folder / f"{name}.json", folder / f"{name}.h5"
     write_json(metrics, evaluation.summary())
     write_ranks(ranks, split, evaluation, 0.9)
@@ -69,11 +67,6 @@ def test_without_a_list_there_is_no_section_and_the_table_is_the_same(tmp_path):
     without, beside = read(put_model(tmp_path, "a", None)), read(put_model(tmp_path / "with", "a"))
     assert extended_report(without) == ""
     assert report(without, "shapes", "infonce") == report(beside, "shapes", "infonce")
-
-
-def test_no_intervals_without_resamples(tmp_path):
-    text = extended_report(read(put_model(tmp_path, "a", resamples=0)))
-    assert [cells(row)[-1] for row in text.splitlines()[-3:]] == ["", "", ""]
 
 
 def test_models_by_different_lists_are_not_compared(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 from ranking_cases import measured_with
 
 from pipeline.comparison.paired import FIGURES, Difference, conclusion, paired_differences, table
-from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.figures import joined, summarise, values_of
 from pipeline.evaluation.file import Queries, QueryRanks
 from pipeline.runtime.errors import WorkbenchError
@@ -22,13 +21,10 @@ def a_run(seed, chance=0.2, protocol="full"):
     images = (
         np.concatenate([np.arange(GROUPS), [0, 4]]) if protocol == "full" else np.arange(GROUPS)
     )
-    return QueryRanks(
-        protocol,
-        Queries([f"{n}.jpg" for n in range(len(images))], [f"g{g}" for g in images],
-                measured(random.geometric(chance, len(images)))),
-        Queries([f"c{n}" for n in range(len(OWNER))], [f"g{g}" for g in OWNER],
-                measured(random.geometric(chance / 2, len(OWNER)))),
-    )  # fmt: skip
+    ranks = random.geometric(chance, len(images)), random.geometric(chance / 2, len(OWNER))
+    ids = [f"{n}.jpg" for n in range(len(images))], [f"c{n}" for n in range(len(OWNER))]
+    groups = [f"g{g}" for g in images], [f"g{g}" for g in OWNER]
+    return QueryRanks(protocol, *map(Queries, ids, groups, map(measured, ranks)))
 
 
 def changed(run, way, **changes):
@@ -46,12 +42,8 @@ def figures_by_drawing(run, groups, chosen):
     """The queries of every drawn group, as often as it was drawn, summarised."""
     ways = {}
     for way, queries in (("i2t", run.i2t), ("t2i", run.t2i)):
-        drawn = []
-        for group in chosen:
-            for number, name in enumerate(queries.groups):
-                if name == groups[group]:
-                    drawn.append(queries.measured.of(np.array([number])))
-        ways[way] = joined(drawn)
+        own = [np.flatnonzero(np.array(queries.groups) == groups[group]) for group in chosen]
+        ways[way] = joined([queries.measured.of(numbers) for numbers in own])
     return np.array(values_of(summarise(ways)))
 
 
@@ -81,37 +73,6 @@ def test_intervals_equal_copying_the_drawn_queries(folds):
     for run, side in ((a, "a"), (b, "b")):
         expected = np.mean([figures_by_drawing(run, fold, range(len(fold))) for fold in names], 0)
         assert [getattr(each, side) for each in found] == pytest.approx(expected)
-
-
-def test_figures_are_those_of_a_summary():
-    assert FIGURES[:2] == ("i2t R@1", "i2t R@5")
-    assert {"t2i Med r", "t2i Mean r", "t2i mAP@R"} < set(FIGURES)
-    assert len(FIGURES) == 2 * len(METRICS) + 1
-    assert FIGURES[-1] == "rsum"
-
-
-def test_the_seed_decides():
-    a, b = a_run(1), a_run(2)
-    assert paired_differences(a, b, 50, 0.95, 0) == paired_differences(a, b, 50, 0.95, 0)
-    assert paired_differences(a, b, 50, 0.95, 0) != paired_differences(a, b, 50, 0.95, 1)
-
-
-def test_exchanged_runs_have_the_opposite_differences():
-    a, b = a_run(1), a_run(2)
-    forth, back = paired_differences(a, b, 101, 0.95, 0), paired_differences(b, a, 101, 0.95, 0)
-    for one, other in zip(forth, back, strict=True):
-        assert (one.a, one.low) == pytest.approx((other.b, -other.high))
-
-
-def test_runs_of_equal_quality_are_within_noise_about_as_often_as_promised():
-    """Intervals of runs drawn with the same chances hold zero in some 90 % of cases."""
-    inside = {figure: 0 for figure in ("i2t R@1", "t2i R@1", "rsum")}
-    for seed in range(100):
-        a, b = a_run(2 * seed), a_run(2 * seed + 1)
-        for each in paired_differences(a, b, 200, 0.9, seed):
-            if each.figure in inside:
-                inside[each.figure] += not each.better
-    assert all(80 <= count <= 99 for count in inside.values()), inside
 
 
 def test_a_gain_on_the_same_queries_is_clear_though_single_intervals_overlap():
@@ -157,14 +118,6 @@ def with_better(*sides):
     return found
 
 
-def test_better_is_larger_for_recalls_and_smaller_for_ranks():
-    for side in ("A", "B", ""):
-        assert {each.better for each in with_better(*[side] * MANY)} == {side}
-    assert Difference("rsum", 1, 2, 0.0, 2.0).better == ""
-    assert Difference("rsum", 1, 2, 0.1, 2.0).better == "B"
-    assert Difference("i2t Med r", 1, 2, 0.1, 2.0).better == "A"
-
-
 def test_the_conclusion_names_what_is_clear():
     a, b = a_run(1), a_run(2)
     only_rsum = conclusion(a, b, with_better(*[""] * (MANY - 1), "B"))
@@ -185,20 +138,7 @@ def test_the_same_ranks_twice_are_all_zero_and_said_to_be():
     a = a_run(1)
     found = paired_differences(a, a_run(1), 50, 0.95, 0)
     assert all(each.low == each.high == each.b - each.a == 0 for each in found)
-    assert conclusion(a, a_run(1), found) == (
-        "A and B rank every query alike: all differences are zero."
-    )
-
-
-def test_runs_with_the_same_ranks_may_differ_in_other_metrics():
-    """The best caption of every image stands where it did, its others have moved up."""
-    a = a_run(1)
-    moved = measured(a.i2t.measured.ranks)
-    moved.values["mapr"][:] = (moved.values["mapr"] + 100) / 2
-    b = changed(a, "i2t", measured=moved)
-    found = paired_differences(a, b, 50, 0.95, 0)
-    assert [each.figure for each in found if each.better] == ["i2t mAP@R"]
-    assert conclusion(a, b, found).startswith("B is better in i2t mAP@R by ")
+    assert conclusion(a, a, found) == "A and B rank every query alike: all differences are zero."
 
 
 def test_the_table_is_aligned_and_has_a_sign_for_every_difference():
@@ -211,29 +151,23 @@ def test_the_table_is_aligned_and_has_a_sign_for_every_difference():
     assert rows[-1] == ["rsum", "50.0", "48.0", "-2.0", "-3.0 to -1.0", "A is better"]
 
 
-def test_runs_of_different_queries_are_refused_with_the_first_that_differ():
+def test_runs_of_different_queries_are_refused():
     a = a_run(1)
-    ids = [*a.t2i.ids]
-    ids[3:5] = ["x", "y"]
-    with pytest.raises(
-        WorkbenchError, match=r"different captions, 60 .*number 4 is 'c3' .* 'x' in B"
-    ):
-        paired_differences(a, changed(a, "t2i", ids=ids), 50, 0.95, 0)
-    shorter = changed(a, "i2t", ids=a.i2t.ids[:-1])
-    with pytest.raises(
-        WorkbenchError, match=r"32 and 31 .* number 32 is '31\.jpg' in A and none in B"
-    ):
-        paired_differences(a, shorter, 50, 0.95, 0)
-    groups = ["g1", *a.i2t.groups[1:]]
-    with pytest.raises(WorkbenchError, match=r"groups of images, .*number 1 is 'g0' .* 'g1' in B"):
-        paired_differences(a, changed(a, "i2t", groups=groups), 50, 0.95, 0)
+    ids, groups = [*a.t2i.ids[:3], "x", *a.t2i.ids[4:]], ["g1", *a.i2t.groups[1:]]
+    messages = {
+        r"captions, 60 .*number 4 is 'c3' .* 'x' in B": changed(a, "t2i", ids=ids),
+        r"32 and 31 .* number 32 .* none in B": changed(a, "i2t", ids=a.i2t.ids[:-1]),
+        r"groups of images, .*number 1 is 'g0' .* 'g1' in B": changed(a, "i2t", groups=groups),
+    }
+    for message, b in messages.items():
+        with pytest.raises(WorkbenchError, match=message):
+            paired_differences(a, b, 50, 0.95, 0)
 
 
 def test_protocols_must_agree_and_be_known():
     a = a_run(1)
     with pytest.raises(WorkbenchError, match="differ in protocol: full and 1k_x5"):
         paired_differences(a, dataclasses.replace(a, protocol="1k_x5"), 50, 0.95, 0)
-    for protocol in ("", "10_x0", "10_x", "fold", "1k_x9999999"):
-        odd = dataclasses.replace(a, protocol=protocol)
-        with pytest.raises(WorkbenchError, match="unknown protocol"):
-            paired_differences(odd, odd, 50, 0.95, 0)
+    odd = dataclasses.replace(a, protocol="10_x0")
+    with pytest.raises(WorkbenchError, match="unknown protocol"):
+        paired_differences(odd, odd, 50, 0.95, 0)

@@ -52,7 +52,7 @@ def test_assignment_is_the_best_of_all(scores):
 
 
 @pytest.mark.parametrize("queries", [0, 1])
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(scores=matrices(7, 9))
 def test_assigned_items_come_first_in_the_order_of_scores(queries, scores):
     image, caption = assignment(scores)
@@ -100,12 +100,6 @@ def test_more_pairs_than_can_be_assigned_are_refused(monkeypatch):
         Criterion("hungarian").rescored(scores, "i2t")
 
 
-def test_five_thousand_by_twenty_five_thousand_are_refused():
-    scores = np.broadcast_to(np.float32(0), (5000, 25000))
-    with pytest.raises(WorkbenchError, match=r"evaluation\.folds"):
-        assigned_scores(scores, 0)
-
-
 def literal_plan(scores, beta, iterations):
     """Scaling of the kernel, in float64 and not in the log domain."""
     kernel = np.exp(beta * scores.astype(float))
@@ -140,14 +134,3 @@ def test_plan_has_its_marginals(scores, iterations):
     np.testing.assert_allclose(plan.sum(), 1, rtol=1e-4)
     if iterations > 200:
         np.testing.assert_allclose(plan.sum(1), 1 / images, rtol=1e-3)
-
-
-def test_a_sharp_plan_reaches_the_total_of_the_assignment():
-    """What a plan loses is at most its entropy, log(N M) at most, over beta."""
-    scores = np.random.default_rng(2).uniform(0, 1, (4, 20)).astype(np.float32)
-    image, caption = assignment(scores)
-    best = scores[image, caption].mean()
-    for beta in (100.0, 1000.0):
-        plan = np.exp(plan_of(scores, beta, 2000).astype(float))
-        np.testing.assert_allclose(plan.sum(1), 1 / 4, rtol=1e-3)
-        assert best - np.log(80) / beta <= (plan * scores).sum() <= best + 1e-3

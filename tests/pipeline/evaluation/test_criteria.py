@@ -35,25 +35,6 @@ def rescored(scores, name, direction, **values):
     return Criterion(name, **{"k": k, **values}).rescored(scores, direction)
 
 
-def ranks(scores, name, groups, **values):
-    """Ranks of both directions, each of the scores made for it."""
-    by_direction = [
-        retrieval_ranks(rescored(scores, name, direction, **values), *groups)
-        for direction in DIRECTIONS
-    ]
-    return by_direction[0].i2t, by_direction[1].t2i
-
-
-# A reference ranks the items in the columns for the queries in the rows, in plain floats; for the
-# other direction the matrix is turned.
-
-
-def in_direction(form, scores, direction):
-    if direction == "i2t":
-        return form(scores.astype(float).tolist())
-    return form(scores.T.astype(float).tolist()).T
-
-
 def close(found, expected, scale=1.0):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * scale)
@@ -61,14 +42,15 @@ def close(found, expected, scale=1.0):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", COMPARED)
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(scores=matrices(), beta=st.sampled_from([1.0, 30.0, 100.0]), data=st.data())
 def test_every_criterion_equals_its_reference(name, direction, scores, beta, data):
     k = data.draw(st.integers(1, min(scores.shape)))
     settings = Criterion(name, beta=beta, k=k)
-    reference = CRITERIA.imported(name).reference
-    expected = in_direction(lambda s: np.array(reference(s, settings)), scores, direction)
-    close(settings.rescored(scores, direction), expected, beta)
+    rows = scores if direction == "i2t" else scores.T  # queries in rows
+    expected = CRITERIA.imported(name).reference(rows.astype(float).tolist(), settings)
+    found = settings.rescored(scores, direction)
+    close(found if direction == "i2t" else found.T, expected, beta)
 
 
 def test_only_assignments_are_tested_without_a_reference():
@@ -86,14 +68,6 @@ def test_leaving_the_query_out_of_the_sum_changes_no_rank():
     np.testing.assert_array_equal(found.argsort(1), literal.argsort(1))
 
 
-@settings(max_examples=10)
-@given(scores=matrices())
-def test_naive_is_the_same_array(scores):
-    criterion = Criterion("naive", k=100)
-    assert all(criterion.rescored(scores, direction) is scores for direction in DIRECTIONS)
-    assert not criterion.transductive
-
-
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CRITERIA)
 def test_many_blocks_give_what_one_gives(name, direction, monkeypatch):
@@ -106,24 +80,14 @@ def test_many_blocks_give_what_one_gives(name, direction, monkeypatch):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", TRANSDUCTIVE)
-def test_transductive_ones_leave_their_input_alone(name, direction):
+def test_read_only_and_turned_matrices_are_taken_and_left_alone(name, direction):
     scores = np.random.default_rng(4).uniform(-1, 1, (12, 30)).astype(np.float32)
-    before = scores.copy()
-    found = rescored(scores, name, direction)
-    np.testing.assert_array_equal(scores, before)
-    assert Criterion(name).transductive
-    assert not np.shares_memory(found, scores)
-    assert found.flags.c_contiguous
-    assert found.shape == scores.shape
-
-
-@pytest.mark.parametrize("name", CRITERIA)
-def test_read_only_and_turned_matrices_are_taken(name):
-    scores = np.random.default_rng(5).uniform(-1, 1, (12, 30)).astype(np.float32)
-    expected = rescored(scores, name, "i2t")
     turned = np.asfortranarray(scores)
     turned.flags.writeable = False
-    np.testing.assert_array_equal(rescored(turned, name, "i2t"), expected)
+    found = rescored(turned, name, direction)
+    np.testing.assert_array_equal(found, rescored(scores, name, direction))
+    assert not np.shares_memory(found, turned)
+    assert found.flags.c_contiguous
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -152,7 +116,7 @@ def collapsed(name, scores, groups):
 
 
 @pytest.mark.parametrize("name", CRITERIA)
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(
     counts=st.lists(st.integers(1, 6), min_size=1, max_size=30),
     value=st.sampled_from([-1e30, -1.0, -0.0, 0.1, 0.99999994, 2.0, 1e30]),
@@ -175,15 +139,6 @@ def test_ties_between_equal_items_are_kept(name, shape):
     assert (found == found[:1]).all()
 
 
-@pytest.mark.parametrize("name", CRITERIA)
-def test_a_query_alone_or_an_item_alone_gives_no_more_than_it_can(name):
-    row = np.array([[0.3, -0.2, 0.9]], np.float32)
-    assert np.isfinite(rescored(row, name, "i2t")).all()
-    assert np.isfinite(rescored(row.T.copy(), name, "i2t")).all()
-    alone = retrieval_ranks(rescored(row, name, "t2i"), np.zeros(1, int), np.zeros(3, int))
-    np.testing.assert_array_equal(alone.t2i, [1, 1, 1])
-
-
 @pytest.mark.parametrize("name", ["inverted_softmax", "csls", "dual_softmax", "sinkhorn"])
 def test_a_hub_is_brought_down(name):
     """Item 0 is everyone's nearest; below it every query ranks its own item first."""
@@ -192,7 +147,7 @@ def test_a_hub_is_brought_down(name):
     scores[:, 0] += 0.8
     groups = np.arange(6), np.arange(6)
     assert summarise(measure(scores, *groups))["i2t"]["r1"] == pytest.approx(100 / 6)
-    assert (ranks(scores, name, groups)[0] == 1).all()
+    assert (retrieval_ranks(rescored(scores, name, "i2t"), *groups).i2t == 1).all()
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -218,9 +173,3 @@ def test_scores_beyond_the_range_on_the_way_are_an_error(name):
 def test_k_larger_than_the_set_is_an_error(shape, k, allowed):
     with pytest.raises(WorkbenchError, match=rf"inference.k = {k}: .*allowed are 1 to {allowed}"):
         Criterion("csls", k=k).rescored(np.zeros(shape, np.float32), "i2t")
-
-
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (4,)])
-def test_what_is_no_matrix_is_an_error(shape):
-    with pytest.raises(WorkbenchError, match="at least one of each"):
-        Criterion("csls").rescored(np.zeros(shape, np.float32), "i2t")

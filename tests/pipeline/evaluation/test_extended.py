@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ranking_cases import a_split as split_of
 from ranking_cases import measure_judged
 from relevance_cases import relevance_from, sorted_grades
 
@@ -12,10 +13,9 @@ from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.columns import EXTENDED
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import columns_of, joined, summarise
-from pipeline.evaluation.file import read_query_ranks, read_ranks, write_ranks
+from pipeline.evaluation.file import read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.file import SplitScores
 from pipeline.storage.groups import GroupFile
 
 WAYS = ("i2t", "t2i")
@@ -24,12 +24,8 @@ IMAGES = 12
 OWNERS = np.repeat(np.arange(IMAGES), 2)
 
 
-def a_split(seed=0):
-    scores = np.random.default_rng(seed).standard_normal((IMAGES, len(OWNERS)))
-    scores += np.equal.outer(np.arange(IMAGES), OWNERS)
-    ids = [f"{n}.jpg" for n in range(IMAGES)]
-    captions = [f"c{n}" for n in range(len(OWNERS))]
-    return SplitScores(scores.astype(np.float32), ids, captions, [ids[n] for n in OWNERS], ids)
+def a_split():
+    return split_of(IMAGES, (2,))
 
 
 def some_grades(seed=1):
@@ -48,10 +44,7 @@ def run(grades, folds=1, resamples=0, criteria=("naive",)):
 
 
 def test_figures_by_groups_stay_as_they_are():
-    without, beside = (
-        run(None, 2, 20, ("naive", "csls")),
-        run(some_grades(), 2, 20, ("naive", "csls")),
-    )
+    without, beside = (run(grades, 2, 20, ("naive", "csls")) for grades in (None, some_grades()))
     assert without.extended is None
     assert (without.metrics, without.intervals) == (beside.metrics, beside.intervals)
     expected = without.summary()
@@ -63,9 +56,7 @@ def test_figures_by_groups_stay_as_they_are():
 @pytest.mark.parametrize("folds", [1, 3])
 def test_every_fold_ranks_its_judged_queries_by_the_criterion(criterion, folds):
     grades, scores = some_grades(), a_split().scores
-    found = run(
-        grades, folds, criteria=("naive", criterion) if criterion != "naive" else ("naive",)
-    )
+    found = run(grades, folds, criteria=dict.fromkeys(["naive", criterion]))
     made = Criterion(criterion, beta=5.0, k=2, iterations=10)
     size, summaries, queries = IMAGES // folds, [], {way: [] for way in WAYS}
     for start in range(0, IMAGES, size):
@@ -74,53 +65,28 @@ def test_every_fold_ranks_its_judged_queries_by_the_criterion(criterion, folds):
         part, truth = scores[np.ix_(rows, columns)], grades[np.ix_(rows, columns)]
         summary = {}
         for way, own in zip(WAYS, (rows, columns), strict=True):
-            ranked = made.rescored(part, way) if made.transductive else part
-            lines = zip(ranked, truth, strict=True)
-            lines = lines if way == "i2t" else zip(ranked.T, truth.T, strict=True)
-            lines = [(number, *line) for number, line in zip(own, lines, strict=True)]
+            ranked, judged = made.rescored(part, way), truth
+            if way == "t2i":
+                ranked, judged = ranked.T, judged.T
+            lines = zip(own, ranked, judged, strict=True)
             ordered = {n: sorted_grades(s, g) for n, s, g in lines if g.any()}
             queries[way] += list(ordered)
-            summary[way] = {
-                metric.name: metric.figure(
-                    np.array(
-                        [
-                            metric.reference(line if metric.graded else [g > 0 for g in line])
-                            for line in ordered.values()
-                        ]
-                    )
-                )
-                for metric in EXTENDED
-            }
+            for metric in EXTENDED:
+                graded = [
+                    line if metric.graded else [g > 0 for g in line] for line in ordered.values()
+                ]
+                values = [metric.reference(line) for line in graded]
+                summary[way, metric.name] = metric.figure(np.array(values))
         summaries.append(summary)
-    for way in WAYS:
-        assert found.extended.queries[way].tolist() == queries[way]
-        for metric in EXTENDED:
-            mean = np.mean([summary[way][metric.name] for summary in summaries])
-            figure = found.extended.metrics[criterion][way][metric.name]
-            assert figure == pytest.approx(mean, abs=1e-4), metric.name
+    extended = found.extended
+    assert {way: extended.queries[way].tolist() for way in WAYS} == queries
+    for (way, name), figures in {k: [s[k] for s in summaries] for k in summaries[0]}.items():
+        figure = extended.metrics[criterion][way][name]
+        assert figure == pytest.approx(np.mean(figures), abs=1e-4), name
     said = found.summary()["extended"]
     assert said["positives"] == "mine"
     assert said["queries"] == {way: len(queries[way]) for way in WAYS}
     assert json.loads(json.dumps(said)) == said
-
-
-def test_captions_in_any_order_are_the_same_queries():
-    grades, split = some_grades(), a_split()
-    order = np.random.default_rng(3).permutation(len(OWNERS))
-    shuffled = replace(
-        split,
-        scores=split.scores[:, order],
-        caption_ids=[split.caption_ids[n] for n in order],
-        caption_image_ids=[split.caption_image_ids[n] for n in order],
-    )
-    first = evaluate(split, 3, 0, 0.95, 0, relevance=relevance_from(grades)).extended
-    second = evaluate(shuffled, 3, 0, 0.95, 0, relevance=relevance_from(grades[:, order])).extended
-    assert first.metrics == second.metrics
-    places = {n: place for place, n in enumerate(first.queries["t2i"])}
-    own = [places[order[n]] for n in second.queries["t2i"]]
-    assert sorted(own) == list(range(len(places)))
-    values = [found.measured["naive"]["t2i"].values["meanr"] for found in (first, second)]
-    np.testing.assert_array_equal(values[0][own], values[1])
 
 
 def test_a_fold_that_nothing_judges_is_named():
@@ -176,24 +142,14 @@ def test_the_rank_file_has_both_and_without_a_list_the_same_bytes_as_before(tmp_
     write_ranks(own, split, replace(evaluation, extended=None), 0.95)
     write_ranks(none, split, run(None, 3, 10, ("naive", "csls")), 0.95)
     assert own.read_bytes() == none.read_bytes()
-    assert set(GroupFile(none).layouts) == set(WAYS)
     assert read_ranks(none).extended == {}
-    record, file = read_ranks(both), GroupFile(both)
-    extended = evaluation.extended
-    assert record.extended == {
-        "positives": "mine",
-        "intervals": extended.intervals,
-        "chance": extended.chance,
-    }
+    extended, file = evaluation.extended, GroupFile(both)
+    said = {"intervals": extended.intervals, "chance": extended.chance}
+    assert read_ranks(both).extended == {"positives": "mine", **said}
     for way, ids in zip(WAYS, (split.image_ids, split.caption_ids), strict=True):
-        own = f"extended_{way}"
-        assert file.texts(own, "ids") == [ids[n] for n in extended.queries[way]]
-        groups = np.asarray(split.image_groups if way == "i2t" else split.caption_groups)
-        assert file.texts(own, "groups") == groups[extended.queries[way]].tolist()
+        assert file.texts(f"extended_{way}", "ids") == [ids[n] for n in extended.queries[way]]
         for criterion in ("naive", "csls"):
             measured = extended.measured[criterion][way]
-            np.testing.assert_array_equal(file.array(own, criterion), measured.ranks)
-            np.testing.assert_array_equal(
-                file.array(own, f"{criterion}.ndcg"), measured.values["ndcg"]
-            )
-    assert read_query_ranks(both, "csls").protocol == "4_x3"
+            for name, values in (("", measured.ranks), (".ndcg", measured.values["ndcg"])):
+                found = file.array(f"extended_{way}", criterion + name)
+                np.testing.assert_array_equal(found, values)

@@ -14,16 +14,14 @@ from ranking_cases import (
     both_with,
     five_each,
     measure_direction,
-    measured_with,
     no_better,
     relevance_by_sorting,
     worlds,
 )
 
-from pipeline.evaluation.columns import COLUMNS, EXTENDED, METRICS, headings
+from pipeline.evaluation.columns import COLUMNS, EXTENDED, METRICS
 from pipeline.evaluation.figures import (
     RECALLS,
-    average,
     chance_level,
     summarise,
     summary_of,
@@ -55,18 +53,8 @@ def test_names_and_titles_tell_metrics_apart():
     assert all(math.isfinite(end) for metric in METRICS for end in metric.span)
 
 
-def test_columns_are_the_metrics_of_both_directions_and_rsum():
-    assert [".".join(column.keys) for column in COLUMNS] == [
-        *(f"{way}.{metric.name}" for way in WAYS for metric in METRICS),
-        "rsum",
-    ]
-    assert headings()[:2] == ["i2t R@1", "R@5"]
-    assert headings()[len(METRICS) :: len(METRICS)] == ["t2i R@1", "rsum"]
-    assert [column.label for column in COLUMNS][-2:] == [f"t2i {METRICS[-1].title}", "rsum"]
-
-
 @by_name()
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(worlds(), st.sampled_from([(1, 1), (2, 3), (100, 100)]))
 def test_equals_its_reference_with_ties_and_any_block(metric, world, block):
     scores, *groups = world
@@ -79,7 +67,7 @@ def test_equals_its_reference_with_ties_and_any_block(metric, world, block):
         assert metric.figure(measured[way].values[metric.name]) == pytest.approx(figure)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(worlds())
 def test_ranks_are_those_that_ranking_gives(world):
     measured, truth = measure(*world), relevance_by_sorting(*world)
@@ -99,49 +87,22 @@ def test_constant_scores_never_beat_chance(metric, world, value):
     no_better(summary, chance_level(*groups), columns=columns)
 
 
-@pytest.mark.parametrize("collapsed", ["images", "captions"])
-def test_one_collapsed_side_scatters_around_chance(collapsed):
+@pytest.mark.parametrize("axis", [0, 1])
+def test_one_collapsed_side_scatters_around_chance(axis):
     """One ranking is left for all queries of that side, and no order for those of the other."""
-    images, captions = five_each(211)
-    random = np.random.default_rng(5)
-    line = random.random(len(captions) if collapsed == "images" else len(images), np.float32)
-    scores = np.broadcast_to(
-        line if collapsed == "images" else line[:, None], (len(images), len(captions))
-    )
-    summary = summarise(measure(scores, images, captions))
-    no_better(summary, chance_level(images, captions), slack=0.25)
+    groups = five_each(211)
+    sizes = [len(own) for own in groups]
+    line = np.random.default_rng(5).random(sizes[1 - axis], np.float32)
+    scores = np.broadcast_to(np.expand_dims(line, axis), sizes)
+    no_better(summarise(measure(scores, *groups)), chance_level(*groups), slack=0.25)
 
 
-@pytest.mark.parametrize(
-    ("truth", "expected"),
-    [
-        ([1, 1, 1, 0, 0], 100.0),
-        ([0, 0, 0, 1, 1, 1], 0.0),
-        ([1, 0, 1, 0, 1], 100 * (1 + 2 / 3) / 3),
-        ([0, 1, 0, 1], 100 * (1 / 2) / 2),
-        ([0, 0, 1, 0], 0.0),
-        ([1], 100.0),
-    ],
-)
-def test_average_precision_of_known_rankings(truth, expected):
+def test_average_precision_of_a_known_ranking():
     """R@1 is content with the first item; mAP@R wants all of them (Musgrave et al. 2020)."""
-    scores = -np.arange(len(truth), dtype=np.float64)[None]
-    measured = measure_direction(scores, np.array([1]), np.array(truth), "i2t")
+    truth, expected = np.array([1, 0, 1, 0, 1]), 100 * (1 + 2 / 3) / 3
+    measured = measure_direction(-np.arange(5.0)[None], np.array([1]), truth, "i2t")
     assert measured.values["mapr"] == pytest.approx([expected])
     assert METRICS[NAMES.index("mapr")].reference(truth) == pytest.approx(expected)
-
-
-def test_average_precision_of_single_true_items_is_recall_at_1():
-    measured = measured_with([1, 2, 1, 40, 3])
-    np.testing.assert_array_equal(measured.values["mapr"], measured.values["r1"])
-
-
-def test_all_captions_of_an_image_count():
-    """Two images with two and three captions; one caption of each is lost behind the others'."""
-    scores = np.array([[5, 1, 4, 3, 2], [5, 1, 4, 3, 2]], np.float32)
-    i2t = measure(scores, [0, 1], [0, 0, 1, 1, 1])["i2t"].values
-    assert i2t["r1"].tolist() == [100, 0]
-    assert i2t["mapr"] == pytest.approx([100 / 2, 100 * (1 / 2 + 2 / 3) / 3])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -171,23 +132,6 @@ def test_a_metric_without_a_number_that_can_be_is_refused(per_query, message):
         measure(np.equal.outer(images, captions) * 1.0, images, captions, (odd,))
 
 
-def test_perfect_scores_are_best_in_everything():
-    images, captions = five_each(20)
-    scores = np.equal.outer(images, captions).astype(np.float32) - 5
-    summary = summarise(measure(scores, images, captions))
-    perfect = {"r1": 100.0, "r5": 100.0, "r10": 100.0, "medr": 1.0, "meanr": 1.0, "mapr": 100.0}
-    for way in WAYS:
-        assert summary[way] | perfect == summary[way]
-    assert summary["rsum"] == 600.0
-
-
-def test_one_image_is_perfect_whatever_its_score():
-    for captions in (1, 4):
-        summary = summarise(measure(np.full((1, captions), -7.0), [3], [3] * captions))
-        assert summary == chance_level([3], [3] * captions)
-        assert summary["i2t"]["mapr"] == summary["t2i"]["mapr"] == 100.0
-
-
 def test_summary_of_known_ranks():
     summary = summarise(both_with([1, 2, 6, 11], [1, 1, 3]))
     known = {"r1": 25.0, "r5": 50.0, "r10": 75.0, "medr": 4.0, "meanr": 5.0, "mapr": 25.0}
@@ -196,15 +140,6 @@ def test_summary_of_known_ranks():
     assert summary["rsum"] == pytest.approx(150 + 200 / 3 + 200)
     assert json.loads(json.dumps(summary)) == summary
     assert summary_of(values_of(summary)) == summary
-
-
-def test_average_over_folds():
-    first = summarise(both_with([1, 1], [1, 1]))
-    second = summarise(both_with([3, 3], [1, 20]))
-    mean = average([first, second])
-    known = {"r1": 50.0, "r5": 100.0, "r10": 100.0, "medr": 2.0, "meanr": 2.0, "mapr": 50.0}
-    assert mean["i2t"] | known == mean["i2t"]
-    assert mean["rsum"] == pytest.approx((600 + 350) / 2)
 
 
 def over_all_rankings(metric, true, items):
@@ -239,14 +174,10 @@ def test_chance_of_both_directions_goes_by_the_pairs_of_any_groups(world):
 
 def test_chance_of_the_usual_test_set():
     chance = chance_level(*five_each(200))
-    assert chance["t2i"]["r1"] == pytest.approx(0.5)
-    assert chance["t2i"]["r10"] == pytest.approx(5.0)
-    assert chance["t2i"]["meanr"] == pytest.approx(100.5)
-    assert chance["t2i"]["medr"] == 100
-    assert chance["i2t"]["r1"] == pytest.approx(0.5)
+    known = {"r1": 0.5, "r10": 5.0, "meanr": 100.5, "medr": 100, "mapr": 0.5}
+    assert {name: chance["t2i"][name] for name in known} == pytest.approx(known)
     assert chance["i2t"]["r5"] == pytest.approx(100 * (1 - math.comb(995, 5) / math.comb(1000, 5)))
     assert chance["i2t"]["meanr"] == pytest.approx(1001 / 6)
     assert chance["rsum"] == pytest.approx(16, abs=0.2)
-    assert chance["t2i"]["mapr"] == pytest.approx(0.5)
     expected = sum((1 + (k - 1) * 4 / 999) / k for k in range(1, 6)) / 1000
     assert chance["i2t"]["mapr"] == pytest.approx(100 * expected)

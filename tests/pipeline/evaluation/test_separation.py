@@ -23,7 +23,7 @@ def slow_overlap(scores, image_groups, caption_groups, bins, low=-1.0, high=1.0)
     return sum(min(a, b) * width for a, b in zip(p, q, strict=True)), true, others
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 2**32 - 1),
     images=st.integers(2, 6),
@@ -47,13 +47,6 @@ def test_separable_scores_give_zero_and_equal_ones_give_one():
     assert separation(truth * 0.9, range(4), range(4)).overlap == 0
     assert separation(-truth, range(4), range(4)).overlap == 0  # separable the wrong way round
     assert separation(truth * 0, range(4), range(4)).overlap == pytest.approx(1)
-
-
-def test_densities_have_area_one():
-    scores = np.random.default_rng(0).uniform(-1, 1, (5, 5)).astype(np.float32)
-    found = separation(scores, range(5), range(5))
-    for density in found.densities:
-        assert density.sum() * 0.02 == pytest.approx(1)
 
 
 def test_cosines_a_little_above_one_are_cosines():

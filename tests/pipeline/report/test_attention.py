@@ -36,7 +36,7 @@ def made_pair(**changes):
     return PairAttention(**(values | changes))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.integers(0, 5), st.integers(0, 10**6))
 def test_heat_is_the_sum_over_covering_regions_pixel_by_pixel(count, seed):
     rng = np.random.default_rng(seed)
@@ -56,63 +56,44 @@ def test_heat_is_the_sum_over_covering_regions_pixel_by_pixel(count, seed):
     assert np.allclose(doubled, found.repeat(2, 0).repeat(2, 1), atol=1e-6)
 
 
-def test_boxes_that_leave_the_image_are_cut():
-    found = heat(np.array([1.0]), np.array([[-9, -9, 99, 99.0]]), (10, 5), (20, 10))
-    assert found.shape == (10, 20)
-    assert (found == 1).all()
-
-
 def test_the_image_is_light_where_a_word_attends_and_dark_elsewhere():
-    image = Image.new("RGB", (80, 40), (200, 100, 40))
-    for row, bright, other in ((0, (10, 20), (60, 30)), (1, (60, 30), (10, 20))):
-        pixels = np.asarray(lit(image, made_pair(), row, 80)).astype(int)
+    colour = np.array([200, 100, 40])
+    image = Image.new("RGB", (80, 40), tuple(colour.tolist()))
+    for row in (0, 1):
         weights = made_pair().weights[row]
-        share = weights.min() / weights.max()
-        assert pixels[bright[1] // 2 + (10 if row else 0), bright[0]] == pytest.approx(
-            [200, 100, 40]
-        )
-        expected = (DARKEST + (1 - DARKEST) * share) * np.array([200, 100, 40])
-        assert pixels[other[1] // 2 + (0 if row else 15), other[0]] == pytest.approx(
-            expected, abs=1
-        )
-        assert pixels[35, 5] == pytest.approx(DARKEST * np.array([200, 100, 40]), abs=1)
-    dark = np.asarray(lit(image, made_pair(), 2, 80))
-    assert np.allclose(dark, DARKEST * np.array([200, 100, 40]), atol=1)
+        light = DARKEST + (1 - DARKEST) * weights / weights.max()
+        pixels = np.asarray(lit(image, made_pair(), row, 80)).astype(int)
+        for (x, y), share in zip(((10, 10), (60, 30)), light, strict=True):  # a pixel per region
+            assert pixels[y, x] == pytest.approx(share * colour, abs=1)
+        assert pixels[35, 5] == pytest.approx(DARKEST * colour, abs=1)
+    assert np.allclose(np.asarray(lit(image, made_pair(), 2, 80)), DARKEST * colour, atol=1)
 
 
-def test_numbers_are_drawn_only_where_there_is_an_order():
-    image = Image.new("RGB", (80, 40), "grey")
-    plain = np.asarray(numbered(image, made_pair(), 320)).astype(int)
-    first = np.asarray(numbered(image, made_pair(order=np.array([0, 1])), 320)).astype(int)
-    second = np.asarray(numbered(image, made_pair(order=np.array([1, 0])), 320)).astype(int)
-    assert (plain[40, 80] == 128).all()  # the middle of a region
-    yellow, blue = np.array([255, 224, 70]), np.array([70, 60, 200])
-    # the corner of the number's ground, whatever its glyph
-    for drawn, left, right in ((first, yellow, blue), (second, blue, yellow)):
-        assert (
-            np.abs(drawn[40 - 6, 80 - 4] - left).sum() < 30
-            or (drawn[36:44, 76:84] == left).all(-1).any()
-        )
-        assert (drawn[112:128, 232:248] == right).all(-1).any()
-        assert (drawn[32:48, 72:88] == left).all(-1).any()
+YELLOW, BLUE = np.array([255, 224, 70]), np.array([70, 60, 200])
 
 
-def test_weights_of_regions_are_told_in_percent_and_by_colour(tmp_path):
+def labels(drawn):
+    """Whether the labels in the middle of the left and the right region are yellow, or blue."""
+    parts = drawn[32:48, 72:88], drawn[112:128, 232:248]
+    return [[bool((part == own).all(-1).any()) for own in (YELLOW, BLUE)] for part in parts]
+
+
+def test_order_and_weights_are_drawn_by_colour(tmp_path):
     image = Image.new("RGB", (80, 40), "grey")
     image.save(tmp_path / "a.png")
-    yellow, blue = np.array([255, 224, 70]), np.array([70, 60, 200])
-    for shares, left, right in (([0.9, 0.0], yellow, blue), ([0.0, 0.9], blue, yellow)):
+    plain = np.asarray(numbered(image, made_pair(), 320))
+    assert (plain[40, 80] == 128).all()  # the middle of a region: no order, no number
+    left_first, right_first = [[True, False], [False, True]], [[False, True], [True, False]]
+    for order, expected in (([0, 1], left_first), ([1, 0], right_first)):
+        pair = made_pair(order=np.array(order))
+        assert labels(np.asarray(numbered(image, pair, 320))) == expected
+    for shares, expected in (([0.9, 0.0], left_first), ([0.0, 0.9], right_first)):
         pair = made_pair(region_weights=np.array(shares, np.float32))
-        drawn = np.asarray(weighed(image, pair, 320)).astype(int)
-        assert (drawn[112:128, 232:248] == right).all(-1).any()
-        assert (drawn[32:48, 72:88] == left).all(-1).any()
+        assert labels(np.asarray(weighed(image, pair, 320))) == expected
         figure = attention_figure(RankedPair(pair, 1, True), tmp_path / "a.png", "x")
         assert figure.weighed.startswith("data:image/jpeg;base64")
-        plain = draw_attention(made_pair(), tmp_path / "a.png", "x").height
-        assert draw_attention(pair, tmp_path / "a.png", "x").height > plain + 200
-    assert (
-        attention_figure(RankedPair(made_pair(), 1, True), tmp_path / "a.png", "x").weighed is None
-    )
+        low = draw_attention(made_pair(), tmp_path / "a.png", "x").height
+        assert draw_attention(pair, tmp_path / "a.png", "x").height > low + 200
 
 
 def test_a_figure_has_a_picture_for_every_word(tmp_path):
@@ -129,13 +110,12 @@ def test_a_figure_has_a_picture_for_every_word(tmp_path):
         assert head == "data:image/jpeg;base64"
         picture = Image.open(io.BytesIO(base64.b64decode(data)))
         assert picture.width == 2 * picture.height
-    again = attention_figure(pair, tmp_path / "a.png", "Left or right.")
-    assert again.words == figure.words
     plain = attention_figure(RankedPair(made_pair(), 2, True), tmp_path / "a.png", "x")
     assert [word.share for word in plain.words] == [None] * 3
+    assert plain.weighed is None
 
 
-@pytest.mark.parametrize("count", [1, 3, 14])
+@pytest.mark.parametrize("count", [1, 14])
 def test_a_sheet_grows_with_the_words_and_shows_bars(tmp_path, count):
     Image.new("RGB", (80, 40), "red").save(tmp_path / "a.png")
     pair = made_pair(
@@ -155,28 +135,25 @@ def test_a_sheet_grows_with_the_words_and_shows_bars(tmp_path, count):
 
 def test_regions_that_are_none(tmp_path):
     Image.new("RGB", (80, 40), "red").save(tmp_path / "a.png")
-    nothing = {
-        "weights": np.zeros((3, 0), np.float32),
-        "boxes": np.zeros((0, 4), np.float32),
-        "order": np.zeros(0, np.int64),
-        "region_weights": np.zeros(0, np.float32),
-    }
-    pair = made_pair(**nothing)
+    none = np.zeros(0, np.float32)
+    shapes = {"weights": none.reshape(3, 0), "boxes": none.reshape(0, 4)}
+    pair = made_pair(**shapes, order=none.astype(int), region_weights=none)
     assert draw_attention(pair, tmp_path / "a.png", "x").height > 400
     figure = attention_figure(RankedPair(pair, 1, True), tmp_path / "a.png", "x")
     assert "no region" in figure.words[0].text
 
 
 def test_the_page_shows_true_pairs_and_one_wrong_one_before_its_own():
-    def ranked(caption, place, is_true):
-        return RankedPair(made_pair(caption_id=caption), place, is_true)
-
-    pairs = [
-        *(ranked("x", 1, True), ranked("x", 2, False)),
-        *(ranked("y", 3, True), ranked("y", 1, False)),
-        *(ranked("z", 2, True), ranked("z", 1, False)),
-    ]
+    places = [("x", 1, True), ("x", 2, False), ("y", 3, True), ("y", 1, False)]
+    places += [("z", 2, True), ("z", 1, False)]
+    pairs = [RankedPair(made_pair(caption_id=name), *rest) for name, *rest in places]
     shown = [(p.attention.caption_id, p.place) for p in shown_pairs(pairs)]
     assert shown == [("x", 1), ("y", 3), ("z", 1), ("z", 2)]
     assert shown_pairs(pairs[:2]) == pairs[:1]
     assert shown_pairs([]) == []
+
+
+def test_boxes_that_leave_the_image_are_cut():
+    found = heat(np.array([1.0]), np.array([[-9, -9, 99, 99.0]]), (10, 5), (20, 10))
+    assert found.shape == (10, 20)
+    assert (found == 1).all()

@@ -35,10 +35,9 @@ def test_errors_of_classification_where_there_are_any(tmp_path):
     assert read_curve(tmp_path / "b.tsv").errors == {}
 
 
-@pytest.mark.parametrize("tries", [1, 3])
-def test_a_model_that_is_fitted_at_once_has_no_curve(tmp_path, tries):
-    rows = [{"epoch": n, "phase": "fit", "regularisation": 10.0**-n, "val_rsum": 1.0}
-            for n in range(1, tries + 1)]  # fmt: skip
+def test_a_model_that_is_fitted_at_once_has_no_curve(tmp_path):
+    tries = {"epoch": 1, "phase": "fit", "val_rsum": 1.0}
+    rows = [tries | {"regularisation": value} for value in (0.1, 0.01)]
     (tmp_path / "cca.tsv").write_text(curve_tsv(rows))
     assert read_curve(tmp_path / "cca.tsv") is None
 
@@ -46,16 +45,12 @@ def test_a_model_that_is_fitted_at_once_has_no_curve(tmp_path, tries):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no epoch in it"),
         (b"epoch\tloss\tval_rsum\n", "no epoch in it"),
         (b"epoch\tvalue\n1\t2\n", "line 2: loss = None"),
         (b"epoch\tloss\tval_rsum\n1\t2\t3\n2\tx\t3\n", "line 3: loss = 'x' is not a finite number"),
-        (b"epoch\tloss\tval_rsum\n1\tnan\t3\n", "line 2: loss = 'nan'"),
         (b"epoch\tloss\tval_rsum\n1\t2\n", "line 2: val_rsum = None"),
         (b"epoch\tloss\tval_rsum\tx_error\n1\t2\t3\ty\n", "line 2: x_error = 'y'"),
-        (b"epoch\tloss\tval_rsum\tx_error\n1\t2\t3\n", "line 2: x_error = None"),
         (b"\xff\xfe\x00", "not a tab-separated table"),
-        (b'epoch\tloss\tval_rsum\n1\t"2\t3\n', "not a tab-separated table"),
     ],
 )
 def test_other_curves_are_refused(tmp_path, content, message):
@@ -77,13 +72,6 @@ def test_thumbnails_keep_their_shape_and_are_never_enlarged(tmp_path, size, show
     assert max(image.size) <= SIDE
     assert np.abs(np.asarray(image).astype(int) - (200, 40, 90)).max() < 8
     assert uri == thumbnail(tmp_path / "a.png")
-
-
-def test_what_is_no_image_is_named(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(b"no image")
-    for name, reason in (("a.jpg", "not an image"), ("b.jpg", "no such file")):
-        with pytest.raises(WorkbenchError, match=rf"{name}: {reason}"):
-            thumbnail(tmp_path / name)
 
 
 def test_parameters_are_flat_and_hold_neither_the_place_of_a_run_nor_paths():

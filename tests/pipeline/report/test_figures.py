@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 from report_world import made_scores, taken_apart
 
-from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.nearest import occurrences
 from pipeline.evaluation.separation import separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.drawing import COLOURS, DASHES, as_svg, colour, css, dashes, figure
 from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
-from pipeline.report.hubs import hubs_of
-from pipeline.scores.ranking import DIRECTIONS
 
 CURVES = {
     "vse": Curve([1.0, 2.0, 3.0, 4.0], [9.0, 5.0, 4.0, 3.5], [100.0, 250.0, 300.0, 280.0]),
@@ -99,34 +95,3 @@ def test_colours_with_dashes_tell_twelve_models_apart():
     assert len({(css(colour(n)), dashes(n)) for n in range(12)}) == 12
     assert css(colour(COLOURS)) == css(colour(0))
     assert len(DASHES) == 4
-
-
-@pytest.mark.parametrize("direction", ["i2t", "t2i"])
-def test_hubs_against_a_count_by_hand(direction):
-    scores = made_scores(0.1, seed=3).scores
-    criterion = Criterion("csls", k=2)
-    counts = {
-        "naive": {way: occurrences(scores, way) for way in DIRECTIONS},
-        "csls": {way: occurrences(criterion.rescored(scores, way), way) for way in DIRECTIONS},
-    }
-    shown = hubs_of(counts, "vse", ["naive", "csls", "hungarian"])
-    found = [hubs for hubs in shown if hubs.direction == direction]
-    assert [hubs.label for hubs in found] == ["vse", "vse + csls"]
-    for hubs, matrix in zip(found, (scores, criterion.rescored(scores, direction)), strict=True):
-        nearest = matrix.argmax(1 if direction == "i2t" else 0)
-        items = matrix.shape[1 if direction == "i2t" else 0]
-        counts = np.bincount(nearest, minlength=items)
-        limits = ((0, 0), (1, 1), (2, 4), (5, 9), (10, 10**9))
-        expected = [100 * np.mean((counts >= a) & (counts <= b)) for a, b in limits]
-        assert hubs.found.shares == pytest.approx(expected)
-        assert hubs.found.table[">=2"] == (counts >= 2).sum()
-        assert hubs.found.largest == counts.max()
-        if direction == "i2t":
-            assert hubs.pairs == {}
-            continue
-        copied = np.zeros(
-            matrix.shape[1], int
-        )  # one item per caption, its image's first alone found
-        copied[:items] = counts
-        expected = [(copied == 0), (copied == 1), (copied >= 2), (copied >= 5), (copied >= 10)]
-        assert list(hubs.pairs.values()) == pytest.approx([100 * np.mean(x) for x in expected])

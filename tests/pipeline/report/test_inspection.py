@@ -1,6 +1,7 @@
 """Inspection: statistics and neighbours equal numpy's, and files of both kinds are shown."""
 
 import json
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from pipeline.report.inspection import (
     verify_file,
 )
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile, write_features
 from pipeline.storage.groups import write_groups
 
@@ -60,12 +60,12 @@ def test_statistics_in_blocks_equal_numpy_s(tmp_path_factory, block: int) -> Non
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inspection, "BLOCK_VALUES", block)
         found = statistics(path, FeatureFile(path).layouts["features"])
+    *numbers, not_finite, zero_rows = astuple(found)
     wide = values().astype(np.float64)
-    expected = (wide.min(), wide.max(), wide.mean(), wide.std())
     np.testing.assert_allclose(
-        (found.minimum, found.maximum, found.mean, found.std), expected, rtol=1e-12
+        numbers, (wide.min(), wide.max(), wide.mean(), wide.std()), rtol=1e-12
     )
-    assert (found.not_finite, found.zero_rows) == (0, 2)
+    assert (not_finite, zero_rows) == (0, 2)
 
 
 def test_values_that_are_not_finite_are_counted_apart(tmp_path: Path) -> None:
@@ -91,13 +91,6 @@ def test_neighbours_equal_a_sort_of_all_cosines(features: Path, monkeypatch) -> 
     np.testing.assert_allclose([cosine for _, cosine in found], cosines[expected], atol=1e-6)
 
 
-def test_neighbours_of_a_zero_row_and_in_a_file_of_one(features: Path, tmp_path: Path) -> None:
-    assert {cosine for _, cosine in neighbours(features, "id4", count=50)} == {0.0}
-    assert len(neighbours(features, "id4", count=50)) == 29
-    write_features(tmp_path / "one.h5", ["a"], {"features": np.ones((1, 3))}, {})
-    assert neighbours(tmp_path / "one.h5", "a") == []
-
-
 def test_what_has_no_vectors_or_ids_is_refused(features: Path, scores: Path) -> None:
     with pytest.raises(WorkbenchError, match="counts has no vectors"):
         neighbours(features, "id1", dataset="counts")
@@ -118,29 +111,19 @@ def test_the_summary_of_a_feature_file(features: Path) -> None:
 
 def test_the_summary_of_a_score_file(scores: Path) -> None:
     text = "\n".join(summary(scores))
-    for part in (
-        "test/scores",
-        "val/scores",
-        "(3, 4)",
-        "float32",
-        "model: vse",
-        "val/image_ids: x",
-    ):
-        assert part in text
+    assert "val/image_ids: x" in text
     assert "\x1b" not in text
     assert verify_file(scores) == 4
-
-
-def test_one_row(features: Path) -> None:
-    text = "\n".join(describe_row(features, "id3"))
-    assert "row 3 of 30" in text
-    assert "features (4, 5)" in text
-    assert f"{values()[3, 0, 0]:.3f}" in text
 
 
 def test_attributes_that_only_look_like_json_are_shown_as_they_are() -> None:
     deep = "[" * 100_000
     assert attribute_lines({"a": "{broken", "n": 3}) == "a: '{broken'\nn: 3\n"
     assert deep in attribute_lines({"a": deep})
-    assert printable("plain") == "plain"
-    assert printable("a\x1b[2J") == r"'a\x1b[2J'"
+
+
+def test_neighbours_of_a_zero_row_and_in_a_file_of_one(features: Path, tmp_path: Path) -> None:
+    assert {cosine for _, cosine in neighbours(features, "id4", count=50)} == {0.0}
+    assert len(neighbours(features, "id4", count=50)) == 29
+    write_features(tmp_path / "one.h5", ["a"], {"features": np.ones((1, 3))}, {})
+    assert neighbours(tmp_path / "one.h5", "a") == []

@@ -23,8 +23,6 @@ from report_world import (
 )
 
 from pipeline.evaluation.columns import METRICS
-from pipeline.evaluation.file import write_ranks
-from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
 
@@ -44,17 +42,16 @@ def page(world):
     return page_of(world, "weak", "strong", curves=["strong"])
 
 
-def test_equal_inputs_give_equal_text(world, page):
-    again = page_of(world, "weak", "strong", curves=["strong"])
-    assert again == page
+@pytest.fixture(scope="module")
+def root(page):
+    return taken_apart(page)
 
 
-def test_a_row_per_model_and_criterion_with_every_figure(world, page):
-    table = next(taken_apart(page).find("table", class_="sortable"))
+def test_a_row_per_model_and_criterion_with_every_figure(world, root):
+    table = next(root.find("table", class_="sortable"))
     rows = list(next(table.find("tbody")).find("tr"))
-    assert [next(row.find("th")).attributes["data-value"] for row in rows] == [
-        "weak", "strong", "strong + csls",
-    ]  # fmt: skip
+    names = [next(row.find("th")).attributes["data-value"] for row in rows]
+    assert names == ["weak", "strong", "strong + csls"]
     assert ["transductive" in row.text for row in rows] == [False, False, True]
     metrics = json.loads((world / "metrics/strong.json").read_text())
     for row, figures in zip(rows[1:], (metrics["naive"], metrics["csls"]), strict=True):
@@ -64,11 +61,11 @@ def test_a_row_per_model_and_criterion_with_every_figure(world, page):
         assert [cell.text for cell in found] == [f"{value:.1f}" for value in expected]
         assert [float(cell.attributes["data-value"]) for cell in found] == expected
     assert next(next(table.find("tfoot")).find("th")).text == "chance"
-    assert "Transductive, scores change with the other test queries: csls." in page
+    assert "Transductive, scores change with the other test queries: csls." in root.text
 
 
-def test_the_best_figure_of_each_column_is_marked(page):
-    table = next(taken_apart(page).find("table", class_="sortable"))
+def test_the_best_figure_of_each_column_is_marked(root):
+    table = next(root.find("table", class_="sortable"))
     rows = [list(row.find("td")) for row in next(table.find("tbody")).find("tr")]
     heads = {
         int(head.attributes["data-column"]): head.attributes["data-first"]
@@ -88,14 +85,12 @@ def test_the_best_figure_of_each_column_is_marked(page):
         assert marked == [value == best for value in values], f"column {column}"
 
 
-def test_every_metric_is_explained(page):
-    text = taken_apart(page).text
+def test_every_metric_is_explained(root):
     for metric in METRICS:
-        assert text.count(metric.note) == 1, metric.name
+        assert root.text.count(metric.note) == 1, metric.name
 
 
-def test_captions_are_inert_text(page):
-    root = taken_apart(page)
+def test_captions_are_inert_text(root):
     assert len(list(root.find("script"))) == 1
     assert any(f"“{HOSTILE}”" in caption.text for caption in root.find("p", class_="caption"))
     assert any(found.text == HOSTILE for found in root.find("span", class_="text"))
@@ -103,18 +98,7 @@ def test_captions_are_inert_text(page):
         assert not [name for name in element.attributes if name.startswith("on")], element.tag
 
 
-def test_names_of_models_are_inert_text(tmp_path):
-    put_corpus(tmp_path)
-    name = 'a<b onclick=x>"&$q$'
-    put_model(tmp_path, name, made_scores(0.3))
-    root = taken_apart(page_of(tmp_path, name, curves=[name]))
-    assert not list(root.find("b", onclick="x"))
-    assert f"Queries: {name}" in [head.text for head in root.find("h2")]
-    assert any(name in svg.attributes.get("aria-label", "") for svg in root.find("svg"))
-
-
-def test_only_the_script_of_the_page_may_run(page):
-    root = taken_apart(page)
+def test_only_the_script_of_the_page_may_run(root):
     policy = next(root.find("meta", http_equiv="Content-Security-Policy")).attributes["content"]
     script = next(root.find("script")).text
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -122,8 +106,7 @@ def test_only_the_script_of_the_page_may_run(page):
     assert "default-src 'none'" in policy
 
 
-def test_nothing_comes_from_elsewhere(page):
-    root = taken_apart(page)
+def test_nothing_comes_from_elsewhere(root, page):
     style = next(root.find("style")).text
     assert "@import" not in style
     assert "url(" not in style
@@ -135,8 +118,7 @@ def test_nothing_comes_from_elsewhere(page):
     assert not re.search(r"https?:|//\w", without_pictures)
 
 
-def test_ids_are_unique_and_every_reference_is_met(page):
-    root = taken_apart(page)
+def test_ids_are_unique_and_every_reference_is_met(root, page):
     ids = [element.attributes["id"] for element in root.find("") if "id" in element.attributes]
     assert len(ids) == len(set(ids))
     used = [element.attributes.get("href", "") for element in root.find("")]
@@ -148,31 +130,18 @@ def test_ids_are_unique_and_every_reference_is_met(page):
     assert any(target.startswith("model-") for target in used)
 
 
-def test_every_image_has_an_alternative_text_and_every_figure_a_label(page):
-    root = taken_apart(page)
+def test_every_image_has_an_alternative_text_and_every_figure_a_label(root):
     assert all(image.attributes["alt"] for image in root.find("img"))
     figures = list(root.find("svg", role="img"))
     assert len(figures) == 4  # rsum, one loss, two separations
     assert all(figure.attributes["aria-label"] for figure in figures)
 
 
-def test_hubs_of_the_second_criterion_stand_beside_naive(page):
-    root = taken_apart(page)
-    for way in ("i2t", "t2i"):
-        caption = next(root.find("caption", id=f"hubs-{way}"))
-        assert "on average" in caption.text
-    labels = [row.text for row in root.find("th", scope="row")]
-    assert labels.count("strong + csls") == 3  # of both directions, and counted as in the paper
-    assert "weak + csls" not in labels
-
-
-def test_hubs_are_counted_as_in_the_paper_beside(page):
-    root = taken_apart(page)
+def test_hubs_are_counted_as_in_the_paper_beside(root):
     table = next(table for table in root.find("table") if list(table.find("", id="hubs-pairs")))
-    rows = {next(row.find("th")).text: row for part in ("tbody", "tfoot")
-            for row in next(table.find(part)).find("tr")}  # fmt: skip
-    assert len(rows) == 5
-    values = {name: [float(cell.text) for cell in row.find("td")] for name, row in rows.items()}
+    rows = [row for row in table.find("tr") if list(row.find("td"))]
+    values = {next(r.find("th")).text: [float(cell.text) for cell in r.find("td")] for r in rows}
+    assert len(values) == 5
     least = 100 * (CAPTIONS - IMAGES) / CAPTIONS
     assert values["every caption finds its own image"] == [least, 0, 100 - least, 0, 0]
     assert values["Sun et al., MS-COCO, sum margin, 25,000 pairs"] == [79.2, 4.1, 16.7, 12.0, 2.0]
@@ -189,20 +158,13 @@ def test_a_subset_of_the_images_is_shown_alone(tmp_path):
     assert "im11.jpg" not in root.text
 
 
-def test_provenance_says_what_the_scores_were_made_from(page):
-    root = taken_apart(page)
-    entries = {
-        next(entry.find("dt")).text: next(entry.find("dd")).text
-        for block in root.find("dl", class_="entries")
-        for entry in block.children
-    }
+def test_provenance_says_what_the_scores_were_made_from(root):
+    blocks = root.find("dl", class_="entries")
+    pairs = [(next(e.find("dt")), next(e.find("dd"))) for block in blocks for e in block.children]
+    entries = {name.text: value.text for name, value in pairs}
     assert entries["checkpoint_sha256"] == "ab12"
     assert entries["vse.dim"] == "256"
     assert len(entries["captions_sha256"]) == 64
-
-
-def test_a_small_run_gives_a_small_page(page):
-    assert len(page) < 300_000
 
 
 def test_no_curves_no_section_on_training(world):
@@ -211,47 +173,19 @@ def test_no_curves_no_section_on_training(world):
     assert "Not trained by epochs" not in page
 
 
-def test_files_of_models_come_together(world):
-    with pytest.raises(WorkbenchError, match="curve files without a metrics file: strong"):
-        page_of(world, "weak", curves=["strong"])
-
-
-def test_ranks_of_an_earlier_version_make_no_page(tmp_path):
-    put_corpus(tmp_path)
-    split = made_scores(0.3)
-    put_model(tmp_path, "vse", split)
-    write_ranks(tmp_path / "ranks/vse.h5", split, evaluate(split, 1, 20, 0.95, 0), 0.95)
-    with pytest.raises(WorkbenchError, match=r"vse\.h5: without hubs, .* an earlier version"):
-        page_of(tmp_path, "vse")
-
-
 def test_ranks_of_another_corpus_are_refused(tmp_path):
-    put_corpus(tmp_path)
-    ids = [f"other{n}.jpg" for n in range(12)]
-    split = made_scores(0.3)
-    owners = [ids[int(name[2:-4])] for name in split.caption_image_ids]
-    captions = [f"d{n}" for n in range(30)]
-    put_model(tmp_path, "vse", SplitScores(split.scores, ids, captions, owners, ids))
-    message = r"vse\.h5: .*12 images that are not in the corpus: other0.*30 captions .*: d0"
-    with pytest.raises(WorkbenchError, match=message):
-        page_of(tmp_path, "vse")
-
-
-def test_captions_that_moved_to_another_image_are_refused(tmp_path):
     put_corpus(tmp_path)
     split = made_scores(0.3)
     moved = [split.caption_image_ids[-1], *split.caption_image_ids[1:]]
     put_model(tmp_path, "vse", replace(split, caption_image_ids=moved))
     with pytest.raises(WorkbenchError, match=r"1 captions of another image .*: c0 \(im5\.jpg\)"):
         page_of(tmp_path, "vse")
-
-
-def test_an_image_file_that_is_gone_is_named(tmp_path):
-    put_corpus(tmp_path)
-    put_model(tmp_path, "vse", made_scores(0.3))
-    for path in (tmp_path / "pictures").iterdir():
-        path.unlink()
-    with pytest.raises(WorkbenchError, match=r"pictures/im\d+\.jpg: no such file"):
+    ids = [f"other{n}.jpg" for n in range(12)]
+    owners = [ids[int(name[2:-4])] for name in split.caption_image_ids]
+    captions = [f"d{n}" for n in range(30)]
+    put_model(tmp_path, "vse", SplitScores(split.scores, ids, captions, owners, ids))
+    message = r"vse\.h5: .*12 images that are not in the corpus: other0.*30 captions .*: d0"
+    with pytest.raises(WorkbenchError, match=message):
         page_of(tmp_path, "vse")
 
 
@@ -298,20 +232,18 @@ def test_extended_positives_stand_beside_where_there_are_any(tmp_path, page):
     assert "Extended positives" not in page
     put_corpus(tmp_path)
     grades = np.equal.outer(np.arange(IMAGES), OWNERS) + 0.5 * np.eye(IMAGES, CAPTIONS, 3)
-    grades[1] = 0
     put_model(tmp_path, "strong", made_scores(0.6), csls=True, relevance=relevance_from(grades))
-    found = taken_apart(page_of(tmp_path, "strong"))
-    section = next(
-        s for s in found.find("section") if s.attributes["aria-labelledby"] == "extended"
-    )
+    root = taken_apart(page_of(tmp_path, "strong"))
+    (section,) = root.find("section", aria_labelledby="extended")
     rows = list(next(section.find("tbody")).find("tr"))
-    metrics = json.loads((tmp_path / "metrics/strong.json").read_text())
-    figures = metrics["extended"]["csls"]
     assert [next(row.find("th")).text for row in rows] == ["strong", "strong + csls", "chance"]
-    cells = [cell.text for cell in rows[1].find("td")]
     titles = [head.text for head in next(section.find("thead")).find("th")][1:]
-    told = dict(zip(titles, cells, strict=True))
-    assert told["i2t mAP@R ext"] == f"{figures['i2t']['mapr']:.1f}"
-    assert told["t2i nDCG ext"] == f"{figures['t2i']['ndcg']:.1f}"
+    told = dict(zip(titles, [cell.text for cell in rows[1].find("td")], strict=True))
+    metrics = json.loads((tmp_path / "metrics/strong.json").read_text())
+    assert told["t2i nDCG ext"] == f"{metrics['extended']['csls']['t2i']['ndcg']:.1f}"
     assert told["t2i R@1"] == f"{metrics['csls']['t2i']['r1']:.1f}"
-    assert f"of the {metrics['extended']['queries']['i2t']:,} of {IMAGES} images" in section.text
+
+
+def test_equal_inputs_give_equal_text(world, page):
+    again = page_of(world, "weak", "strong", curves=["strong"])
+    assert again == page

@@ -1,6 +1,7 @@
 """The section of phrases on the page and in the table."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -37,13 +38,6 @@ def test_a_page_without_models_of_phrases_has_no_such_section(folder):
     assert 'id="phrases"' not in page_of(folder, "vse")
 
 
-def test_what_belongs_together_must_be_given(folder, tmp_path):
-    (folder / "found/strong.h5").rename(tmp_path / "strong.h5")
-    with pytest.raises(WorkbenchError, match=r"strong\.h5: no such file"):
-        page_of(folder, "vse", phrases=("weak", "strong"))
-    (tmp_path / "strong.h5").rename(folder / "found/strong.h5")
-
-
 def test_the_table_has_the_bound_beside_the_figures(folder):
     rows = read_rows([folder / "metrics/weak.json", folder / "metrics/strong.json"])
     text = phrase_report(rows)
@@ -72,3 +66,16 @@ def test_boxes_are_drawn_in_their_colours_where_they_are():
     assert drawn[20, 80].tolist() == [255, 255, 255]
     assert not drawn[50, 80].any()
     assert not drawn[10, 80].any()
+
+
+def test_metrics_of_another_evaluation_or_model_are_refused(folder, tmp_path):
+    metrics, found = tmp_path / "weak.json", tmp_path / "weak.h5"
+    content = json.loads((folder / "metrics/weak.json").read_text())
+    metrics.write_text(json.dumps(content | {"upper_bound": 12.5}))
+    shutil.copy(folder / "found/weak.h5", found)
+    assert read_rows([metrics])[0].bound == 12.5  # nothing to hold it against
+    with pytest.raises(WorkbenchError, match=r"weak\.json: was not written with .*weak\.h5"):
+        read_rows([metrics], [found])
+    moved = metrics.rename(tmp_path / "n.json"), found.rename(tmp_path / "n.h5")
+    with pytest.raises(WorkbenchError, match=r"n\.h5: of weak, another model"):
+        read_rows(moved[:1], moved[1:])

@@ -97,7 +97,7 @@ def test_everything_equals_the_matrix(small, folds, subset, shuffled):
     )
     same(found, expected)
     assert list(found.metrics) == SOFT
-    hubs = [[occurrences(split.scores, way, 4) for way in DIRECTIONS] for split in parts]
+    hubs = [[occurrences(split.scores, way) for way in DIRECTIONS] for split in parts]
     same(dict(enumerate(hubs[0])), dict(enumerate(hubs[1])))
     same(*(look(split, found, MADE, {}) for split in parts))
 
