@@ -28,7 +28,7 @@ def rows(images: int = 2000) -> list[Row]:
     work = {f"{name} of {size}": (name, lambda name=name: both(name, scores)) for name in SOFT}
     work[f"hubness of {size}"] = (
         "csls",
-        lambda: [occurrences(scores, way, 10) for way in ("i2t", "t2i")],
+        lambda: [occurrences(scores, way) for way in ("i2t", "t2i")],
     )
     table = []
     for title, (name, ours) in work.items():

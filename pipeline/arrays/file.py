@@ -29,8 +29,7 @@ class Array:
     read: Callable[[int], Iterator[Block]]  # gives the rows in order, about so many at a time
 
     def blocks(self) -> Iterator[Block]:
-        """All rows in order, (B, ...) at a time; WorkbenchError unless there are as many as
-        promised."""
+        """All rows in order, (B, ...) at a time; WorkbenchError unless all are there."""
         row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
         rows = TEXTS if self.dtype.hasobject else max(1, BLOCK_BYTES // max(1, row_bytes))
         found = 0

@@ -9,8 +9,7 @@ ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors")
 
 
 def open_arrays(path: Path) -> ArrayFile:
-    """Open a file by its ending; WorkbenchError for another ending, no such file, or a damaged
-    one."""
+    """Open a file by its ending; WorkbenchError for other endings and damaged files."""
     if path.suffix not in ENDINGS:
         raise WorkbenchError(f"{path}: allowed endings are {listing(ENDINGS)}")
     if not path.is_file():

@@ -46,7 +46,6 @@ def _find(path: Path, name: str) -> Array | None:
 
 
 def _check_size(path: Path, name: str, found: h5py.Dataset) -> None:
-    """Refuse what unfolds to more than the file can hold."""
     if not found.size or not found.id.get_storage_size():
         raise WorkbenchError(f"{path}: array {name!r} is empty")
     chunk = int(np.prod(found.chunks or (1,), dtype=np.float64)) * found.dtype.itemsize

@@ -68,7 +68,6 @@ def _lists(path: Path, name: str, place: str, width: int, rows: int) -> Iterator
 
 
 def _width(path: Path, name: str, place: str) -> int:
-    """Values in the first list."""
     for _, column in _columns(path, name, place, 1):
         return len(column[0])
     raise WorkbenchError(f"{place}: no rows")

@@ -45,8 +45,8 @@ class Embeddings(NamedTuple):
 
 
 def open_embeddings(settings: EmbeddingFileConfig) -> Embeddings:
-    """The file that the settings name; WorkbenchError for all that can be seen before its values
-    are read."""
+    """The file that the settings name; WorkbenchError for all that can be seen before values are
+    read."""
     path = Path(settings.path or "")
     if not path.is_file():
         raise WorkbenchError(f"file.path = {settings.path}: no such file", "mend params.yaml")
@@ -68,7 +68,6 @@ def open_embeddings(settings: EmbeddingFileConfig) -> Embeddings:
 
 
 def _check(vectors: Array) -> None:
-    """Refuse what is not one vector of floats per row, or too large to be meant."""
     place, shape, dtype = vectors.place, vectors.shape, vectors.dtype
     if dtype.kind != "f" or dtype.itemsize > 8:
         raise WorkbenchError(
@@ -142,7 +141,6 @@ def matched(
 
 
 def _rows(names: Sequence[str], rows: npt.NDArray[np.int64]) -> list[str]:
-    """Rows of a file as a message names them."""
     return [f"{printable(names[row][:100])} (row {row:,})" for row in rows.tolist()]
 
 

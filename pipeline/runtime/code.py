@@ -81,7 +81,7 @@ class Sources:
         return known if isinstance(known, dict) else {}
 
     def _read(self, file: str) -> list[Any]:
-        """Digest and imported modules of a source."""
+        """Digest and imported modules."""
         if file not in self._by_file:
             try:
                 source = (self.root / file).read_bytes()
@@ -202,7 +202,6 @@ def _form(node: Any, modules: set[str], words: bool) -> Any:
 
 
 def _says_nothing(node: ast.AST) -> bool:
-    """A docstring, or what is imported for annotations alone."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Constant)
     return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")

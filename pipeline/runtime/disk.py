@@ -93,5 +93,4 @@ def free_bytes(folder: Path) -> int:
 
 
 def _existing(path: Path) -> Path:
-    """The nearest folder above a path, or itself."""
     return next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())

@@ -156,13 +156,11 @@ def _refused(name: str, error: Exception) -> WorkbenchError:
 
 
 def _environment() -> dict[str, str]:
-    """Lets a process find this code wherever it is run."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _judge(name: str, status: int, said: str) -> None:
-    """Raise what made a process fail."""
     if status < 0:
         raise WorkbenchError(
             f"{name}: its process was ended by {signal.Signals(-status).name}",

@@ -101,8 +101,7 @@ class Tiles(ABC):
 
 
 class Matrix(Tiles):
-    """Tiles of a matrix (N, M) of floats. block: the most images and captions of a tile, None:
-    BLOCK."""
+    """Tiles of a matrix (N, M) of floats, of at most `block` images and captions."""
 
     def __init__(self, scores: np.ndarray, block: tuple[int, int] | None = None) -> None:
         self.scores, self.shape = scores, (scores.shape[0], scores.shape[1])

@@ -71,7 +71,6 @@ def damaged(path: Path, why: str, kind: str = "checkpoint") -> WorkbenchError:
 
 
 def _read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Metadata entry and weights of a safetensors file; WorkbenchError when it is none of ours."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such {kind}", "make it with: dvc repro")
     try:

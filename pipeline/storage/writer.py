@@ -185,7 +185,6 @@ class FeatureWriter:
             structure.put(temporary, {"ids": self._encoded})
 
     def _check_structure(self) -> None:
-        """Raise WorkbenchError unless the work file has the structure this run would create."""
         with opened(self.path) as file:
             attributes, layouts = read_attributes(file), read_layouts(file, self.path)
         attributes.pop("sha256", None)

@@ -19,7 +19,7 @@ from pipeline.inputs.sources import (
     open_vectors,
 )
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import FeatureFile, write_features
+from pipeline.storage.features import write_features
 
 CAPTIONS = st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=9), min_size=1, max_size=12)
 
@@ -165,14 +165,6 @@ def test_pairs_come_from_tables_and_features(tables):
     assert batch.groups.tolist() == [1, 0]
 
 
-def test_features_over_the_budget_are_read_from_the_file(tables):
-    write_vectors(tables, ["a", "b", "v"])
-    lazy = FeatureRows(FeatureFile(tables / "image.h5"), ["b", "a"])
-    held = FeatureRows(open_vectors(tables / "image.h5"), ["b", "a"])
-    rows = np.array([1, 0, 1])
-    assert torch.equal(lazy(rows), held(rows))
-
-
 def test_moments_are_those_of_the_chosen_images(tmp_path):
     """numpy over all rows at once; large means would cost a one-pass form its digits."""
     values = np.random.default_rng(0).normal(3000, 0.5, (50, 4)).astype(np.float32)
@@ -185,12 +177,6 @@ def test_moments_are_those_of_the_chosen_images(tmp_path):
         mean, deviation = source.moments(block)
         np.testing.assert_allclose(mean, exact.mean(0), rtol=1e-6)
         np.testing.assert_allclose(deviation, exact.std(0), rtol=1e-5)
-
-
-def test_image_without_features_is_named(tables):
-    write_vectors(tables, ["v", "a"])
-    with pytest.raises(WorkbenchError, match=r"image\.h5: no row for b"):
-        read(tables, "train")
 
 
 def test_caption_of_an_image_in_another_split(tables):

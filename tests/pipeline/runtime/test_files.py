@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pipeline.runtime.files import (
     atomic_path,
     fingerprint,
-    sha256_file,
     write_json,
     write_text,
 )
@@ -93,11 +92,6 @@ def test_fingerprint_depends_on_values_not_on_order(parts):
     assert fingerprint(parts=parts) != fingerprint(parts=parts | {"\0new": 1})
     text = json.dumps({"parts": parts}, sort_keys=True)
     assert fingerprint(parts=parts) == hashlib.sha256(text.encode()).hexdigest()
-
-
-def test_sha256_file(tmp_path):
-    (tmp_path / "a").write_bytes(b"abc")
-    assert sha256_file(tmp_path / "a") == hashlib.sha256(b"abc").hexdigest()
 
 
 def test_what_a_kill_left_goes_with_the_next_write_and_what_is_written_stays(tmp_path):

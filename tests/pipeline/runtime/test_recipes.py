@@ -300,93 +300,86 @@ def test_targets_that_are_none(targets, tmp_path):
         read_recipe(tmp_path, "mine")
 
 
-def test_first_recipes_have_the_settings_of_the_paper():
-    for name, network, layer, folds in [
-        ("vse_2019_flickr30k", "vgg19", "fc7", 1),
-        ("vse_2019_mscoco", "resnet152", "pool5", 5),
-    ]:
-        recipe = read_yaml(find_recipe(ROOT / "recipes", name))
-        assert recipe["loss"] == "knn_margin"
-        assert (recipe["vse"]["margin"], recipe["ranking"]["k"]) == (0.2, 3)
-        assert (recipe["vse"]["dim"], recipe["vse"]["hidden"]) == (1024, 1024)
-        assert recipe["vse"]["word_dim"] == 300
-        assert (recipe["vse"]["text_encoder"], recipe["vse"]["text_pool"]) == ("gru", "mean")
-        training = recipe["vse"]["training"]
-        assert (training["epochs"], training["batch_size"]) == (30, 128)
-        assert (training["lr"], training["lr_step"], training["lr_factor"]) == (0.001, 10, 0.1)
-        assert recipe["image_features"]["model"] == network
-        assert recipe["image_features"]["layers"] == [layer]
-        assert recipe["evaluation"]["folds"] == folds
+def under(section, **values):
+    return {f"{section}.{key.replace('__', '.')}": value for key, value in values.items()}
 
 
-@pytest.mark.parametrize("dataset", ["flickr30k", "mscoco"])
-@pytest.mark.parametrize(
-    ("feature", "hidden", "dim"),
-    [("", 2048, 512), ("_tfidf", 2048, 512), ("_mean_vector", 1024, 256)],
-)
-def test_two_branch_recipes_hold_the_papers_settings(dataset, feature, hidden, dim):
-    """Wang et al. 2016, sections 2.2, 3.1 and 3.2."""
-    recipe = read_yaml(find_recipe(ROOT / "recipes", f"two_branch_2016_{dataset}{feature}"))
-    own = recipe["two_branch"]
-    assert (own["hidden"], own["dim"], own["dropout"], own["margin"]) == (hidden, dim, 0.5, 0.1)
-    assert list(own["weights"].values()) == [1, 2, 0, 0.2]
-    assert (recipe["loss"], recipe["ranking"]["k"], own["structure_k"]) == ("knn_margin", 50, 50)
-    training = own["training"]
-    assert (training["batch_size"], training["epochs"]) == (1500, 30)
-    assert (training["lr"], training["lr_step"], training["lr_factor"]) == (0.1, 10, 0.1)
-    assert (training["momentum"], training["weight_decay"]) == (0.9, 0.0005)
-    images = recipe["image_features"]
-    assert (images["model"], images["layers"], images["views"]) == ("vgg19", ["fc7"], "ten_crop")
-    assert (images["size"], images["resize"]) == (None, "squash")
-    assert images["normalisation"] == "caffe"
-    words = recipe["vocabulary"]
-    assert (words["source"], words["words"]) == ("word2vec_bin", "all_captions")
-    if feature == "_tfidf":
-        terms = {"flickr30k": 3000, "mscoco": 5600}[dataset]
-        assert recipe["sentences"]["tfidf"]["terms"] == terms
-    if feature == "":
-        fisher = recipe["sentences"]["fisher"]
-        assert (fisher["mixture"], fisher["centres"], fisher["pca"]) == ("hglmm", 30, 6000)
+VSE = {"loss": "knn_margin", "ranking.k": 3, "vse.margin": 0.2, "vse.dim": 1024}
+VSE |= under("vse", hidden=1024, word_dim=300, text_encoder="gru", text_pool="mean")
+VSE |= under("vse.training", epochs=30, batch_size=128, lr=0.001, lr_step=10, lr_factor=0.1)
+# Wang et al. 2016, sections 2.2, 3.1 and 3.2
+TWO_BRANCH = {"loss": "knn_margin", "ranking.k": 50}
+TWO_BRANCH |= under("two_branch", dropout=0.5, margin=0.1, structure_k=50)
+TWO_BRANCH |= under("two_branch.training", batch_size=1500, epochs=30, lr=0.1, lr_step=10)
+TWO_BRANCH |= under("two_branch.training", lr_factor=0.1, momentum=0.9, weight_decay=0.0005)
+TWO_BRANCH |= under("image_features", model="vgg19", layers=["fc7"], views="ten_crop", size=None)
+TWO_BRANCH |= under("image_features", resize="squash", normalisation="caffe")
+TWO_BRANCH |= under("vocabulary", source="word2vec_bin", words="all_captions")
+WIDE, NARROW = ({"two_branch.hidden": hidden, "two_branch.dim": hidden // 4}
+                for hidden in (2048, 1024))  # fmt: skip
+FISHER = WIDE | under("sentences.fisher", mixture="hglmm", centres=30, pca=6000)
+# Lee et al. 2018, t-i AVG; the arguments in the authors' README and their defaults
+SCAN = {"loss": "max_margin", "regions.source": "scan_npy", "regions.boxes": 36}
+SCAN |= under("scan", dim=1024, word_dim=300, direction="t2i", pooling="mean", temperature=9)
+SCAN |= under("scan", position_gate=False, margin=0.2)
+SCAN |= under("scan.training", batch_size=128, clip=2)
+# Chen and Luo 2020, implementation details and training strategy
+DP_RNN = {"loss": "max_margin", "regions.boxes": 36, "dp_rnn.margin": 0.2}
+DP_RNN |= under("dp_rnn", dim=1024, word_dim=300, candidates=10, beta_words=0.3)
+DP_RNN |= under("dp_rnn", temperature_objects=9, temperature_words=4, orientation="both")
+DP_RNN |= under("dp_rnn", position_gate=True, recurrent=True)
+DP_RNN |= under("dp_rnn.training", lr_step=10, lr_factor=0.1, batch_size=128)
+DP_RNN |= under("dp_rnn.training.epochs", matching=1, recurrent=1)
+# Zheng et al. 2020, figure 2, section 5 and section 6.2
+DUAL = under("dual_path", dim=2048, hidden=2048, dropout=0.75, margin=1.0, alignment="shift")
+DUAL |= under("dual_path", word_dim=300, resize=256, crop=224, flip=True, text_pool="mean")
+DUAL |= under("dual_path", text_cnn="resnet50") | {"image_features.model": "resnet50"}
+DUAL |= under("dual_path.training", optimiser="sgd", momentum=0.9, batch_size=32)
+DUAL |= {"vocabulary.known_words_only": True, "pseudo_classes.source": "instance"}
+FLICKR, COCO = {"evaluation.folds": 1}, {"evaluation.folds": 5}
+SHORT = {"image_features.resize": "short_side", "dual_path.slots": 32}
+PAPERS = {
+    "vse_2019_flickr30k": VSE | FLICKR | under("image_features", model="vgg19", layers=["fc7"]),
+    "vse_2019_mscoco": VSE | COCO | under("image_features", model="resnet152", layers=["pool5"]),
+    "two_branch_2016_flickr30k": TWO_BRANCH | FISHER,
+    "two_branch_2016_mscoco": TWO_BRANCH | FISHER,
+    "two_branch_2016_flickr30k_tfidf": TWO_BRANCH | WIDE | {"sentences.tfidf.terms": 3000},
+    "two_branch_2016_mscoco_tfidf": TWO_BRANCH | WIDE | {"sentences.tfidf.terms": 5600},
+    "two_branch_2016_flickr30k_mean_vector": TWO_BRANCH | NARROW,
+    "two_branch_2016_mscoco_mean_vector": TWO_BRANCH | NARROW,
+    "scan_2018_flickr30k": SCAN | FLICKR | under("scan.training", lr=0.0002, lr_step=15, epochs=30),
+    "scan_2018_mscoco": SCAN | COCO | under("scan.training", lr=0.0005, lr_step=10, epochs=20),
+    "dp_rnn_2020_flickr30k": DP_RNN | FLICKR | under("dp_rnn", beta_objects=0.3, training__lr=2e-4),
+    "dp_rnn_2020_mscoco": DP_RNN | COCO | under("dp_rnn", beta_objects=0, training__lr=5e-4),
+    "dual_path_2020_flickr30k": DUAL | FLICKR | SHORT,
+    "dual_path_2020_mscoco": DUAL | COCO | SHORT,
+    "dual_path_2020_cuhk_pedes": DUAL
+    | FLICKR
+    | {"image_features.resize": "squash", "dual_path.slots": 56},
+}
 
 
-@pytest.mark.parametrize(
-    ("dataset", "lr", "lr_step", "epochs", "folds"),
-    [("flickr30k", 0.0002, 15, 30, 1), ("mscoco", 0.0005, 10, 20, 5)],
-)
-def test_scan_recipes_hold_the_published_settings(dataset, lr, lr_step, epochs, folds):
-    """Lee et al. 2018, t-i AVG; the arguments in the authors' README and their defaults."""
-    recipe = read_yaml(find_recipe(ROOT / "recipes", f"scan_2018_{dataset}"))
-    own, training = recipe["scan"], recipe["scan"]["training"]
-    assert (own["dim"], own["word_dim"]) == (1024, 300)
-    assert (own["direction"], own["pooling"], own["temperature"]) == ("t2i", "mean", 9)
-    assert own["position_gate"] is False
-    assert (recipe["loss"], own["margin"]) == ("max_margin", 0.2)
-    assert (training["lr"], training["lr_step"], training["epochs"]) == (lr, lr_step, epochs)
-    assert (training["batch_size"], training["clip"]) == (128, 2)
-    assert (recipe["regions"]["source"], recipe["regions"]["boxes"]) == ("scan_npy", 36)
-    assert recipe["evaluation"]["folds"] == folds
+@pytest.mark.parametrize("name", PAPERS)
+def test_recipes_hold_the_published_settings(name):
+    given, wanted = dict(flat(READ[name].settings)), PAPERS[name]
+    assert {key: given[key] for key in wanted} == wanted
 
 
-@pytest.mark.parametrize(
-    ("dataset", "lr", "beta_objects", "folds"),
-    [("flickr30k", 0.0002, 0.3, 1), ("mscoco", 0.0005, 0, 5)],
-)
-def test_dp_rnn_recipes_hold_the_papers_settings(dataset, lr, beta_objects, folds):
-    """Chen and Luo 2020, implementation details and training strategy."""
-    recipe = read_yaml(find_recipe(ROOT / "recipes", f"dp_rnn_2020_{dataset}"))
-    own, training = recipe["dp_rnn"], recipe["dp_rnn"]["training"]
-    assert (own["dim"], own["word_dim"], own["candidates"]) == (1024, 300, 10)
-    assert (own["temperature_objects"], own["temperature_words"]) == (9, 4)
-    assert (own["beta_words"], own["beta_objects"]) == (0.3, beta_objects)
-    assert (own["orientation"], own["position_gate"], own["recurrent"]) == ("both", True, True)
-    assert (training["lr"], training["lr_step"], training["lr_factor"]) == (lr, 10, 0.1)
-    assert (training["epochs"]["matching"], training["epochs"]["recurrent"]) == (1, 1)
-    assert training["batch_size"] == 128
-    assert (recipe["loss"], own["margin"]) == ("max_margin", 0.2)
-    assert recipe["regions"]["boxes"] == 36
-    assert recipe["evaluation"]["folds"] == folds
-    # as many of 1,014 or 5,000 validation images choose the epoch as rank the test images
-    assert own["validation_shortlist"] == recipe["scoring"]["shortlist"] >= 100
+def test_parts_of_recipes_that_are_lists_or_depend_on_each_other():
+    for name in PAPERS:
+        settings = READ[name].settings
+        if name.startswith("two_branch"):
+            assert list(settings["two_branch"]["weights"].values()) == [1, 2, 0, 0.2]
+        if name.startswith("dp_rnn"):
+            # as many of 1,014 or 5,000 validation images choose the epoch as rank the test images
+            shortlist = settings["dp_rnn"]["validation_shortlist"]
+            assert shortlist == settings["scoring"]["shortlist"] >= 100
+        if name.startswith("dual_path"):
+            first, second = settings["dual_path"]["phases"]
+            assert list(first["weights"].values()) == [0, 1, 1]
+            assert list(second["weights"].values()) == [1, 1, 1]
+            assert set(second["train"]) - set(first["train"]) == {"image_cnn"}
+            assert first["lr"] == 0.001
 
 
 def test_unknown_recipe_lists_those_there_are():
@@ -438,29 +431,6 @@ def test_merge_lets_the_right_side_win():
         "a": {"b": 1, "c": 3},
         "d": 4,
     }
-
-
-@pytest.mark.parametrize(
-    ("dataset", "slots", "folds"), [("flickr30k", 32, 1), ("mscoco", 32, 5), ("cuhk_pedes", 56, 1)]
-)
-def test_dual_path_recipes_hold_the_papers_settings(dataset, slots, folds):
-    """Zheng et al. 2020, figure 2, section 5 and section 6.2."""
-    recipe = read_yaml(find_recipe(ROOT / "recipes", f"dual_path_2020_{dataset}"))
-    own = recipe["dual_path"]
-    assert (own["dim"], own["hidden"], own["dropout"], own["margin"]) == (2048, 2048, 0.75, 1.0)
-    assert (own["slots"], own["alignment"], own["word_dim"]) == (slots, "shift", 300)
-    assert (own["resize"], own["crop"], own["flip"], own["text_pool"]) == (256, 224, True, "mean")
-    assert recipe["image_features"]["resize"] == {56: "squash", 32: "short_side"}[slots]
-    assert own["text_cnn"] == recipe["image_features"]["model"] == "resnet50"
-    first, second = own["phases"]
-    assert [list(phase["weights"].values()) for phase in own["phases"]] == [[0, 1, 1], [1, 1, 1]]
-    assert set(second["train"]) - set(first["train"]) == {"image_cnn"}
-    training = own["training"]
-    assert (training["optimiser"], training["momentum"], training["batch_size"]) == ("sgd", 0.9, 32)
-    assert first["lr"] == 0.001
-    assert recipe["vocabulary"]["known_words_only"] is True
-    assert recipe["pseudo_classes"]["source"] == "instance"
-    assert recipe["evaluation"]["folds"] == folds
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ def test_files_and_packages_are_entries_and_only_the_chosen_one_is_imported(
     assert readers.load("a")(None) == "a"
     assert capsys.readouterr().out == "imported\n"
     assert f"{folder.name}.b" not in sys.modules
+    with pytest.raises(WorkbenchError, match="reader 'x': allowed are a, b, c"):
+        readers.load("x")
 
 
 def test_a_new_file_is_an_entry_at_once_and_the_first_stays_first(folder):
@@ -122,12 +124,6 @@ def test_a_loss_is_the_one_public_class_of_its_file(folder, losses):
     write(folder, b="x = 1")
     with pytest.raises(WorkbenchError, match=r"b\.py: offers no loss; it must hold one class"):
         losses.entries()
-
-
-def test_an_unknown_name_is_named_with_those_there_are(folder, readers):
-    write(folder, a="read = 1", b="read = 1")
-    with pytest.raises(WorkbenchError, match="reader 'x': allowed are a, b"):
-        readers.load("x")
 
 
 def test_an_error_while_modules_load_is_a_line(tmp_path):

@@ -57,10 +57,6 @@ def comments(text):
     return re.findall(r"#.*", text)
 
 
-def test_the_same_values_keep_every_byte():
-    assert rewritten(TEXT, copy.deepcopy(VALUES), "p") == TEXT
-
-
 def test_a_changed_value_changes_its_line_alone():
     """Every fifth key; its line is found by eye: indentation, name, value, comment."""
     for path in PATHS[::5]:

@@ -52,10 +52,6 @@ def found(**changes):
     return []
 
 
-def test_a_section_without_contradictions_is_made():
-    assert found() == []
-
-
 def test_all_problems_of_a_section_are_reported_where_they_are():
     problems = found(parts=({"low": 1, "high": 2}, {"low": 3, "high": 2}), place="nowhere")
     assert problems == [

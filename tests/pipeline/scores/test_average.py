@@ -205,17 +205,13 @@ def test_scores_without_deviation_cannot_be_normalised(tmp_path):
     np.testing.assert_allclose(averaged(members)["test"], (SCORES + np.float32(0.1)) / 2, rtol=1e-5)
 
 
-def test_one_file_under_two_names_is_refused(tmp_path):
+def test_other_splits_and_one_file_under_two_names_are_refused(tmp_path):
     members = put(tmp_path, {"note": "a"}, a=SCORES) | put(tmp_path, {"note": "b"}, b=SCORES)
     with pytest.raises(WorkbenchError, match=r"a.h5 and .*b.h5 hold the same scores"):
         averaged(members)
-
-
-def test_other_splits_are_named(tmp_path):
-    members = put(tmp_path, a=SCORES)
     write_scores(tmp_path / "b.h5", {"test": a_split(SCORES + 1)}, {"model": "b"})
     with pytest.raises(WorkbenchError, match=r"has the splits test, val, .*b.h5 has test"):
-        averaged(members | {"b": tmp_path / "b.h5"})
+        averaged(members)
 
 
 def test_a_flipped_bit_of_a_member_is_noticed(tmp_path):

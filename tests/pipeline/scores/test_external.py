@@ -50,15 +50,6 @@ def save_ids(path, table, key, order):
     path.write_text("".join(f"{table[key].iat[n]}\n" for n in order))
 
 
-def test_a_matrix_of_the_test_split_in_the_order_of_the_corpus(tmp_path):
-    np.save(tmp_path / "my.npy", WHOLE[TEST].astype(np.float64))
-    found = written(tmp_path, scores="my.npy")
-    assert list(found) == ["test"]
-    np.testing.assert_array_equal(found["test"].scores, WHOLE[TEST])
-    assert found["test"].image_ids == [f"test{n}.jpg" for n in range(4)]
-    assert found["test"].caption_image_ids == [f"test{n // 2}.jpg" for n in range(8)]
-
-
 def test_a_matrix_of_the_whole_corpus_has_both_splits(tmp_path):
     np.save(tmp_path / "my.npy", WHOLE)
     found = written(tmp_path, scores="my.npy")
@@ -67,9 +58,12 @@ def test_a_matrix_of_the_whole_corpus_has_both_splits(tmp_path):
 
 
 def test_a_matrix_of_the_validation_split_of_its_own(tmp_path):
-    np.save(tmp_path / "my.npy", WHOLE[TEST])
+    np.save(tmp_path / "my.npy", WHOLE[TEST].astype(np.float64))
+    assert list(written(tmp_path, scores="my.npy")) == ["test"]
     np.save(tmp_path / "val.npy", WHOLE[VAL].T)
     found = written(tmp_path, scores="my.npy", val_scores="val.npy")
+    assert found["test"].image_ids == [f"test{n}.jpg" for n in range(4)]
+    assert found["test"].caption_image_ids == [f"test{n // 2}.jpg" for n in range(8)]
     np.testing.assert_array_equal(found["test"].scores, WHOLE[TEST])
     np.testing.assert_array_equal(found["val"].scores, WHOLE[VAL])
     np.save(tmp_path / "my.npy", WHOLE)
@@ -136,22 +130,18 @@ def test_the_file_says_what_it_is_made_of_and_has_the_same_bytes_again(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.npy", "i.npy", "out.h5"]
 
 
-WRONG_IDS = {
-    "missing": (
+WRONG_IDS = [
+    (
         [8, 9, 10, 10],
-        [
-            "ids more than once (1): test2.jpg",
-            "ids of the test split that are missing (1): test3.jpg",
-        ],
+        ["more than once (1): test2.jpg", "are missing (1): test3.jpg"],
     ),
-    "training alone": ([0, 1], ["ids of the test split that are missing (4): test0.jpg"]),
-    "part of val": ([5, 8, 9, 10, 11], ["ids of the val split that are missing (2): val1.jpg"]),
-}
+    ([0, 1], ["ids of the test split that are missing (4): test0.jpg"]),
+    ([5, 8, 9, 10, 11], ["ids of the val split that are missing (2): val1.jpg"]),
+]
 
 
-@pytest.mark.parametrize("case", WRONG_IDS)
-def test_ids_that_do_not_fit_are_named_at_once(tmp_path, case):
-    rows, words = WRONG_IDS[case]
+@pytest.mark.parametrize(("rows", "words"), WRONG_IDS)
+def test_ids_that_do_not_fit_are_named_at_once(tmp_path, rows, words):
     np.save(tmp_path / "i.npy", PICTURES[rows])
     save_ids(tmp_path / "i.ids.txt", CORPUS.images, "image_id", rows)
     np.save(tmp_path / "c.npy", TEXTS)
@@ -197,18 +187,8 @@ def test_a_row_of_zeros_has_no_cosine(tmp_path):
     np.save(tmp_path / "c.npy", TEXTS)
     with pytest.raises(WorkbenchError, match=r"row 9 \(from 0\) is all zeros"):
         written(tmp_path, images="i.npy", captions="c.npy")
-    assert (
-        not written(tmp_path, images="i.npy", captions="c.npy", similarity="dot")["test"]
-        .scores[1]
-        .any()
-    )
-
-
-def test_products_that_overflow_are_refused(tmp_path):
-    np.save(tmp_path / "i.npy", np.full((4, 2), 1e30))
-    np.save(tmp_path / "c.npy", np.full((8, 2), 1e30))
-    with pytest.raises(WorkbenchError, match="score inf of image 0 and caption 0"):
-        written(tmp_path, images="i.npy", captions="c.npy", similarity="dot")
+    found = written(tmp_path, images="i.npy", captions="c.npy", similarity="dot")
+    assert not found["test"].scores[1].any()
 
 
 def test_memory_does_not_grow_with_the_matrix(tmp_path):

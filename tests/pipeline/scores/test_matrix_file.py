@@ -9,7 +9,6 @@ import pytest
 from embedding_files import FORMATS, write_vectors
 
 from pipeline.arrays import file
-from pipeline.arrays.ids import file_beside
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.matrix_file import open_matrix
 
@@ -43,13 +42,6 @@ def test_rows_come_in_order_whatever_the_blocks(tmp_path, monkeypatch, ending, s
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_every_format_of_vectors_gives_rows_and_ids(tmp_path, ending):
-    matrix = open_matrix(write_vectors(tmp_path, ending, IDS, VALUES), ("ids",))
-    assert (matrix.shape, matrix.ids) == ((7, 3), {"ids": IDS})
-    np.testing.assert_array_equal(whole(matrix), VALUES)
-
-
-@pytest.mark.parametrize("ending", FORMATS)
 def test_the_only_matrix_is_read_whatever_its_name(tmp_path, ending):
     path = write_vectors(tmp_path, ending, IDS, VALUES, names=("caption_ids", "clip"))
     matrix = open_matrix(path, ("image_ids", "caption_ids"))
@@ -61,22 +53,6 @@ def test_the_only_matrix_is_read_whatever_its_name(tmp_path, ending):
 def test_of_several_matrices_features_is_meant(tmp_path):
     np.savez(tmp_path / "my.npz", boxes=VALUES + 1, features=VALUES)
     np.testing.assert_array_equal(whole(open_matrix(tmp_path / "my.npz", ("ids",))), VALUES)
-
-
-@pytest.mark.parametrize("ids", [IDS, list(range(391895, 391902))])
-def test_ids_inside_the_file(tmp_path, ids):
-    matrix = open_matrix(put(tmp_path / "my.npz", ids=ids), ("ids",))
-    assert matrix.ids == {"ids": [str(name) for name in ids]}
-
-
-@pytest.mark.parametrize("ending", ["npy", "npz"])
-@pytest.mark.parametrize("name", ["ids", "image_ids"])
-def test_ids_beside_the_file(tmp_path, ending, name):
-    path, beside = put(tmp_path / f"my.{ending}"), tmp_path / f"my.{name}.txt"
-    beside.write_text("\r\n".join(IDS) + "\r\n", newline="", encoding="utf-8")
-    assert file_beside(path, name) == beside
-    assert open_matrix(path, ("ids", "image_ids")).ids == {name: IDS}
-    assert open_matrix(path, ("caption_ids",)).ids == {}
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float64, np.int32, np.uint8, ">f4"])
@@ -114,24 +90,6 @@ def test_values_beyond_float32_are_placed(tmp_path):
         whole(open_matrix(put(tmp_path / "my.npy", values), ()))
 
 
-class Trap:
-    """An object whose unpickling leaves a file behind."""
-
-    def __reduce__(self):
-        return (open, ("trapped", "w"))
-
-
-def test_pickles_are_not_opened(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    trap = np.array([[Trap()]], dtype=object)
-    np.save("a.npy", trap, allow_pickle=True)
-    np.savez("b.npz", features=VALUES, ids=np.array(IDS, dtype=object))
-    for name in ("a.npy", "b.npz"):
-        with pytest.raises(WorkbenchError, match="holds pickled objects"):
-            open_matrix(Path(name), ("ids",))
-    assert not Path("trapped").exists()
-
-
 def refused(path, words, names=("ids",)):
     with pytest.raises(WorkbenchError, match=words) as found:
         whole(open_matrix(path, names))
@@ -161,15 +119,6 @@ def test_ids_that_are_there_twice_or_are_no_ids(tmp_path):
         "expected are ids .N,., texts in UTF-8 or whole numbers",
     )
     refused(put(tmp_path / "c.npz", ids=np.array([b"\xff"] * 7)), "texts in UTF-8")
-
-
-@pytest.mark.parametrize("ending", ["npy", "npz"])
-@pytest.mark.parametrize("harm", ["empty", "cut", "text"])
-def test_damaged_files_are_named(tmp_path, ending, harm):
-    path = put(tmp_path / f"my.{ending}")
-    data = path.read_bytes()
-    path.write_bytes({"empty": b"", "cut": data[: len(data) // 2], "text": b"hello " * 40}[harm])
-    refused(path, rf"my\.{ending}: ")
 
 
 def test_a_flipped_bit_in_an_archive_is_noticed(tmp_path):

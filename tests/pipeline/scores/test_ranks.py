@@ -80,27 +80,6 @@ def test_matrices_that_torch_cannot_share_are_ranked_and_left_as_they_are():
         np.testing.assert_array_equal(scores, plain)
 
 
-def test_true_captions_do_not_outrank_each_other():
-    scores = np.array([[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.65]])
-    equal(retrieval_ranks(scores, [0, 1], [0, 0, 0, 1]), [1, 1], [1, 1, 1, 1])
-
-
-def test_persons_with_several_images():
-    scores = np.array([[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]])
-    ranks = retrieval_ranks(scores, ["ann", "bob", "ann"], ["bob", "ann"])
-    equal(ranks, [1, 1, 2], [1, 1])
-
-
-def test_one_image_and_one_caption():
-    equal(retrieval_ranks(np.array([[-7.0]]), [3], [3]), [1], [1])
-    equal(retrieval_ranks(np.zeros((1, 3)), ["a"], ["a", "a", "a"]), [1], [1, 1, 1])
-
-
-def test_images_with_different_numbers_of_captions():
-    scores = np.array([[3, 1, 2, 0], [5, 4, 1, 1], [0, 0, 0, 0.5]], dtype=np.float32)
-    equal(retrieval_ranks(scores, [0, 1, 2], [0, 1, 1, 2]), [1, 2, 1], [2, 1, 2, 2])
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [(0, 0), (2, 7), (2, 14)])
 def test_a_score_that_is_no_number_is_named(value, place):

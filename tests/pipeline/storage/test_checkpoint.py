@@ -1,7 +1,5 @@
 """Checkpoints: equal bytes in every process, strict loading, and damage at many places."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -66,15 +64,6 @@ def test_damage_anywhere_is_an_error(path):
             read_checkpoint(path, "vse").build(VSE)
 
 
-def test_every_damage_of_the_weights_is_seen(path):
-    """safetensors itself reads flipped values without a word."""
-    whole = bytearray(path.read_bytes())
-    whole[-3] ^= 1
-    path.write_bytes(bytes(whole))
-    with pytest.raises(WorkbenchError, match="does not match its sha256"):
-        read_checkpoint(path, "vse")
-
-
 def test_other_files_are_refused(tmp_path, model):
     path = tmp_path / "x.safetensors"
     with pytest.raises(WorkbenchError, match="no such checkpoint"):
@@ -125,14 +114,7 @@ def test_weights_must_fit_exactly(tmp_path, model, change, words):
 
 
 @pytest.mark.parametrize(
-    "sizes",
-    [
-        SIZES | {"hidden": 2**40},
-        SIZES | {"hidden": -1},
-        SIZES | {"hidden": 0},
-        SIZES | {"layers": 2},
-        {"dim": 7},
-    ],
+    "sizes", [SIZES | {"hidden": 2**40}, SIZES | {"hidden": -1}, SIZES | {"layers": 2}]
 )
 def test_impossible_sizes_cost_no_memory(tmp_path, model, sizes):
     write_checkpoint(tmp_path / "x", model.state_dict(), describe(architecture=sizes))
@@ -147,11 +129,3 @@ def test_inputs_must_be_those_of_the_training(path):
         checkpoint.require({"vocabulary_sha256": "b" * 64})
     with pytest.raises(WorkbenchError, match=r"features layer fc7 \(trained with nothing\)"):
         checkpoint.require({"features_layer": "fc7"})
-
-
-def test_metadata_is_one_readable_entry(path):
-    header = path.read_bytes()
-    size = int.from_bytes(header[:8], "little")
-    metadata = json.loads(header[8 : 8 + size])["__metadata__"]
-    assert list(metadata) == [KEY]
-    assert json.loads(metadata[KEY])["params"] == {"loss": "max_margin", "seed": 0}

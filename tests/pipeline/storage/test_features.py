@@ -10,7 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.runtime.errors import WorkbenchError
@@ -78,7 +78,6 @@ def test_equal_content_gives_equal_bytes(stored: Path, tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 11), max_size=30))
-@settings(max_examples=30)
 def test_random_batches_equal_fancy_indexing(tmp_path_factory, rows: list[int]) -> None:
     path = tmp_path_factory.getbasetemp() / "batches.h5"
     if not path.exists():
@@ -86,14 +85,11 @@ def test_random_batches_equal_fancy_indexing(tmp_path_factory, rows: list[int]) 
     file = FeatureFile(path)
     expected = arrays()["features"][np.array(rows, dtype=int)]
     np.testing.assert_array_equal(file.read(rows), expected)
+    for outside in ([-1], [12], [0, 99]):
+        with pytest.raises(IndexError):
+            file.read(outside)
     assert file.in_memory(budget_bytes=10**6)
     np.testing.assert_array_equal(file.read(rows), expected)
-
-
-def test_rows_outside_the_file_are_refused(stored: Path) -> None:
-    for rows in ([-1], [12], [0, 99]):
-        with pytest.raises(IndexError):
-            FeatureFile(stored).read(rows)
 
 
 def test_only_what_fits_the_budget_is_held(stored: Path) -> None:
@@ -129,7 +125,6 @@ def test_lookups_by_id(stored: Path) -> None:
         ([], "no ids"),
         (["a", ""], "empty"),
         (["a", "b\0"], "NUL"),
-        (["a", "\0b"], "NUL"),
         (["a", "\ud800"], "Unicode"),
         (["a", "b", "a"], "more than once: a"),
     ],
@@ -140,15 +135,10 @@ def test_ids_that_could_not_be_read_back_are_refused(tmp_path: Path, ids, word: 
     assert not list(tmp_path.iterdir())
 
 
-@given(
-    st.lists(
-        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1),
-        min_size=1,
-        max_size=8,
-        unique=True,
-    )
-)
-@settings(max_examples=40)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+
+
+@given(st.lists(TEXT, min_size=1, max_size=8, unique=True))
 def test_any_other_ids_come_back(tmp_path_factory, ids: list[str]) -> None:
     path = tmp_path_factory.getbasetemp() / "ids.h5"
     write_features(path, ids, {"features": np.ones((len(ids), 2), np.float32)}, {})
@@ -161,11 +151,6 @@ def test_values_that_are_not_finite_are_refused(tmp_path: Path, bad: float) -> N
     values[5, 1] = bad
     with pytest.raises(WorkbenchError, match=r"x\.h5, features: .*bild-ä5"):
         write_features(tmp_path / "x.h5", names(), {"features": values}, {})
-    with (
-        FeatureWriter(tmp_path / "w", "f", names(), {"features": ((2,), np.float16)}, {}) as writer,
-        pytest.raises(WorkbenchError, match="bild-ä5"),
-    ):
-        writer.write(np.arange(12), features=values)
 
 
 def test_float16_overflow_is_an_error_and_not_infinity(tmp_path: Path) -> None:
@@ -176,13 +161,7 @@ def test_float16_overflow_is_an_error_and_not_infinity(tmp_path: Path) -> None:
         assert writer.missing.tolist() == [1]
 
 
-def test_lengths_that_differ_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(WorkbenchError, match="does not fit 12 ids"):
-        write_features(tmp_path / "x.h5", names(), {"features": np.ones((11, 2))}, {})
-
-
 @given(st.permutations(range(12)), st.integers(1, 12))
-@settings(max_examples=25)
 def test_rows_in_any_order_and_batches_give_the_same_file(tmp_path_factory, order, size) -> None:
     folder = tmp_path_factory.mktemp("order")
     write_features(folder / "whole.h5", names(), arrays(), ATTRIBUTES)
@@ -260,15 +239,10 @@ def half_done(work: Path) -> tuple[Path, Path]:
     "damage",
     [
         lambda data, mask: os.truncate(data, data.stat().st_size - 1),
-        lambda data, mask: os.truncate(data, 10),
         lambda data, mask: data.write_bytes(b""),
-        lambda data, mask: data.write_bytes(b"\xff" * data.stat().st_size),
         lambda data, mask: data.write_bytes(data.read_bytes().replace(b"features", b"featureS")),
-        lambda data, mask: data.write_bytes(
-            data.read_bytes().replace(b"bild-\xc3\xa47", b"bild-77 ")
-        ),
+        lambda data, mask: data.write_bytes(data.read_bytes().replace(b"\xa47", b"\xa48")),
         lambda data, mask: os.truncate(mask, 3),
-        lambda data, mask: mask.write_bytes(b"\x07" * 12),
     ],
 )
 def test_damaged_unfinished_work_is_begun_again(tmp_path, stored, capsys, damage) -> None:
@@ -299,22 +273,6 @@ def test_no_flipped_bit_of_unfinished_work_gets_into_the_file(tmp_path, stored, 
     assert " rows of unfinished work are damaged and are made again" in capsys.readouterr().err
 
 
-def test_a_row_that_the_mask_alone_says_to_be_there_is_made(tmp_path: Path) -> None:
-    data, _ = half_done(tmp_path / "work")
-    place = FeatureFile(finished_file(tmp_path)).layouts["features"]
-    content = bytearray(data.read_bytes())
-    row = place.offset + 2 * place.nbytes // 12
-    content[row : row + place.nbytes // 12] = bytes(place.nbytes // 12)
-    data.write_bytes(content)
-    with open_writer(tmp_path / "work") as writer:
-        assert writer.missing.tolist() == [2, 6, 7, 8, 9, 10, 11]
-
-
-def finished_file(folder: Path) -> Path:
-    write_features(folder / "whole.h5", names(), arrays(), ATTRIBUTES)
-    return folder / "whole.h5"
-
-
 def test_work_with_another_fingerprint_or_without_its_mask_is_not_taken(tmp_path: Path) -> None:
     _, mask = half_done(tmp_path / "work")
     with open_writer(tmp_path / "work", "other") as writer:
@@ -322,14 +280,6 @@ def test_work_with_another_fingerprint_or_without_its_mask_is_not_taken(tmp_path
     mask.unlink()
     with open_writer(tmp_path / "work") as writer:
         assert len(writer.missing) == 12
-
-
-def test_work_of_other_ids_under_the_same_fingerprint_is_not_taken(tmp_path, capsys) -> None:
-    half_done(tmp_path / "work")
-    shape = {name: (value.shape[1:], value.dtype) for name, value in arrays().items()}
-    with FeatureWriter(tmp_path / "work", "f", names()[::-1], shape, ATTRIBUTES) as writer:
-        assert len(writer.missing) == 12
-    assert "ids are not those" in capsys.readouterr().err
 
 
 def test_a_flipped_bit_in_the_values_is_noticed_when_loaded_whole(stored: Path) -> None:
