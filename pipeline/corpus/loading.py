@@ -1,6 +1,5 @@
 """Batches of images decoded by worker processes ahead of their use, whatever becomes of them."""
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError, first_line
+from pipeline.runtime.files import sha256_file
 
 Rows = npt.NDArray[np.int64]
 
@@ -42,9 +42,7 @@ class ImageFiles:
         """Upright RGB; WorkbenchError naming the file when it cannot be read or has changed."""
         path = Path(self.paths[row])
         image = open_rgb(path, self.max_pixels)
-        with open(path, "rb") as handle:
-            digest = hashlib.file_digest(handle, "sha256").hexdigest()
-        if digest != self.digests[row]:
+        if sha256_file(path) != self.digests[row]:
             raise WorkbenchError(f"{path}: changed since the corpus was prepared")
         return image
 
@@ -62,8 +60,8 @@ def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
 
 def decode_ahead(batches: Dataset[Batch], workers: int, section: str) -> Iterator[Batch]:
     """The batches in order, decoded by worker processes (0: by this one) ahead of their use;
-    WorkbenchError for the problems of the first batch that has any, and for a worker that died.
-    section: of params.yaml, for the advice."""
+    WorkbenchError for problems of a batch, and for a worker that died. section: of params.yaml, for
+    the advice."""
     loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
     try:
         for batch in cast(Iterator[Batch], loader):

@@ -1,9 +1,9 @@
 """Words of captions as numbers, and the matrix of their vectors, as models read them.
 
 The vocabulary is readable JSON, the matrix HDF5; row i of the matrix belongs to token i. Both are
-made in word_matrix.py, apart from this file so that a change there does not concern the models.
-What is fitted on word vectors leaves out the random rows, and may add a sample of other words.
-Beside them may lie vectors of unlisted words: words of the captions that have no id.
+made in pipeline/words/matrix.py. What is fitted on word vectors leaves out the random rows, and may
+add a sample of other words. Beside them may lie vectors of unlisted words: words of the captions
+that have no id.
 """
 
 import hashlib
@@ -57,17 +57,12 @@ class Vocabulary:
         return [self.START, *ids, self.END] if self.sentence_markers else ids
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Tokens of ids, padding left out; WorkbenchError for an id outside the vocabulary."""
-        wanted = [int(i) for i in ids]
-        wrong = [i for i in wanted if not 0 <= i < len(self)]
-        if wrong:
-            raise WorkbenchError(f"token id {wrong[0]}: allowed are 0 to {len(self) - 1}")
-        return [self.tokens[i] for i in wanted if i != self.PAD]
+        """Tokens of ids, padding left out."""
+        return [self.tokens[int(i)] for i in ids if i != self.PAD]
 
     @property
     def sha256(self) -> str:
-        """Digest over the tokens in order, markers included, by which a model finds its
-        vocabulary."""
+        """Digest over the tokens, markers included: a model finds its vocabulary by it."""
         return hashlib.sha256(json.dumps(self.tokens).encode()).hexdigest()
 
     @classmethod
@@ -140,8 +135,7 @@ def load_unlisted_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _beside_the_vectors(folder: Path, name: str) -> FeatureFile | None:
-    """A file of more word vectors, None when there is none; WorkbenchError for another
-    vocabulary's."""
+    """A file of more word vectors, None for none; WorkbenchError for another vocabulary's."""
     path = folder / name
     if not path.exists():
         return None

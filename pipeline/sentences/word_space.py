@@ -33,8 +33,8 @@ class WordSpace:
     scale: float
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
-        """L2, W x, L2, times scale: (V, D) to (V, C) float32. Rows of zeros stay zero; nothing is
-        subtracted from x."""
+        """L2, W x, L2, times scale: (V, D) to (V, C) float32. Rows of zeros stay zero; x is not
+        centred."""
         _check_finite(vectors)
         width = vectors.shape[1] if self.whitening is None else len(self.whitening)
         mapped = np.empty((len(vectors), width), np.float32)
@@ -123,14 +123,10 @@ def _check_finite(vectors: np.ndarray) -> None:
 
 
 def _check_components(units: np.ndarray, components: int) -> None:
-    count, width = units.shape
-    if components > width:
+    if len(units) <= components:
         raise WorkbenchError(
-            f"{components} ICA components: allowed are 1 to {width}, the width of the word vectors"
-        )
-    if count < components + 1:
-        raise WorkbenchError(
-            f"{components} ICA components need {components + 1} word vectors: there are {count}",
+            f"{components} ICA components need {components + 1} word vectors: there are "
+            f"{len(units)}",
             "ask for fewer components, or give more word vectors",
         )
     directions = _directions(units)

@@ -1,9 +1,9 @@
 """Random other words of a vector file: ICA and mixtures are fitted on more words than a corpus has.
 
 Klein et al. 2015 (arXiv:1411.7399) fit theirs on some 300,000 word vectors. Which entries qualify
-is only seen as they pass, so a reservoir is kept rather than rows chosen beforehand. It skips ahead
-to the next entry to look at, and so costs nothing for all the others: algorithm L of Li 1994
-("Reservoir-sampling algorithms of time complexity O(n(1+log(N/n)))", ACM TOMS 20).
+is only seen as they pass, so a reservoir is kept, which skips ahead to the next entry to look at:
+algorithm L of Li 1994 ("Reservoir-sampling algorithms of time complexity O(n(1+log(N/n)))", ACM
+TOMS 20).
 """
 
 import math
@@ -53,11 +53,9 @@ class WordSample:
             self.next += int(math.log(1 - self._random()) / math.log1p(-self._share))
 
     def result(self, dim: int) -> Background:
-        """The sample, (N, dim). It is not in the order of the file when that has more than `size`.
-
-        An entry's name is its word; `#<number>` when it is empty, longer than LONGEST_NAME, no
-        text, holds NUL, looks like such a number, or is already the name of an earlier one.
-        """
+        """The sample, (N, dim), not in the order of the file. An entry's name is its word;
+        `#<number>` when it is empty, longer than LONGEST_NAME, no text, holds NUL, looks like such
+        a number, or is an earlier one's."""
         names, used = [], {""}
         for number, word in self._entries:
             names.append(f"#{number}" if word in used else word)
@@ -69,7 +67,9 @@ class WordSample:
         place = len(self._entries)
         if place < self.size:
             self._entries.append(entry)
-            self._grow(len(vector))
+            if place == len(self._vectors):  # grown in place: a file may have far fewer than `size`
+                room = min(self.size, place + max(1024, place // 4))
+                self._vectors.resize((room, len(vector)), refcheck=False)
         else:
             place = int(self._random() * self.size)
             self._entries[place] = entry
@@ -77,12 +77,6 @@ class WordSample:
         if len(self._entries) == self.size:
             share = self._share * math.exp(math.log(1 - self._random()) / self.size)
             self._share = min(share, math.nextafter(1, 0))
-
-    def _grow(self, dim: int) -> None:
-        room = len(self._vectors)
-        if len(self._entries) > room:  # resized in place: the file may have far fewer than `size`
-            room = min(self.size, room + max(1024, room // 4))
-            self._vectors.resize((room, dim), refcheck=False)
 
 
 def _is_name(word: str) -> bool:

@@ -1,7 +1,7 @@
 """Which words of a caption stand for which objects: marks around them while a caption is made.
 
-A mark is `[kind#numbers words]`, one inside another where a phrase holds others; no word of a world
-has brackets. Numbers are those of the objects in their scene, joined by +.
+A mark is `[kind#numbers words]`, one inside another where a phrase holds others; numbers are those
+of the objects in their scene, joined by +. No word of a world has brackets.
 """
 
 import re
@@ -15,12 +15,9 @@ _PIECE = re.compile(r"\[\w+#[\d+]+ |\]|\w+")
 
 @dataclass(frozen=True)
 class Mention:
-    """Words of a caption that stand for objects.
-
-    kind: object | several (objects that are counted or listed) | relation (an object, told by where
-    it lies to others). numbers: of the objects in their scene. first, last: range of words, last
-    excluded.
-    """
+    """Words of a caption, from `first` to before `last`, that stand for objects of its scene by
+    number. kind: object | several (counted or listed) | relation (an object, told by where it lies
+    to others)."""
 
     kind: str
     numbers: tuple[int, ...]

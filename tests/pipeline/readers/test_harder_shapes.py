@@ -25,10 +25,10 @@ from scene_reading import (
 
 from pipeline.readers import shapes
 from pipeline.readers.shapes.clutter import marks
-from pipeline.readers.shapes.drawing import draw, polygon_mask, thing_mask
+from pipeline.readers.shapes.drawing import corners, draw, polygon_mask
 from pipeline.readers.shapes.grammar import Speaker
 from pipeline.readers.shapes.mentions import plain
-from pipeline.readers.shapes.relations import lies_between, triples
+from pipeline.readers.shapes.relations import lies_between
 from pipeline.readers.shapes.scenes import Scene, make_scenes
 from pipeline.readers.shapes.spelling import edits, misspell
 
@@ -97,16 +97,6 @@ def test_every_caption_of_a_hard_world_is_true_of_its_scene(read):
         assert is_true(corrected(row.text), things[row.image_id]), f"{row.image_id}: {row.text}"
 
 
-def test_some_captions_of_a_hard_world_are_false_of_other_scenes(read):
-    source = read(**HARD)
-    things = list(scene_things(source).values())
-    shares = [
-        np.mean([is_true(corrected(text), others) for others in things])
-        for text in source.captions["text"][:60]
-    ]
-    assert np.median(shares) < 0.2
-
-
 @pytest.mark.parametrize("objects", [[6, 6], [3, 8]])
 def test_scenes_have_as_many_objects_as_asked_for(read, objects):
     counts = read(objects=objects).boxes.groupby("image_id").size()
@@ -141,27 +131,23 @@ def test_clutter_changes_nothing_but_pixels_behind_the_objects(read):
     for scene in make_scenes(WORLD, 10, 0.0, [4]):
         one, other = (np.asarray(draw(scene, WORLD, SIDE, count)) for count in (0, 30))
         for thing in scene.things:
-            mask, (left, top) = thing_mask(thing, WORLD, SIDE)
+            mask, (left, top) = polygon_mask(corners(thing, WORLD, SIDE))
             inside = np.s_[top : top + mask.shape[0], left : left + mask.shape[1]]
             np.testing.assert_array_equal(one[inside][mask == 1], other[inside][mask == 1])
 
 
 def test_marks_are_small_inside_and_more_of_them_keep_the_first():
-    smallest = min(
-        thing_mask(replace(thing, shape=name, radius=WORLD.sizes["small"].radius[0]), WORLD, SIDE)[
-            0
-        ].sum()
-        for thing in make_scenes(WORLD, 1, 0.0, [1])[0].things
-        for name in WORLD.shapes
-    )
+    thing = make_scenes(WORLD, 1, 0.0, [1])[0].things[0]
+    radius = WORLD.sizes["small"].radius[0]
+    things = [replace(thing, shape=name, radius=radius) for name in WORLD.shapes]
+    smallest = min(polygon_mask(corners(one, WORLD, SIDE))[0].sum() for one in things)
     for seed in range(50):
         made = marks(seed, 12, SIDE)
-        for corners, colour in made:
-            assert 0 <= corners.min() <= corners.max() <= SIDE
-            assert polygon_mask(corners)[0].sum() < smallest
-            assert colour.shape == (3,)
-        for (corners, _), (same, _) in zip(made, marks(seed, 20, SIDE), strict=False):
-            np.testing.assert_array_equal(corners, same)
+        for outline, _ in made:
+            assert 0 <= outline.min() <= outline.max() <= SIDE
+            assert polygon_mask(outline)[0].sum() < smallest
+        for (outline, _), (same, _) in zip(made, marks(seed, 20, SIDE), strict=False):
+            np.testing.assert_array_equal(outline, same)
 
 
 def test_captions_tell_what_is_between_only_where_asked(read):
@@ -197,11 +183,6 @@ def test_between_is_near_the_middle_half_of_the_line(middle, expected):
     assert lies_between(square(*middle), ends[0], ends[0], 100) is False
 
 
-def test_triples_name_the_middle_first():
-    boxes = [square(20, 20), square(80, 80), square(50, 50), square(80, 20)]
-    assert triples(boxes, 100) == [(2, 0, 1), (2, 1, 0)]
-
-
 def test_synonyms_are_said_only_where_asked(read):
     assert not SYNONYMS & set(words(read()))
     plain, more = read(), read(synonyms=True)
@@ -220,15 +201,6 @@ def test_a_share_of_the_long_words_is_one_edit_off(read, share):
     long = [meant != said for meant, said in pairs if len(meant) > 3]
     assert np.mean(long) == pytest.approx(share, abs=0.03)
     assert [corrected(text) for text in slips.captions["text"]] == plain.captions["text"].tolist()
-
-
-def test_edits_are_all_words_at_distance_one():
-    letters = "abc"
-    near = {word for word in edits("abca") if set(word) <= set(letters)}
-    every = {""}
-    for _ in range(5):
-        every |= {word + letter for word in every for letter in letters}
-    assert near == {word for word in every if one_edit_apart(word, "abca")}
 
 
 def test_a_word_that_every_slip_would_make_another_stays():
