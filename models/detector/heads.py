@@ -36,10 +36,7 @@ class AttributePredictor(nn.Module):
 
 
 class AttributeRoIHeads(RoIHeads):
-    """The box branch of Faster R-CNN with an attribute branch on the same region feature.
-
-    The submodules have torchvision's names, so that its weights fit.
-    """
+    """Faster R-CNN's box branch with an attribute branch beside; torchvision's weights fit."""
 
     def __init__(self, sizes: FPNSizes, classes: int, attributes: int) -> None:
         levels = [str(level) for level in range(sizes.layers)]

@@ -92,10 +92,13 @@ def test_rows_of_one_image_must_be_equal(tmp_path: Path, case) -> None:
     exported(case, tmp_path / "scan", 2)
     array = np.load(tmp_path / "scan/dev_ims.npy")
     array[3, 0, 0] += 1
+    array[4, 1] = np.nan
     np.save(tmp_path / "scan/dev_ims.npy", array)
     source = open_source("scan_npy", str(tmp_path / "scan"), ImportCorpus(images))
     with pytest.raises(WorkbenchError, match=r"dev_ims\.npy: rows 2 and 3 differ.*val1\.png"):
         source.read(images["image_id"].tolist().index("val1.png"))
+    with pytest.raises(WorkbenchError, match=r"dev_ims\.npy, row 4: NaN.*region 1"):
+        source.read(images["image_id"].tolist().index("val2.png"))
 
 
 @pytest.mark.parametrize(
