@@ -1,7 +1,7 @@
 """From a decoded image to what a network was trained to see: resize, crops, normalisation.
 
-Crops leave the decode workers as bytes, a quarter of their size as floats; mirror images and
-normalisation are made where the network runs. Nothing here is random.
+Crops leave the decode workers as bytes; mirror images and normalisation are made where the network
+runs. Nothing here is random.
 """
 
 import math

@@ -146,11 +146,7 @@ def body_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def current_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A torchvision detector's state dict under today's names.
-
-    The published file of 2019 names the convolutions of pyramid and proposal head without the
-    wrapper they have had since torchvision 0.14.
-    """
+    """A torchvision detector's state dict under today's names: the file of 2019 has older ones."""
     blocks = r"^(backbone\.fpn\.(?:inner|layer)_blocks\.\d+)\.(weight|bias)$"
     renamed = {}
     for name, value in state.items():

@@ -144,21 +144,6 @@ def test_crops_are_those_of_timm_s_own_transform(name: str, size: tuple[int, int
     assert torch.equal(next(preprocessing.inputs(crops))[0], expected)
 
 
-def test_weights_of_a_file_are_loaded_strictly(tmp_path: Path) -> None:
-    state = lively("test_resnet").state_dict()
-    save_file(state, tmp_path / "own.safetensors")
-    torch.save(state, tmp_path / "own.pt")
-    for name in ("own.safetensors", "own.pt"):
-        network = weighted("timm/test_resnet", str(tmp_path / name), 0)
-        assert weights_digest(network) == weights_digest(lively("test_resnet"))
-    torch.save(state | {"spare": torch.ones(1)}, tmp_path / "own.pt")
-    with pytest.raises(BackboneError, match="1 unexpected: spare"):
-        weighted("timm/test_resnet", str(tmp_path / "own.pt"), 0)
-    torch.save(lively("test_resnet"), tmp_path / "own.pt")
-    with pytest.raises(WorkbenchError, match="not a plain state dict"):
-        weighted("timm/test_resnet", str(tmp_path / "own.pt"), 0)
-
-
 def test_offline_the_message_says_which_file_goes_where(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
 
