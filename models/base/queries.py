@@ -56,7 +56,7 @@ class Query:
 
 
 class QueryModel(Protocol):
-    """A model that takes queries, made from the paths of its artefacts, its weights and a device."""
+    """A model that takes queries: made from the paths of its files, its weights and a device."""
 
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
         """The query of the words of a text; `tell` is told of unknown ones; one must be known.

@@ -92,10 +92,10 @@ class AttributeRoIHeads(RoIHeads):
     def describe(
         self, maps: dict[str, Tensor], proposals: list[Tensor], shapes: list[tuple[int, int]]
     ) -> list[RegionOutput]:
-        """All proposals of every image with features and scores, in pixels of the network's input.
+        """All proposals (P, 4) of every image with features and scores, arguments as for `losses`.
 
         A proposal's box is refined once by the regression of its best class; the feature is that
-        of the proposal, and attributes are those of the best class. Arguments are as for `losses`.
+        of the proposal, and attributes are those of the best class.
         """
         features = self.box_head(self.box_roi_pool(maps, proposals, shapes))
         logits, offsets = self.box_predictor(features)
