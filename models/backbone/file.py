@@ -4,7 +4,6 @@ The dual path trains this network further and a query image goes through it: bot
 that made the features, whatever params.yaml says by then.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,19 +53,15 @@ def read_network(path: Path) -> ImageNetwork:
         )
     try:
         given = dict(entry["settings"])
-        settings = _section(given)
+        own = {name: value for name, value in given.items() if name != "seed"}
+        # the weights are at hand; the path of a file that they came from is not kept
+        own |= {"weights": "random", "workers": 0}
+        settings = ImageNetworkConfig.whole({**UNNAMED, **own})
         made = cut_network(classifier(settings.model, 0), settings)
         load_strict(made.backbone, weights)
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path, first_line(error), KIND) from None
     return ImageNetwork(given, made.backbone, made.width, made.preprocessing)
-
-
-def _section(settings: Mapping[str, Any]) -> ImageNetworkConfig:
-    own = {name: value for name, value in settings.items() if name != "seed"}
-    # the weights are at hand; the path of a file that they came from is not kept
-    own |= {"weights": "random", "workers": 0}
-    return ImageNetworkConfig.whole({**UNNAMED, **own})
 
 
 def cut_network(network: nn.Module, settings: ImageNetworkConfig) -> ImageNetwork:

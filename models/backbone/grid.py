@@ -107,10 +107,7 @@ def last_map(network: nn.Module, size: int) -> str:
 
 def _maps(network: nn.Module, size: int) -> tuple[list[str], bool]:
     """Modules that give maps of more than one place, in the order in which they end, and whether
-    tokens (B, T, C) come after the last.
-
-    Adaptive poolings are left out: they change the size of the map before them.
-    """
+    tokens (B, T, C) come after the last. Adaptive poolings resize the map before them: left out."""
     maps: list[str] = []
     kinds: list[int] = []
     hooks = []

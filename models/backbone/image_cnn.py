@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from models.backbone.file import ImageNetwork, check_size, read_network
+from models.backbone.file import check_size, read_network
 from models.backbone.network import classifier, cut, weights_digest
 from models.backbone.pixels import PixelRows, pixel_preprocessing, shown
 from models.backbone.preprocessing import Preprocessing
@@ -49,7 +49,12 @@ def network_to_tune(inputs: Inputs, features: FeatureFile, crop: int, key: str) 
 def open_network(path: Path, features: FeatureFile) -> ImageCNN:
     """The network that made the features; WorkbenchError when the file is another network's."""
     network = read_network(path)
-    if not _made(network, features.attributes):
+    try:
+        recorded = json.loads(str(features.attributes.get("params")))
+    except ValueError:
+        recorded = None
+    digest = weights_digest(network.backbone)
+    if recorded != network.settings or digest != features.attributes.get("weights_sha256"):
         raise WorkbenchError(f"{path}: not the network that made {features.path}", OUT_OF_STEP)
     crops, settings = network.preprocessing, network.settings
     found: Architecture = {
@@ -62,16 +67,6 @@ def open_network(path: Path, features: FeatureFile) -> ImageCNN:
     }
     found |= {kept: settings[name] for name, kept in NAMED.items() if name in settings}
     return ImageCNN(network.backbone, found, crops.views)
-
-
-def _made(network: ImageNetwork, attributes: Mapping[str, Any]) -> bool:
-    """Whether a feature file with these attributes is of this network, pooling and sizes too."""
-    try:
-        settings = json.loads(str(attributes.get("params")))
-    except ValueError:
-        return False
-    same: bool = weights_digest(network.backbone) == attributes.get("weights_sha256")
-    return same and settings == network.settings
 
 
 def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[str]]:

@@ -5,6 +5,7 @@ choice the arithmetic is bfloat16 and the graph compiled. Folding is exact up to
 is not, and benchmarks/bench_extraction.py states by how much.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 import torch
@@ -24,6 +25,7 @@ def fold_batch_norm(graph: fx.GraphModule) -> int:
     y = (Wx + b - mean) / sqrt(var + eps) * gamma + beta is again a convolution.
     """
     modules = dict(graph.named_modules())
+    calls = Counter(node.target for node in graph.graph.nodes if node.op == "call_module")
     folded = sum(_fold_sequence(m) for m in modules.values() if isinstance(m, nn.Sequential))
     for node in list(graph.graph.nodes):
         source = node.args[0] if node.op == "call_module" and node.args else None
@@ -32,7 +34,7 @@ def fold_batch_norm(graph: fx.GraphModule) -> int:
         norm, convolution = modules[str(node.target)], modules[str(source.target)]
         if not (isinstance(norm, nn.BatchNorm2d) and isinstance(convolution, nn.Conv2d)):
             continue
-        if not (_called_once(graph, source.target) and _called_once(graph, node.target)):
+        if calls[source.target] > 1 or calls[node.target] > 1:
             continue
         graph.set_submodule(str(source.target), fuse_conv_bn_eval(convolution, norm))
         node.replace_all_uses_with(source)
@@ -85,9 +87,3 @@ def _fold_sequence(modules: nn.Sequential) -> int:
             modules[place + 1] = nn.Identity()
             folded += 1
     return folded
-
-
-def _called_once(graph: fx.GraphModule, target: object) -> bool:
-    return (
-        sum(node.op == "call_module" and node.target == target for node in graph.graph.nodes) == 1
-    )

@@ -7,7 +7,7 @@ Only what the deepest wanted layer needs is kept, so nothing behind it is comput
 import difflib
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,18 +183,15 @@ def _paths(network: nn.Module, tracing: dict[str, Any]) -> list[str]:
 
 def _alias(network: nn.Module, layer: str) -> str:
     """The module name behind fc6, fc7 and pool5; other names unchanged."""
-    if isinstance(network, zoo.VGG | zoo.AlexNet):
-        if layer == "pool5":
-            return f"features.{_places(network.features, nn.MaxPool2d)[-1]}"
-        if layer in ("fc6", "fc7"):
-            return f"classifier.{_places(network.classifier, nn.ReLU)[int(layer[2]) - 6]}"
+    aliases = {"pool5": ("features", nn.MaxPool2d, -1), "fc6": ("classifier", nn.ReLU, 0)}
+    aliases["fc7"] = ("classifier", nn.ReLU, 1)
+    if isinstance(network, zoo.VGG | zoo.AlexNet) and layer in aliases:
+        part, kind, number = aliases[layer]
+        modules = enumerate(network.get_submodule(part).children())
+        return f"{part}.{[place for place, m in modules if isinstance(m, kind)][number]}"
     if isinstance(network, zoo.ResNet) and layer == "pool5":
         return "avgpool"
     return layer
-
-
-def _places(modules: Iterable[nn.Module], kind: type[nn.Module]) -> list[int]:
-    return [place for place, module in enumerate(modules) if isinstance(module, kind)]
 
 
 def _check_names(

@@ -1,7 +1,7 @@
 """From a decoded image to what a network was trained to see: resize, crops, normalisation.
 
-Crops leave the decode workers as bytes, a quarter of their size as floats; mirror images and
-normalisation are made where the network runs. Nothing here is random.
+Crops leave the decode workers as bytes; mirror images and normalisation are made where the network
+runs. Nothing here is random.
 """
 
 import math
@@ -93,10 +93,7 @@ class Preprocessing:
 
 
 def check_aspect(images: pd.DataFrame) -> None:
-    """Raise WorkbenchError naming the images that are much longer than wide, or wider than long.
-
-    A 1 x 60,000,000 pixel image would grow to terabytes when its short side is resized.
-    """
+    """Refuse images much longer than wide: resizing the short side would make them terabytes."""
     longer = images[["width", "height"]].max(axis=1)
     extreme = longer > MAX_ASPECT * images[["width", "height"]].min(axis=1)
     if extreme.any():
@@ -144,30 +141,20 @@ def _preset(model: str) -> Preprocessing:
     if model.startswith(timm_networks.PREFIX):
         config = timm_networks.data_config(model)
         crop = config["input_size"][-1]
-        return Preprocessing(
-            resize=math.floor(crop / config["crop_pct"]),  # as timm's transforms_imagenet_eval
-            crop=crop,
-            mean=tuple(config["mean"]),
-            std=tuple(config["std"]),
-            resampling=Image.Resampling[config["interpolation"].upper()],
-            views="center",
-        )
-    preset: Any = published_weights(model).transforms()
-    return Preprocessing(
-        resize=preset.resize_size[0],
-        crop=preset.crop_size[0],
-        mean=tuple(preset.mean),
-        std=tuple(preset.std),
-        resampling=Image.Resampling[preset.interpolation.name],
-        views="center",
-    )
+        resize = math.floor(crop / config["crop_pct"])  # as timm's transforms_imagenet_eval
+        mean, std, resampling = (config[key] for key in ("mean", "std", "interpolation"))
+    else:
+        preset: Any = published_weights(model).transforms()
+        resize, crop = preset.resize_size[0], preset.crop_size[0]
+        mean, std, resampling = preset.mean, preset.std, preset.interpolation.name
+    sampling = Image.Resampling[resampling.upper()]
+    return Preprocessing(resize, crop, tuple(mean), tuple(std), sampling, views="center")
 
 
 def published_weights(model: str) -> Any:
     """torchvision's entry for a classifier's first ImageNet weights, ResNet-18's for NETWORKS.
 
-    IMAGENET1K_V1, not the newest: papers' features come from them, and the newer recipes' label
-    smoothing and mixing make features that transfer less well.
+    Papers' features come from these; the newer recipes make features that transfer less well.
     """
     entries = get_model_weights("resnet18" if model in NETWORKS else model)
     return entries.__members__.get("IMAGENET1K_V1", entries.DEFAULT)

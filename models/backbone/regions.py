@@ -8,11 +8,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from models.backbone.build import load_body, weighted
-from models.backbone.file import ImageNetwork, cut_network
+from models.backbone.file import ImageNetwork
 from models.backbone.grid import GridBackbone, grid_boxes, last_map
 from models.backbone.job import extraction_job
-from models.backbone.network import BackboneError, weights_digest
-from models.backbone.params import ImageNetworkConfig
+from models.backbone.network import BackboneError, cut, weights_digest
 from models.backbone.preprocessing import Preprocessing, preprocessing_of
 from models.backbone.provenance import provenance
 from pipeline.corpus.loading import Rows
@@ -66,26 +65,16 @@ def build_grid(settings: RegionsConfig, seed: int, detector: Path | None) -> Ima
         network = weighted(own.model, own.weights, seed)
         crops = preprocessing_of(own.model, own.size, "center", own.resize, own.normalisation)
         layers = own.layers or (last_map(network, crops.crop),)
-        made = cut_network(
-            network,
-            ImageNetworkConfig(
-                **own.model_dump(exclude={"layers"}),
-                layers=layers,
-                pool="mean",
-                views="center",
-                batch_size=settings.batch_size,
-                workers=settings.workers,
-            ),
-        )
+        backbone, _ = cut(network, layers, "mean", crops.crop)
         if own.weights == "detector":
             if detector is None:
                 raise WorkbenchError("regions.network.weights = detector needs --detector")
-            load_body(made.backbone, own.model, detector, "regions.network")
-        grid = GridBackbone(network, made.backbone, layers, settings.grid, crops.crop)
+            load_body(backbone, own.model, detector, "regions.network")
+        grid = GridBackbone(network, backbone, layers, settings.grid, crops.crop)
     except BackboneError as error:
         raise WorkbenchError(f"regions.network: {error}", "change it in params.yaml") from error
     kept = provenance(own.model_dump(mode="json") | {"layers": list(layers)}, seed)
-    return ImageNetwork(kept, grid.eval(), grid.width, made.preprocessing)
+    return ImageNetwork(kept, grid.eval(), grid.width, crops)
 
 
 def grid_rows(

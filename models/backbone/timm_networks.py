@@ -1,10 +1,9 @@
 """timm's networks by name: built, prepared for cutting, and where their published weights lie.
 
-Users need not know a network's modules: every one offers the layers `features` (the pooled vector
-before its classifier, as timm's forward_head gives it) and, where it has them, `map` (its last
-feature map; of a vision transformer the patches, in their places) and `token` (its class token).
-
-timm takes seconds to load, so it is imported in functions.
+Every one offers the layers `features` (the pooled vector before its classifier, as timm's
+forward_head gives it) and, where it has them, `map` (its last feature map; of a vision transformer
+the patches, in their places) and `token` (its class token). timm takes seconds to load, so it is
+imported in functions.
 """
 
 from collections.abc import Callable

@@ -68,9 +68,10 @@ def training_job(
     unread: Any = None,
     **options: Any,
 ) -> TrainingJob:
-    """A training by the settings of params.yaml; its arguments are those of
-    pipeline.training.loop.fit, but for `steps`: the optimiser, None for Adam at the section's
-    learning rate, and `unread`: keys of the section that decide no result.
+    """A training by the settings of params.yaml; arguments as for pipeline.training.loop.fit.
+
+    steps: the optimiser, None for Adam at the section's learning rate; unread: keys of the section
+    that decide no result.
     """
     training = settings.config.training
     return TrainingJob(

@@ -56,11 +56,7 @@ class Query:
 
 
 class QueryModel(Protocol):
-    """A model that takes queries: made from the paths of its artefacts, by the options of
-    `stages.score`, its weights and a device.
-
-    Raises WorkbenchError for files that are missing, damaged, or not those of the training.
-    """
+    """A model that takes queries: made from the paths of its files, its weights and a device."""
 
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
         """The query of the words of a text; `tell` is told of unknown ones; one must be known.
@@ -100,8 +96,8 @@ def query_model(
     name: str, files: Files, checkpoint: Checkpoint, device: torch.device
 ) -> QueryModel:
     """A model that takes queries, of files (named as in FILES and MADE_BY) wherever they lie."""
-    model: QueryModel = _maker(name)(files, checkpoint, device)
-    return model
+    made: QueryModel = _maker(name)(files, checkpoint, device)
+    return made
 
 
 def _maker(name: str) -> Callable[..., Any]:

@@ -23,13 +23,9 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class CaptionEmbedder:
-    """What the analysis needs of a model.
+    """What the analysis needs of a model; only words that it knows are left out in turn."""
 
-    embed: C captions, non-empty lists of words, to unit vectors (C, K) float32; knows: whether a
-    word is in the model's dictionary. Only known words are left out in turn.
-    """
-
-    embed: Callable[[Sequence[Sequence[str]]], np.ndarray]
+    embed: Callable[[Sequence[Sequence[str]]], np.ndarray]  # C captions to unit vectors (C, K)
     knows: Callable[[str], bool]
 
 

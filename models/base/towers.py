@@ -45,10 +45,9 @@ class ImageTower(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images: torch.Tensor) -> Any:
         """What the model takes of images, to (B, K)."""
-        rows: torch.Tensor = self.network.embed_images(images)
-        return rows
+        return self.network.embed_images(images)
 
 
 class CaptionTower(nn.Module):
@@ -58,7 +57,6 @@ class CaptionTower(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, captions: torch.Tensor) -> torch.Tensor:
+    def forward(self, captions: torch.Tensor) -> Any:
         """What the model takes of captions, to (B, K)."""
-        rows: torch.Tensor = self.network.embed_captions(captions)
-        return rows
+        return self.network.embed_captions(captions)

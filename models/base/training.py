@@ -30,8 +30,8 @@ def train_and_write(
 ) -> Description:
     """Run a training, or the rest of an interrupted one, and write its weights and curve.
 
-    digests: of the inputs; with all else that decides the result (such as threads, in the last
-    bits) they tell whether the unfinished work in the folder `work` is that of this training.
+    digests: of the inputs; all that decides the result tells whether unfinished work in the folder
+    `work` is that of this training. threads: of the CPU, which decide the last bits.
     """
     decides = {
         "model": name,

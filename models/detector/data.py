@@ -39,10 +39,7 @@ class DetectionBatch:
 
     def to(self, device: torch.device) -> "DetectionBatch":
         """The same batch on a device."""
-        truths = [
-            GroundTruth(*(part.to(device) for part in vars(truth).values()))
-            for truth in self.truths
-        ]
+        truths = [GroundTruth(*(v.to(device) for v in vars(one).values())) for one in self.truths]
         return DetectionBatch([image.to(device) for image in self.images], truths)
 
 
@@ -73,11 +70,9 @@ class LabelledImages:
         picture = open_rgb(self.paths[row])
         stated = tuple(int(side) for side in self.sizes[row])
         if picture.size != stated:
-            raise WorkbenchError(
-                f"{self.paths[row]}: {picture.size[0]} x {picture.size[1]} pixels, "
-                f"the corpus says {stated[0]} x {stated[1]}",
-                "the image has changed; run: dvc repro -f prepare_corpus",
-            )
+            sizes = "{} x {} pixels, the corpus says {} x {}".format(*picture.size, *stated)
+            hint = "the image has changed; run: dvc repro -f prepare_corpus"
+            raise WorkbenchError(f"{self.paths[row]}: {sizes}", hint)
         image = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
         if self._bytes + image.nbytes <= self.budget:
             self._kept[row] = image
@@ -85,16 +80,16 @@ class LabelledImages:
         return image
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> DetectionBatch:
-        return DetectionBatch(
-            [self.image(int(row)) for row in rows], [self.truths[int(row)] for row in rows]
-        )
+        """The batch of the given rows (B,)."""
+        numbers = [int(row) for row in rows]
+        return DetectionBatch([self.image(n) for n in numbers], [self.truths[n] for n in numbers])
 
 
 class DetectionBatches:
     """Training batches: an epoch holds `images_per_epoch` different images (None: all), once each.
 
     The seed and the epoch's number alone decide the order. A last batch of one image is left out:
-    batch normalisation over one image is noise. WorkbenchError for too few images for a batch.
+    batch normalisation over one image is noise.
     """
 
     def __init__(
@@ -178,17 +173,13 @@ def _check_boxes(path: Path, boxes: pd.DataFrame, images: pd.DataFrame) -> None:
         "outside their image": ~unknown & ~inside.all(1),
         "empty": ~unknown & inside.all(1) & ~filled.all(1),
     }
-    problems = [
-        f"{bad.sum()} boxes {what}: {listing(_shown(boxes, bad), 3)}"
-        for what, bad in wrong.items()
-        if bad.any()
-    ]
+    problems = []
+    for what, bad in wrong.items():
+        rows = zip(np.flatnonzero(bad), boxes[bad].itertuples(), strict=True)
+        named = [
+            f"row {row}, image {one.image_id}: {one.x1:g} {one.y1:g} {one.x2:g} {one.y2:g}"
+            for row, one in rows
+        ]
+        problems += [f"{len(named)} boxes {what}: {listing(named, 3)}"] if named else []
     if problems:
         raise WorkbenchError(f"{path}: " + "; ".join(problems), "mend the annotations of the boxes")
-
-
-def _shown(boxes: pd.DataFrame, chosen: np.ndarray) -> list[str]:
-    return [
-        f"row {row}, image {one.image_id}: {one.x1:g} {one.y1:g} {one.x2:g} {one.y2:g}"
-        for row, one in zip(np.flatnonzero(chosen), boxes[chosen].itertuples(), strict=True)
-    ]

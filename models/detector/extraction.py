@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
@@ -50,10 +49,7 @@ def extract_regions(
 
 
 def regions_of(
-    pictures: Sequence[npt.NDArray[np.uint8]],
-    detect: Detect,
-    select: Select,
-    device: torch.device,
+    pictures: Sequence[np.ndarray], detect: Detect, select: Select, device: torch.device
 ) -> list[ImageRegions]:
     """Detect and select the regions of B pictures (H, W, 3) uint8 RGB; device: the detector's."""
     tensors = [torch.from_numpy(p).permute(2, 0, 1).contiguous().to(device) for p in pictures]

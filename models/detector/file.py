@@ -39,19 +39,18 @@ class DetectorDescription(BaseModel):
 
 
 def describe(
-    network: nn.Module,
+    network: Any,
     origin: Literal["trained", "random", "file"],
     params: dict[str, Any],
     inputs: dict[str, str],
     validation: Mapping[str, float],
 ) -> DetectorDescription:
     """The description of a detector for its file; both kinds know architecture, sizes and names."""
-    shape: Any = network  # both kinds know their architecture, sizes and names
     return DetectorDescription(
-        architecture=shape.architecture,
-        sizes=asdict(shape.sizes),
-        object_names=shape.object_names,
-        attribute_names=shape.attribute_names,
+        architecture=network.architecture,
+        sizes=asdict(network.sizes),
+        object_names=network.object_names,
+        attribute_names=network.attribute_names,
         origin=origin,
         params=params,
         inputs=inputs,
@@ -110,9 +109,7 @@ def _lines(path: Path, count: int) -> list[str]:
         ) from None
     names = [line.split(",")[0].strip() for line in lines]
     if len(names) != count or not all(names):
-        raise WorkbenchError(
-            f"{path}: {len(names)} lines, {names.count('')} of them empty; the weights have "
-            f"{count} names",
-            "one name per line, background left out",
-        )
+        lengths = f"{len(names)} lines, {names.count('')} of them empty"
+        hint = "one name per line, background left out"
+        raise WorkbenchError(f"{path}: {lengths}; the weights have {count} names", hint)
     return names

@@ -25,10 +25,7 @@ BODY = "backbone.body."
 
 
 class FPNDetector(nn.Module):
-    """Images to proposals with features, class scores (C) and attribute scores (A, which may be 0).
-
-    architecture: fpn_resnet18 or fpn_resnet50. ValueError for impossible sizes.
-    """
+    """Images to proposals with features, class scores (C) and attribute scores (A, may be 0)."""
 
     mean: Tensor
     std: Tensor
@@ -51,9 +48,7 @@ class FPNDetector(nn.Module):
         self.architecture, self.sizes, self.region_dim = architecture, sizes, sizes.hidden
         self.backbone = pyramid(architecture.removeprefix("fpn_"), sizes)
         self.rpn = proposal_network(sizes)
-        self.roi_heads = AttributeRoIHeads(
-            sizes, len(self.object_names) + 1, len(self.attribute_names)
-        )
+        self.roi_heads = AttributeRoIHeads(sizes, len(object_names) + 1, len(attribute_names))
         self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
 
@@ -66,17 +61,13 @@ class FPNDetector(nn.Module):
         attributes (G, A) of 0 or 1. The terms are those of Ren et al. 2015 and the attributes'.
         """
         batch, maps = self.maps(images)
-        sized = zip(images, batch.image_sizes, strict=True)
-        scales = [ratios(image, shape) for image, shape in sized]
-        scaled = [
-            {**target, "boxes": target["boxes"] * target["boxes"].new_tensor(scale)}
-            for target, scale in zip(targets, scales, strict=True)
-        ]
+        scaled = []
+        for image, shape, target in zip(images, batch.image_sizes, targets, strict=True):
+            scale = target["boxes"].new_tensor(ratios(image, shape))
+            scaled.append({**target, "boxes": target["boxes"] * scale})
         proposals, terms = self.rpn(batch, maps, scaled)
-        named = {
-            "objectness": terms["loss_objectness"],
-            "proposal_box": terms["loss_rpn_box_reg"],
-        }
+        own = {"objectness": "loss_objectness", "proposal_box": "loss_rpn_box_reg"}
+        named = {name: terms[theirs] for name, theirs in own.items()}
         return named | self.roi_heads.losses(maps, proposals, batch.image_sizes, scaled)
 
     @torch.no_grad()
@@ -132,10 +123,7 @@ def ratios(image: Tensor, shape: tuple[int, int]) -> tuple[float, float, float, 
 
 
 def build_detector(
-    architecture: str,
-    object_names: Sequence[str],
-    attribute_names: Sequence[str],
-    **sizes: Any,
+    architecture: str, object_names: Sequence[str], attribute_names: Sequence[str], **sizes: Any
 ) -> nn.Module:
     """A detector by name, weights random; ValueError for unknown names and impossible sizes."""
     if architecture not in ARCHITECTURES:
@@ -151,21 +139,14 @@ def build_detector(
 
 
 def body_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of an FPN detector's ResNet under torchvision's names for the classifier.
-
-    Without the classifier's last layer, and without the stages the detector does not have.
-    """
+    """The weights of an FPN detector's ResNet under torchvision's names for the classifier."""
     return {
         name.removeprefix(BODY): value for name, value in state.items() if name.startswith(BODY)
     }
 
 
 def current_names(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A torchvision detector's state dict under today's names.
-
-    The published file of 2019 names the convolutions of pyramid and proposal head without the
-    wrapper they have had since torchvision 0.14.
-    """
+    """A torchvision detector's state dict under today's names: the file of 2019 has older ones."""
     blocks = r"^(backbone\.fpn\.(?:inner|layer)_blocks\.\d+)\.(weight|bias)$"
     renamed = {}
     for name, value in state.items():

@@ -36,10 +36,7 @@ class AttributePredictor(nn.Module):
 
 
 class AttributeRoIHeads(RoIHeads):
-    """The box branch of Faster R-CNN with an attribute branch on the same region feature.
-
-    The submodules have torchvision's names, so that its weights fit.
-    """
+    """Faster R-CNN's box branch with an attribute branch beside; torchvision's weights fit."""
 
     def __init__(self, sizes: FPNSizes, classes: int, attributes: int) -> None:
         levels = [str(level) for level in range(sizes.layers)]
@@ -95,10 +92,10 @@ class AttributeRoIHeads(RoIHeads):
     def describe(
         self, maps: dict[str, Tensor], proposals: list[Tensor], shapes: list[tuple[int, int]]
     ) -> list[RegionOutput]:
-        """All proposals of every image with features and scores, in pixels of the network's input.
+        """All proposals (P, 4) of every image with features and scores, arguments as for `losses`.
 
         A proposal's box is refined once by the regression of its best class; the feature is that
-        of the proposal, and attributes are those of the best class. Arguments are as for `losses`.
+        of the proposal, and attributes are those of the best class.
         """
         features = self.box_head(self.box_roi_pool(maps, proposals, shapes))
         logits, offsets = self.box_predictor(features)

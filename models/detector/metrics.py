@@ -1,9 +1,9 @@
 """How well a detector finds and names the objects of labelled images.
 
-Judged are proposals with refined boxes and class scores after suppression within each class, as
-torchvision makes detections of them; the one difference is that a proposal's box is refined once,
-by its best class, since that is the box the stages after it receive. A proposal of low quality that
-is given a wrong class is no duplicate of anything and stays: it counts against that class.
+Judged are proposals with refined boxes and class scores after NMS within each class, as torchvision
+makes detections of them; but a proposal's box is refined once, by its best class, since that is the
+box the stages after it receive. A proposal of low quality that is given a wrong class is no
+duplicate of anything and stays: it counts against that class.
 """
 
 from collections.abc import Sequence

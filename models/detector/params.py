@@ -54,17 +54,11 @@ class DetectorConfig(Section):
     @contradictions
     def _files_and_anchors(self) -> Iterator[InitErrorDetails]:
         if self.weights == "train" and self.architecture == "c4_resnet101":
-            yield wrong_value(
-                "weights",
-                self.weights,
-                "the c4_resnet101 is not trained here; "
-                "give the path of its weights, or train an fpn_resnet18",
-            )
+            way_out = "give the path of its weights, or train an fpn_resnet18"
+            problem = f"the c4_resnet101 is not trained here; {way_out}"
+            yield wrong_value("weights", self.weights, problem)
         if self.weights not in ("train", "random") and not os.path.isfile(self.weights):
-            yield wrong_value(
-                "weights",
-                self.weights,
-                "no such file; allowed are train, random or the path of a detector's weights",
-            )
+            problem = "no such file; allowed are train, random or the path of a detector's weights"
+            yield wrong_value("weights", self.weights, problem)
         if self.names is not None and not os.path.isdir(self.names):
             yield wrong_value("names", self.names, "no such folder")

@@ -22,12 +22,8 @@ from pipeline.storage.features import FeatureFile
 from pipeline.storage.layout import checked
 
 # Keys of the section regions that a file of detected regions leaves out.
-UNREAD = {
-    "path": None,
-    "workers": 0,
-    "grid": (1, 1),
-    "network": GridNetworkConfig(weights="random"),
-}
+NO_GRID = {"grid": (1, 1), "network": GridNetworkConfig(weights="random")}
+UNREAD = {"path": None, "workers": 0} | NO_GRID
 
 
 def region_finder(

@@ -1,7 +1,6 @@
 """Which proposals become the regions of an image: NMS per class and top-k.
 
-Every object class has an NMS of its own, so 1,600 classes mean 1,600 greedy passes over the same
-boxes. One matrix of IoUs serves them all, and all classes take each step of the pass together.
+With 1,600 classes, one matrix of IoUs serves the NMS of all, which take each step together.
 """
 
 from typing import NamedTuple

@@ -17,14 +17,11 @@ from models.detector.fpn import build_detector, current_names
 from models.detector.pyramid import PUBLISHED
 from pipeline.runtime.errors import first_line
 
-CLASSES = ("roi_heads.box_predictor.cls_score.weight",)
+CLASSES = "roi_heads.box_predictor.cls_score.weight"
 
 # Tensors with a row per attribute; those of C4 have one more, for "no attribute".
 FPN_ATTRIBUTES = ("roi_heads.attribute_predictor.scores.weight",)
-C4_ATTRIBUTES = (
-    "roi_heads.box_predictor.attr_linear2.weight",
-    "roi_heads.box_predictor.attr_score.weight",
-)
+C4_ATTRIBUTES = tuple(CLASSES.replace("cls_score", name) for name in ("attr_linear2", "attr_score"))
 
 
 def seeded_detector(
@@ -64,10 +61,10 @@ def own_detector(
 def known_names(architecture: str, state: Mapping[str, Tensor]) -> tuple[int, int]:
     """How many objects and attributes a state dict of others knows, without the "none" of each."""
     bottom_up = architecture == "c4_resnet101"
-    objects = rows(state, CLASSES)
+    objects = rows(state, [CLASSES])
     attributes = rows(state, C4_ATTRIBUTES if bottom_up else FPN_ATTRIBUTES)
     if objects < 2:
-        problem = f"{CLASSES[0]} is missing or empty"
+        problem = f"{CLASSES} is missing or empty"
         raise BackboneError(f"no weights of a detector {architecture}: {problem}")
     return objects - 1, max(attributes - bottom_up, 0)
 

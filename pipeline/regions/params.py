@@ -68,10 +68,7 @@ class RegionsConfig(Section):
 
     @contradictions
     def _cells_are_few(self) -> Iterator[InitErrorDetails]:
-        rows, columns = self.grid
-        if rows * columns > MAX_REGIONS:
-            yield wrong_value(
-                "grid",
-                list(self.grid),
-                f"{rows * columns:,} cells; allowed are at most {MAX_REGIONS:,}",
-            )
+        cells = self.grid[0] * self.grid[1]
+        if cells > MAX_REGIONS:
+            problem = f"{cells:,} cells; allowed are at most {MAX_REGIONS:,}"
+            yield wrong_value("grid", list(self.grid), problem)

@@ -43,10 +43,9 @@ class C4Sizes:
 
 
 class C4Detector(nn.Module):
-    """Images to proposals with features, class scores (C) and attribute scores (A, which may be 0).
+    """Images to proposals with features, class scores (C) and attribute scores (A, may be 0).
 
-    State names are those of MILVLG's conversion (see c4.keys), without its box refinement: the
-    published features are those of the proposals as they are.
+    State names are those of MILVLG's conversion (see c4.keys).
     """
 
     architecture = "c4_resnet101"

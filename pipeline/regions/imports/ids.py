@@ -22,10 +22,7 @@ COCO = re.compile(r"(?:^|_)(\d{12})$")
 
 
 class ImageMatcher:
-    """Rows of a corpus by the ids of other tools.
-
-    skip_others: leave out ids of other images, saying how many, instead of raising.
-    """
+    """Rows of a corpus by the ids of other tools; skip_others: leave out ids of other images."""
 
     def __init__(self, image_ids: Sequence[str], skip_others: bool = False) -> None:
         self.image_ids, self.skip_others = image_ids, skip_others

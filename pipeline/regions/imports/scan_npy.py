@@ -43,10 +43,7 @@ class Place:
 
 
 class ScanRegions:
-    """Regions in a folder of SCAN's files; see RegionSource.
-
-    A row of zeros at the end of an image's regions is padding.
-    """
+    """Regions in a folder of SCAN's files; a row of zeros at the end of an image's is padding."""
 
     has_boxes = False
 
@@ -108,12 +105,6 @@ def _rows_of(
 ) -> dict[str, range]:
     """Rows of the array for each image of a split, from the ids or else from the captions."""
     captions = _lines(prefix.with_name(f"{prefix.name}_caps.txt"))
-    if captions is not None and len(captions) % count:
-        raise WorkbenchError(
-            f"{prefix}_caps.txt: {len(captions):,} captions for {count:,} rows of "
-            f"{prefix.name}_ims.npy; expected is a multiple",
-            "the files are of different downloads, or one was cut short",
-        )
     ids = _lines(prefix.with_name(f"{prefix.name}_ids.txt"))
     if ids is not None:
         return _by_ids(prefix, count, ids, ImageMatcher(images, corpus.skip_others), captions)
@@ -140,9 +131,8 @@ def _by_ids(
     found = runs([line.strip() for line in ids], where)
     names = list(found)
     places = matcher.match(names, where)
-    return {
-        image: found[names[place]] for image, place in zip(matcher.image_ids, places, strict=True)
-    }
+    rows = (found[names[place]] for place in places)
+    return dict(zip(matcher.image_ids, rows, strict=True))
 
 
 def _by_order(

@@ -96,16 +96,15 @@ def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
 
     Beyond the border by OUTSIDE pixels is inside.
     """
-    with np.errstate(invalid="ignore"):
-        ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)
-        inside = (boxes >= -OUTSIDE).all(axis=1) & (boxes[:, 2:] <= np.add(size, OUTSIDE)).all(1)
-    bad = ~(np.isfinite(boxes).all(axis=1) & ordered & inside)
+    ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)  # False for NaN
+    inside = (boxes >= -OUTSIDE).all(axis=1) & (boxes[:, 2:] <= np.add(size, OUTSIDE)).all(1)
+    bad = ~(ordered & inside)
     if bad.any():
         first = int(bad.argmax())
         corners = ", ".join(f"{value:g}" for value in boxes[first])
+        image = f"the image of {size[0]} x {size[1]} pixels"
         raise WorkbenchError(
-            f"{place}: box {first} ({corners}) is not x1, y1, x2, y2 inside the image of "
-            f"{size[0]} x {size[1]} pixels"
+            f"{place}: box {first} ({corners}) is not x1, y1, x2, y2 inside {image}"
         )
 
 

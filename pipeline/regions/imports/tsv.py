@@ -50,8 +50,7 @@ class Line:
 class TsvRegions:
     """Regions in one TSV file or in all of a folder (*.tsv, *.tsv.0, ...); see RegionSource.
 
-    Sizes are those that the lines give: boxes are in pixels of that image, whatever the size of the
-    corpus's own copy.
+    Sizes are those that the lines give, whatever the size of the corpus's own copy.
     """
 
     has_boxes = True

@@ -1,10 +1,6 @@
 """Backbones: named layers equal hooks on the whole network, pooling, pruning, strict weights, speed
 paths that do not change the result."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -21,7 +17,6 @@ from models.backbone.network import (
 )
 from models.backbone.poolings import POOLINGS
 
-ROOT = Path(__file__).resolve().parents[3]
 CPU = torch.device("cpu")
 
 
@@ -61,6 +56,7 @@ def lively(name: str) -> nn.Module:
         ("resnet18", ["layer1", "layer2", "layer3"], ["layer1", "layer2", "layer3"]),
         ("resnet18", ["layer1.0.bn1", "layer2", "bn1"], ["layer1.0.bn1", "layer2", "bn1"]),
         ("resnet18", ["pool5"], ["avgpool"]),
+        ("alexnet", ["pool5", "fc6", "fc7"], ["features.12", "classifier.2", "classifier.5"]),
         ("densenet121", ["features", "classifier"], ["features", "classifier"]),
         ("mobilenet_v3_small", ["features.3", "avgpool"], ["features.3", "avgpool"]),
     ],
@@ -73,6 +69,8 @@ def test_layers_equal_those_of_the_whole_network(model, layers, modules) -> None
     with torch.inference_mode():
         found = backbone(images())
     assert found.shape == (2, width)
+    behind = any(name.startswith("graph.layer4") for name in backbone.state_dict())
+    assert behind == (layers == ["pool5"])  # nothing behind the deepest layer is kept
     torch.testing.assert_close(found, torch.cat(expected, 1), rtol=1e-4, atol=1e-5)
 
 
@@ -89,40 +87,14 @@ def test_names_of_the_literature_on_vgg(layer: str, module: int) -> None:
     torch.testing.assert_close(found, torch.cat([vector, maps.amax((2, 3))], 1))
 
 
-def test_alexnet_and_vgg19_aliases_name_the_right_modules() -> None:
-    from models.backbone.network import _alias
-
-    with torch.device("meta"):
-        vgg, alex = zoo.vgg19(), zoo.alexnet()
-    names = ("pool5", "fc6", "fc7")
-    assert [_alias(vgg, name) for name in names] == ["features.36", "classifier.1", "classifier.4"]
-    assert [_alias(alex, name) for name in names] == ["features.12", "classifier.2", "classifier.5"]
-
-
-def test_nothing_behind_the_deepest_layer_is_kept() -> None:
-    backbone, _ = cut(classifier("resnet18", 0), ["layer2", "layer1"], "mean", 64)
-    names = {name.split(".")[1] for name, _ in backbone.named_parameters()}
-    assert names == {"conv1", "bn1", "layer1", "layer2"}
-
-
-@pytest.mark.parametrize("name", POOLINGS)
-def test_every_pooling_makes_vectors_whatever_the_order_of_positions(name: str) -> None:
-    maps, pool = torch.randn(2, 3, 20), POOLINGS.load(name)
-    found = pool(maps)
-    assert found.shape[0] == 2
-    assert found.ndim == 2
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(pool(maps[:, :, torch.randperm(20)]), found)
-
-
-def test_pooling() -> None:
-    maps = torch.randn(2, 3, 4, 5)
-    torch.testing.assert_close(pooled(maps, POOLINGS.load("mean")), maps.mean((2, 3)))
-    torch.testing.assert_close(pooled(maps, POOLINGS.load("max")), maps.amax((2, 3)))
-    both = torch.cat([maps.mean((2, 3)), maps.amax((2, 3))], 1)
-    torch.testing.assert_close(pooled(maps, POOLINGS.load("mean_max")), both)
-    vectors = torch.randn(2, 7)
-    assert torch.equal(pooled(vectors, POOLINGS.load("mean_max")), vectors)
+def test_every_pooling_makes_vectors_whatever_the_order_of_positions() -> None:
+    maps = torch.randn(2, 3, 20)
+    for pool in map(POOLINGS.load, POOLINGS):
+        found = pool(maps)
+        assert (found.ndim, len(found), found.dtype) == (2, 2, torch.float32)
+        torch.testing.assert_close(pool(maps[:, :, torch.randperm(20)]), found)
+    both = torch.cat([maps.mean(2), maps.amax(2)], 1)
+    torch.testing.assert_close(POOLINGS.load("mean_max")(maps), both)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +107,6 @@ def test_pooling() -> None:
         ("resnet18", ["pool5", "avgpool"], ["named twice"]),
         ("resnet18", [], ["allowed are"]),
         ("vit_b_32", ["encoder"], ["neither a vector nor a feature map", "getitem_5"]),
-        ("vit_b_32", ["getattr"], ["neither a vector nor a feature map"]),
         ("swin_t", ["features"], ["channels last", "permute"]),
     ],
 )
@@ -146,11 +117,6 @@ def test_what_cannot_be_cut_is_said_plainly(model, layers, words) -> None:
         assert word in str(error.value)
 
 
-def test_a_size_that_the_network_cannot_take_is_refused() -> None:
-    with pytest.raises(BackboneError, match="64 x 64 pixels do not fit"):
-        cut(classifier("vit_b_32", 0), ["getitem_5"], "mean", 64)
-
-
 def test_random_weights_repeat_and_leave_the_global_state_alone() -> None:
     torch.manual_seed(11)
     expected = torch.rand(1)
@@ -158,23 +124,7 @@ def test_random_weights_repeat_and_leave_the_global_state_alone() -> None:
     first = weights_digest(classifier("resnet18", 7))
     assert torch.equal(torch.rand(1), expected)
     assert weights_digest(classifier("resnet18", 8)) != first
-    script = (
-        "from models.backbone.network import *; print(weights_digest(classifier('resnet18', 7)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == first
-
-
-def test_the_digest_sees_every_tensor_and_name() -> None:
-    one, other = nn.Linear(2, 2), nn.Linear(2, 2)
-    other.load_state_dict(one.state_dict())
-    assert weights_digest(one) == weights_digest(other)
-    with torch.no_grad():
-        other.bias[1] += 1e-6
-    assert weights_digest(one) != weights_digest(other)
-    assert weights_digest(nn.Sequential(one)) != weights_digest(one)
+    assert weights_digest(classifier("resnet18", 7)) == first
 
 
 def test_state_dicts_are_loaded_strictly() -> None:

@@ -2,7 +2,6 @@
 strictly, and weights that the real ones recognise dogs with."""
 
 import json
-import socket
 from pathlib import Path
 from urllib.error import URLError
 
@@ -95,28 +94,12 @@ def test_modules_by_name_and_folded_norms_equal_hooks_on_the_whole(name: str) ->
     )
     expected = ends_of(whole, images())["features"]
     backbone, _ = cut(lively(name), [layer, "features"], "max", SIDE)
-    names = {type(module) for module in backbone.modules()}
-    assert nn.BatchNorm2d in names
+    assert any(isinstance(module, nn.BatchNorm2d) for module in backbone.modules())
     quick = accelerate(backbone, CPU, "fp32", False, 2, SIDE)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in backbone.modules())
     found = quick(images())
-    torch.testing.assert_close(
-        found,
-        torch.cat([pooled(kept["out"], POOLINGS.load("max")), expected], 1),
-        rtol=1e-3,
-        atol=1e-4,
-    )
-
-
-@pytest.mark.parametrize("name", ["timm/test_efficientnet", "timm/test_vit"])
-def test_bfloat16_is_near(name: str) -> None:
-    network = lively(name)
-    expected = ends_of(network, images())["features"]
-    backbone, _ = cut(network, ["features"], "mean", SIDE)
-    found = accelerate(backbone, CPU, "bf16", False, 2, SIDE)(images())
-    assert found.dtype == torch.float32
-    assert torch.cosine_similarity(found, expected).min() > 0.99
-    assert not torch.equal(found, expected)
+    parts = [pooled(kept["out"], POOLINGS.load("max")), expected]
+    torch.testing.assert_close(found, torch.cat(parts, 1), rtol=1e-3, atol=1e-4)
 
 
 def test_random_weights_are_seeded_and_are_timm_s() -> None:
@@ -136,7 +119,7 @@ def test_random_weights_are_seeded_and_are_timm_s() -> None:
         ("timm/resnet18.nobody", ["map"], ["not with such weights", "timm/resnet18"]),
         ("timm/test_resnet", ["token"], ["no layer 'token'", "at the top: features, map, conv1"]),
         ("timm/test_vit3", ["blocks.1"], ["neither a vector", "at token, map or features"]),
-        ("timm/test_vit", ["blocks.1"], ["at the top: features, map, token"]),
+        ("timm/vit_relpos_small_patch16_224", ["features"], ["160 x 160 pixels do not fit"]),
     ],
 )
 def test_what_cannot_be_cut_is_said_plainly(model, layers, words) -> None:
@@ -146,13 +129,7 @@ def test_what_cannot_be_cut_is_said_plainly(model, layers, words) -> None:
         assert word in str(error.value)
 
 
-@pytest.mark.parametrize("model", ["timm/test_vit3", "timm/vit_relpos_small_patch16_224"])
-def test_a_size_that_the_network_cannot_take_is_refused(model: str) -> None:
-    with pytest.raises(BackboneError, match="64 x 64 pixels do not fit"):
-        cut(classifier(model, 0), ["features"], "mean", 64)
-
-
-@pytest.mark.parametrize("size", [(500, 375), (224, 331), (100, 61)])
+@pytest.mark.parametrize("size", [(500, 375), (100, 161)])
 @pytest.mark.parametrize(
     "name", ["tf_efficientnet_lite0", "resnet18.a1_in1k", "test_vit", "inception_v3.tv_in1k"]
 )
@@ -167,27 +144,10 @@ def test_crops_are_those_of_timm_s_own_transform(name: str, size: tuple[int, int
     assert torch.equal(next(preprocessing.inputs(crops))[0], expected)
 
 
-def test_weights_of_a_file_are_loaded_strictly(tmp_path: Path) -> None:
-    state = lively("test_resnet").state_dict()
-    save_file(state, tmp_path / "own.safetensors")
-    torch.save(state, tmp_path / "own.pt")
-    for name in ("own.safetensors", "own.pt"):
-        network = weighted("timm/test_resnet", str(tmp_path / name), 0)
-        assert weights_digest(network) == weights_digest(lively("test_resnet"))
-    torch.save(state | {"spare": torch.ones(1)}, tmp_path / "own.pt")
-    with pytest.raises(BackboneError, match="1 unexpected: spare"):
-        weighted("timm/test_resnet", str(tmp_path / "own.pt"), 0)
-    torch.save(lively("test_resnet"), tmp_path / "own.pt")
-    with pytest.raises(WorkbenchError, match="not a plain state dict"):
-        weighted("timm/test_resnet", str(tmp_path / "own.pt"), 0)
-
-
 def test_offline_the_message_says_which_file_goes_where(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-    seen = []
 
     def unreachable(*arguments: object, **named: object) -> None:
-        seen.append(socket.getdefaulttimeout())
         raise URLError("no route")
 
     monkeypatch.setattr("torch.hub.urlopen", unreachable)
@@ -197,7 +157,6 @@ def test_offline_the_message_says_which_file_goes_where(tmp_path, monkeypatch) -
     url = "https://huggingface.co/timm/test_resnet.r160_in1k/resolve/main/model.safetensors"
     for part in (url, str(tmp_path / "checkpoints"), f"as {file}", "no route"):
         assert part in str(error.value)
-    assert seen[0] is not None
     # what is put there as it says is used
     save_file(lively("test_resnet").state_dict(), tmp_path / "checkpoints" / file)
     network = weighted("timm/test_resnet", "imagenet", 0)

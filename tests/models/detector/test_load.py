@@ -11,10 +11,16 @@ from commands import invoke
 from corpora import change_params, write_corpus
 from region_cases import captions_of, world
 from ruamel.yaml import YAML
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torchvision.models.detection import fasterrcnn_resnet50_fpn
 
-from models.detector.file import describe, read_detector, write_detector
+from models.detector.file import (
+    describe,
+    is_detector_file,
+    read_detector,
+    read_names,
+    write_detector,
+)
 from models.detector.fpn import build_detector
 from models.detector.initial import detector_of_file
 from models.detector.load import load_detector
@@ -25,10 +31,6 @@ from stages import extract_region_features, train_detector
 
 ROOT = Path(__file__).resolve().parents[3]
 SIZES = {"channels": 8, "hidden": 8, "layers": 1, "anchors": [[12.0]], "proposals": 5}
-
-
-def parameters():
-    return YAML().load((ROOT / "params.yaml").read_text())
 
 
 def settings(path, architecture="fpn_resnet50", names=None):
@@ -56,6 +58,37 @@ def test_a_file_gives_back_its_network(written, tmp_path):
         assert torch.equal(one, two)
     write_detector(tmp_path / "again.safetensors", loaded, description)
     assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+
+
+def test_damaged_and_foreign_files_are_refused(written, tmp_path):
+    path, network, description = written
+    assert is_detector_file(path)
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    (tmp_path / "flipped.safetensors").write_bytes(content)
+    save_file(load_file(path), tmp_path / "bare.safetensors")
+    assert not is_detector_file(tmp_path / "bare.safetensors")
+    wrong = description.model_copy(update={"origin": "found"})
+    write_detector(tmp_path / "wrong.safetensors", network, wrong)
+    words = {
+        "flipped": "sha256",
+        "bare": "no metadata",
+        "wrong": "wrong in: origin",
+        "none": "no such",
+    }
+    for name, problem in words.items():
+        with pytest.raises(WorkbenchError, match=problem):
+            read_detector(tmp_path / f"{name}.safetensors")
+
+
+def test_names_must_be_as_many_as_the_weights_know(tmp_path):
+    (tmp_path / "objects.txt").write_text("a\nb,c\n")
+    assert read_names(tmp_path, 2, 0) == (["a", "b"], [])
+    assert read_names(None, 1, 2) == (["class 1"], ["attribute 1", "attribute 2"])
+    with pytest.raises(WorkbenchError, match=r"objects\.txt: 2 lines, .* 3 names"):
+        read_names(tmp_path, 3, 0)
+    with pytest.raises(WorkbenchError, match=r"attributes\.txt: not readable"):
+        read_names(tmp_path, 2, 1)
 
 
 def test_one_of_our_own_files_keeps_its_sizes(written):
@@ -172,9 +205,6 @@ def test_bottom_up_weights_become_regions(folder):
         np.testing.assert_array_equal(first.load(name), second.load(name))
 
 
-def test_too_few_names_are_told(folder):
-    (folder / "objects.txt").write_text("cat\n")
-    with pytest.raises(WorkbenchError, match=r"objects\.txt: 1 lines, .* 5 names"):
-        detector_of_file(settings(folder / "milvlg.pth", "c4_resnet101", str(folder)))
+def test_weights_of_another_architecture_are_told(folder):
     with pytest.raises(WorkbenchError, match=r"milvlg\.pth: the state dict does not fit"):
         detector_of_file(settings(folder / "milvlg.pth", "fpn_resnet18"))

@@ -77,12 +77,6 @@ def test_background_is_no_class() -> None:
     assert confidences(no_class).tolist() == [0] * 4
 
 
-@pytest.mark.parametrize(("minimum", "maximum"), [(-1, 5), (6, 5)])
-def test_impossible_bounds(minimum: int, maximum: int) -> None:
-    with pytest.raises(RegionError, match=f"minimum {minimum} and maximum {maximum}"):
-        select_regions(made(3, 2, 0), minimum, maximum, 0.2)
-
-
 @pytest.mark.parametrize("part", ["boxes", "object_scores"])
 def test_values_that_are_not_finite(part: str) -> None:
     output = made(3, 2, 0)

@@ -39,40 +39,33 @@ def layer(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
     return {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
 
 
-def milvlg(attributes: bool = True) -> dict[str, torch.Tensor]:
+def published(
+    anchors: int, boxes: int, embedding: str, linear: tuple[str, str], attributes: bool
+) -> dict[str, torch.Tensor]:
+    """Names and shapes of a public conversion; anchors: objectness logits; boxes: refinements."""
     shapes = resnet101()
     shapes |= layer(RPN + "conv", 512, 1024, 3, 3)
-    shapes |= layer(RPN + "objectness_logits", 24, 512, 1, 1)
+    shapes |= layer(RPN + "objectness_logits", anchors, 512, 1, 1)
     shapes |= layer(RPN + "anchor_deltas", 48, 512, 1, 1)
     shapes |= layer(PREDICTOR + "cls_score", 1601, 2048)
-    shapes |= layer(PREDICTOR + "bbox_pred", 6404, 2048)
+    shapes |= layer(PREDICTOR + "bbox_pred", 4 * boxes, 2048)
     if attributes:
-        shapes |= {PREDICTOR + "cls_embed.weight": (1601, 256)}
-        shapes |= layer(PREDICTOR + "attr_linear1", 512, 2304)
-        shapes |= layer(PREDICTOR + "attr_linear2", 401, 512)
+        shapes |= {f"{PREDICTOR}{embedding}.weight": (1601, 256)}
+        shapes |= layer(PREDICTOR + linear[0], 512, 2304)
+        shapes |= layer(PREDICTOR + linear[1], 401, 512)
     shapes["proposal_generator.anchor_generator.cell_anchors.0"] = (12, 4)
     shapes["backbone.res4.0.conv1.norm.num_batches_tracked"] = ()
     return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
 
 
-def airsplay(attributes: bool = True) -> dict[str, torch.Tensor]:
-    shapes = resnet101()
-    shapes |= layer(RPN + "conv", 512, 1024, 3, 3)
-    shapes |= layer(RPN + "objectness_logits", 12, 512, 1, 1)
-    shapes |= layer(RPN + "anchor_deltas", 48, 512, 1, 1)
-    shapes |= layer(PREDICTOR + "cls_score", 1601, 2048)
-    shapes |= layer(PREDICTOR + "bbox_pred", 6400, 2048)
-    if attributes:
-        shapes |= {PREDICTOR + "cls_embedding.weight": (1601, 256)}
-        shapes |= layer(PREDICTOR + "fc_attr", 512, 2304)
-        shapes |= layer(PREDICTOR + "attr_score", 401, 512)
-    return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+MILVLG = (24, 1601, "cls_embed", ("attr_linear1", "attr_linear2"))
+AIRSPLAY = (12, 1600, "cls_embedding", ("fc_attr", "attr_score"))
 
 
-@pytest.mark.parametrize("layout", [milvlg, airsplay])
+@pytest.mark.parametrize("layout", [MILVLG, AIRSPLAY])
 @pytest.mark.parametrize("attributes", [True, False])
 def test_real_names_and_shapes_fit_the_full_architecture(layout, attributes: bool) -> None:
-    found = to_c4(layout(attributes))
+    found = to_c4(published(*layout, attributes))
     with torch.device("meta"):
         network = C4Detector(["o"] * 1600, ["a"] * (400 * attributes), **sizes_of(found))
     expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}

@@ -38,10 +38,6 @@ def write(path: Path, regions, names, flat: bool = True, shares: bool = True, ch
     path.with_name(f"{path.stem}_ids.txt").write_text("".join(f"{name}\n" for name in names))
 
 
-def fixed(images):
-    return [one for one in sample(images, 1)]
-
-
 @pytest.fixture
 def case(tmp_path: Path):
     images = world(tmp_path / "images")
@@ -63,7 +59,7 @@ def check(images, regions, path: Path) -> None:
 @pytest.mark.parametrize("shares", [True, False])
 def test_both_layouts_are_read_bit_for_bit(tmp_path: Path, case, flat: bool, shares: bool) -> None:
     images, regions, names = case
-    regions = regions if flat else fixed(images)
+    regions = regions if flat else sample(images, 1)
     write(tmp_path / "r.hdf5", regions[::-1], names[::-1], flat, shares)
     check(images, regions, tmp_path / "r.hdf5")
 
@@ -97,16 +93,9 @@ def test_the_size_comes_from_the_shares(tmp_path: Path, case) -> None:
     [
         (lambda data: data.update(image_bb=data["image_bb"][:-1]), "does not fit image_features"),
         (lambda data: data.update(pos_boxes=data["pos_boxes"] + 1), "pos_boxes, row 11"),
-        (lambda data: data.update(pos_boxes=data["pos_boxes"][:, ::-1]), "pos_boxes, row 0"),
         (lambda data: data.pop("pos_boxes"), "no dataset 'pos_boxes'"),
-        (lambda data: data.pop("image_features"), "no dataset 'image_features'"),
         (lambda data: data.update(image_bb=data["image_bb"].astype(int)), "of type int64"),
-        (lambda data: data.update(image_bb=h5py.SoftLink("/image_features")), "in the file itself"),
         (lambda data: data.update(image_features=h5py.ExternalLink("x", "y")), "file itself"),
-        (
-            lambda data: data.update(spatial_features=data["spatial_features"][:, :5]),
-            "expected are 6 per box",
-        ),
         (
             lambda data: data.update(spatial_features=data["spatial_features"][::-1]),
             "not the corners of image_bb",
@@ -129,10 +118,8 @@ def test_faults_are_named(tmp_path: Path, case, change, words: str) -> None:
     ("name", "text", "words"),
     [
         ("r_ids.txt", "train0\n", "1 ids for 12 rows"),
-        ("r_ids.json", "[", "not valid JSON"),
         ("r_ids.json", '{"a": 0}', "0 ids for 12 rows"),
         ("r_imgid2idx.json", '{"train0": 0}', "not a mapping of ids to the rows 0 to 11"),
-        ("r_imgid2idx.json", "[0]", "not a mapping"),
         ("r_imgid2idx.pkl", "pickle", "no ids: looked for r_ids.txt"),
     ],
 )

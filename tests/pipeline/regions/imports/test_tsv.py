@@ -1,6 +1,5 @@
 """Bottom-up TSV files: read bit for bit, and every fault named with file, line and id."""
 
-import base64
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +62,8 @@ def test_several_files_of_a_folder(tmp_path: Path, case) -> None:
     write_tsv(tmp_path / "tsv/r.tsv.1", rows[5:])
     (tmp_path / "tsv/readme.txt").write_text("not a TSV file")
     check(imported(images, tmp_path / "tsv", tmp_path / "out.h5", boxes=6), regions)
+    with pytest.raises(WorkbenchError, match=r"has 4 regions; regions\.boxes = 3"):
+        imported(images, tmp_path / "tsv", tmp_path / "out.h5", boxes=3)
 
 
 def test_sizes_are_those_of_the_lines(tmp_path: Path, case) -> None:
@@ -90,49 +91,30 @@ def test_an_import_that_was_cut_off_continues(tmp_path: Path, case) -> None:
     check(imported(images, tmp_path / "r.tsv", tmp_path / "out.h5"), regions)
 
 
-def spoil(kind: str, rows: list[list[bytes]], regions: list[ImageRegions]) -> None:
-    """Put one fault into line 3, the image train2."""
-    one, row = regions[2], rows[2]
-    rows[2] = {
-        "count": [*row[:3], b"%d" % (len(one.features) + 1), *row[4:]],
-        "huge count": [*row[:3], b"999999999", *row[4:]],
-        "words": [*row[:3], b"two", *row[4:]],
-        "truncated": [*row[:5], row[5][:-3]],
-        "cut": [*row[:5], row[5][:-8]],
-        "five fields": row[:5],
-        "float64 boxes": tsv_fields("train2", one, "<f8"),
-        "float64 features": [*row[:5], encoded(one.features, "<f8")],
-        "not base64": [*row[:5], b"*" + row[5][1:]],
-        "NaN": tsv_fields("train2", replace(one, features=one.features * np.nan)),
-        "outside": tsv_fields("train2", replace(one, boxes=one.boxes + np.float32(100))),
-        "crossed": tsv_fields("train2", replace(one, boxes=one.boxes[:, [2, 1, 0, 3]])),
-        "infinite box": tsv_fields("train2", replace(one, boxes=one.boxes * np.inf)),
-        "no image": [row[0], b"0", *row[2:]],
-    }[kind]
+def fields(one: ImageRegions, dtype: str = "<f4", **changes) -> list[bytes]:
+    return tsv_fields("train2", replace(one, **changes), dtype)
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("spoil", "words"),
     [
-        ("count", "boxes hold"),
-        ("huge count", "999,999,999 boxes"),
-        ("words", "num_boxes is b'two'"),
-        ("truncated", "not a multiple of 4"),
-        ("cut", "features"),
-        ("five fields", "5 fields"),
-        ("float64 boxes", "boxes have the length of float64"),
-        ("float64 features", "features have the length of float64"),
-        ("not base64", "features is not base64"),
-        ("NaN", "NaN or infinite features in region 0"),
-        ("outside", "inside the image of 38 x 26"),
-        ("crossed", "not x1, y1, x2, y2"),
-        ("infinite box", "not x1, y1, x2, y2"),
-        ("no image", "an image of 0 x 26"),
+        (lambda row, one: [*row[:3], b"%d" % (len(one.boxes) + 1), *row[4:]], "boxes hold"),
+        (lambda row, one: [*row[:3], b"999999999", *row[4:]], "999,999,999 boxes"),
+        (lambda row, one: [*row[:3], b"two", *row[4:]], "num_boxes is b'two'"),
+        (lambda row, one: [*row[:5], row[5][:-3]], "not a multiple of 4"),
+        (lambda row, one: row[:5], "5 fields"),
+        (lambda row, one: fields(one, "<f8"), "boxes have the length of float64"),
+        (lambda row, one: [*row[:5], encoded(one.features, "<f8")], "features have .* of float64"),
+        (lambda row, one: [*row[:5], b"*" + row[5][1:]], "no base64"),
+        (lambda row, one: fields(one, features=one.features * np.nan), "NaN or .* in region 0"),
+        (lambda row, one: fields(one, boxes=one.boxes + np.float32(100)), "the image of 38 x 26"),
+        (lambda row, one: fields(one, boxes=one.boxes[:, [2, 1, 0, 3]]), "not x1, y1, x2, y2"),
+        (lambda row, one: [row[0], b"0", *row[2:]], "an image of 0 x 26"),
     ],
 )
-def test_faults_are_named_with_their_line(tmp_path: Path, case, kind: str, words: str) -> None:
+def test_faults_are_named_with_their_line(tmp_path: Path, case, spoil, words: str) -> None:
     images, regions, rows = case
-    spoil(kind, rows, regions)
+    rows[2] = spoil(rows[2], regions[2])
     write_tsv(tmp_path / "r.tsv", rows)
     with pytest.raises(WorkbenchError, match=words) as error:
         imported(images, tmp_path / "r.tsv", tmp_path / "out.h5")
@@ -166,13 +148,6 @@ def test_images_that_only_the_file_has_are_left_out_on_request(tmp_path, case, c
     assert "left out 2 images" in capsys.readouterr().err
 
 
-def test_more_boxes_than_the_settings_allow(tmp_path: Path, case) -> None:
-    images, _, rows = case
-    write_tsv(tmp_path / "r.tsv", rows)
-    with pytest.raises(WorkbenchError, match=r"has 4 regions; regions\.boxes = 3"):
-        imported(images, tmp_path / "r.tsv", tmp_path / "out.h5", boxes=3)
-
-
 def test_an_image_without_regions(tmp_path: Path, case) -> None:
     images, regions, rows = case
     regions[0] = replace(regions[0], boxes=regions[0].boxes[:0], features=regions[0].features[:0])
@@ -187,14 +162,11 @@ def test_a_header_and_an_empty_folder_are_said_plainly(tmp_path: Path, case) -> 
     write_tsv(tmp_path / "r.tsv", [header, *rows])
     with pytest.raises(WorkbenchError, match="line 1: a header"):
         open_source("tsv", str(tmp_path / "r.tsv"), ImportCorpus(images))
-    for path, words in (("images", r"no folder with \*\.tsv"), ("gone", "no such file or folder")):
-        with pytest.raises(WorkbenchError, match=words):
-            open_source("tsv", str(tmp_path / path), ImportCorpus(images))
-    with pytest.raises(WorkbenchError, match=r"regions\.path = null"):
-        open_source("tsv", None, ImportCorpus(images))
+    with pytest.raises(WorkbenchError, match=r"no folder with \*\.tsv"):
+        open_source("tsv", str(tmp_path / "images"), ImportCorpus(images))
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_any_damage_is_an_error_or_changes_nothing_else(tmp_path_factory, data) -> None:
     """A flipped byte may give other numbers, never another exception or another image's row."""
@@ -243,9 +215,3 @@ def test_ids_match_by_name_by_stem_and_by_the_number_of_coco() -> None:
     assert {name: matcher.rows(name) for name in expected} == expected
     with pytest.raises(WorkbenchError, match=r"several images \(1\): same \(a/same.jpg, b/same"):
         matcher.match(["same"], "file")
-
-
-def test_base64_of_python_2_and_3_is_the_same_text(case) -> None:
-    """What the fixture writes is what base64.b64encode writes, as the published files were."""
-    _, regions, rows = case
-    assert base64.b64decode(rows[0][4]) == regions[0].boxes.astype("<f4").tobytes()
