@@ -62,7 +62,7 @@ def fit_each(
     regularisations: Sequence[float],
     rows: int,
 ) -> Iterator[Canonical]:
-    """What fit_cca gives for each of some regularisations, in one pass over the blocks."""
+    """What fit_cca gives for each of some regularisations, in one pass over (B, Dx) and (B, Dy)."""
     widths, parts = peek(blocks)
     _require_dim(dim, rows, widths)
     narrow = int(widths[1] < widths[0])

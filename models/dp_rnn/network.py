@@ -4,8 +4,6 @@ Chen and Luo 2020. The word-oriented and the object-oriented model are two netwo
 their own; they are held together because their scores are averaged.
 """
 
-import copy
-
 import torch
 from torch import Tensor, nn
 
@@ -146,12 +144,6 @@ class DPRNN(nn.Module):
             return [tower.all_pairs(own, other, divide) for tower, own, other in each]
         chosen = groups, self.candidates, divide
         return [tower.selected_pairs(own, other, *chosen) for tower, own, other in each]
-
-    def alone(self, name: str) -> "DPRNN":
-        """One of the networks as a model of its own, with the same weights in memory."""
-        model = copy.copy(self)
-        model._modules = {"towers": nn.ModuleDict({name: self.towers[name]})}
-        return model
 
     def networks(self) -> list[OrientedTower]:
         """The towers: word before object."""

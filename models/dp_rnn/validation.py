@@ -2,12 +2,13 @@
 average of both; and how even the weights of self-attention are."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.base.scoring import in_batches
 from models.dp_rnn.network import DPRNN
@@ -35,7 +36,7 @@ def validate(model: DPRNN, split: Split, device: torch.device, shortlist: int) -
     """Score every network by its own shortlist of images per caption, and measure its weights."""
     return Validation(
         {
-            name: score_selecting(model.alone(name), split, device, shortlist)
+            name: score_selecting(alone(model, name), split, device, shortlist)
             for name in model.towers
         },
         {
@@ -44,6 +45,13 @@ def validate(model: DPRNN, split: Split, device: torch.device, shortlist: int) -
             if tower.match.weighs
         },
     )
+
+
+def alone(model: DPRNN, name: str) -> DPRNN:
+    """One of the networks as a model of its own, with the same weights in memory."""
+    own = copy(model)
+    own._modules = {"towers": nn.ModuleDict({name: model.towers[name]})}
+    return own
 
 
 def judge_networks(found: Validation, history: Sequence[Row]) -> EpochVerdict:

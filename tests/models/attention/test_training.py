@@ -121,21 +121,6 @@ def test_phases_of_dp_rnn(trained, folder):
     assert bool(DP_RNN.checkpoint(folder).weights["recurrence"])
 
 
-def test_the_recurrent_phase_trains_the_recurrent_network_alone(folder):
-    """After it everything else is as the matching alone left it."""
-    one = {"orientation": "word", "training__lr_step": 9}
-    epochs = {"matching": 1, "recurrent": 0, "all": 0}
-    begun = DP_RNN.weights(folder, training__epochs=epochs, recurrent=False, **one)
-    ended = DP_RNN.weights(folder, training__epochs=epochs | {"recurrent": 1}, **one)
-    after = DP_RNN.weights(folder, training__epochs=epochs | {"all": 1}, **one)
-    own = {name for name in ended if ".recurrent." in name}
-    assert own == ended.keys() - begun.keys()
-    names = begun.keys() - {"recurrence"}
-    assert names
-    assert all(torch.equal(begun[name], ended[name]) for name in names)
-    assert not all(torch.equal(begun[name], after[name]) for name in names)
-
-
 def test_the_validation_shortlist_changes_what_is_measured_once_there_is_recurrence(folder):
     one, all_of_them = (
         DP_RNN.train(folder, validation_shortlist=count)[1].splitlines()[1:] for count in (1, 8)
@@ -194,3 +179,9 @@ def test_the_curve_says_how_even_the_weights_are(folder, changes, columns):
     for name in columns:
         assert curve[name].between(0, 1).all()
         assert curve[name].nunique() > 1 or name == "val_word_entropy"
+
+
+def test_image_features_are_no_regions(folder):
+    SCAN.set_params(folder)
+    message = SCAN.refused(folder, features="image.h5")
+    assert "image.h5: not a file of regions: it has no boxes, sizes, counts" in message

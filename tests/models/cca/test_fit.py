@@ -97,24 +97,6 @@ def test_weights_are_canonical(image, sentence):
     assert (np.diff(fitted.correlations) <= 0).all()
 
 
-def test_a_planted_latent_is_recovered():
-    """Two shared variables behind noise of the other columns: two correlations near 1, no third."""
-    rng = np.random.default_rng(3)
-    latent = rng.standard_normal((3000, 2))
-    x, y = (rng.standard_normal((3000, width)) for width in (10, 13))
-    x[:, :2], y[:, 5:7] = latent, latent @ [[1.0, 2.0], [-1.0, 1.0]]
-    x, y = (side @ rng.standard_normal((side.shape[1],) * 2) for side in (x, y))
-    fitted = fit_cca([(x.astype(np.float32), y.astype(np.float32))], 4, 1e-7, 3000)
-    assert (fitted.correlations[:2] > 0.999).all()
-    assert (fitted.correlations[2:] < 0.2).all()
-    for weights, mean, side in (
-        (fitted.image_weights, fitted.image_mean, x),
-        (fitted.sentence_weights, fitted.sentence_mean, y),
-    ):
-        found = (side - mean) @ weights[:, :2]
-        assert subspace_angles(found, latent - latent.mean(axis=0)).max() < 0.05
-
-
 @pytest.mark.parametrize(("image", "sentence"), [(12, 7), (6, 11)])
 def test_several_regularisations_give_what_each_alone_gives(image, sentence):
     pair = sample(200, image, sentence)
@@ -194,7 +176,7 @@ def test_largest_eigenvalue_when_few_are_distinct(matrix):
 
 @pytest.mark.parametrize(
     ("rows", "image", "sentence", "dim", "allowed"),
-    [(100, 6, 9, 7, 6), (100, 9, 5, 6, 5), (8, 20, 30, 8, 7), (100, 6, 9, 0, 6)],
+    [(100, 6, 9, 7, 6), (8, 20, 30, 8, 7)],
 )
 def test_too_many_directions(rows, image, sentence, dim, allowed):
     with pytest.raises(WorkbenchError) as caught:

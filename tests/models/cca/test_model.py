@@ -9,7 +9,6 @@ from tiny_inputs import (
     DIM,
     SENTENCES,
     WORDS,
-    write_image_features,
     write_inputs,
     write_sentences,
 )
@@ -125,16 +124,6 @@ def test_a_regularisation_that_is_none(folder, value):
     assert "must be a number from 0, or a list of such numbers" in message
 
 
-def test_constant_columns_are_counted(folder):
-    file = FeatureFile(folder / "image.h5")
-    values = np.concatenate([file.load(), np.ones((len(file), 2), np.float16)], axis=1)
-    write_image_features(folder, file.ids, values)
-    assert "no weight: 2 of the images, 0 of the sentences" in fit(folder)
-    weights = CCA.checkpoint(folder).weights["image_weights"]
-    assert not weights[DIM:].any()
-    assert weights[:DIM].any(1).all()
-
-
 def test_blocks_do_not_matter(folder, monkeypatch):
     fit(folder)
     first = (folder / "out/cca.safetensors").read_bytes()
@@ -142,16 +131,6 @@ def test_blocks_do_not_matter(folder, monkeypatch):
     monkeypatch.setattr("models.cca.model.BLOCK", 7)
     fit(folder)
     assert (folder / "out/cca.safetensors").read_bytes() == first
-
-
-def test_the_same_bytes_again(folder):
-    found = []
-    for _ in range(2):
-        fit(folder)
-        CCA.score(folder)
-        files = ("out/cca.safetensors", "out/cca.h5")
-        found.append([(folder / name).read_bytes() for name in files])
-    assert found[0] == found[1]
 
 
 def test_there_are_no_more_directions_than_columns(folder):

@@ -171,14 +171,6 @@ def test_inside_autocast(sampled):
     assert [value.item() for value in inside] == [value.item() for value in expected]
 
 
-def test_the_classifier_is_one_matrix_without_bias():
-    loss = InstanceLoss(CLASSES, DIM)
-    assert [(name, tuple(p.shape)) for name, p in loss.named_parameters()] == [
-        ("weight", (CLASSES, DIM))
-    ]
-    assert loss.weight.abs().max() <= math.sqrt(6 / (CLASSES + DIM))
-
-
 def test_no_negatives_are_left_to_draw():
     torch.manual_seed(0)
     loss = InstanceLoss(2, DIM, sampled=3)

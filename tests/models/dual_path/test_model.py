@@ -21,7 +21,7 @@ from dual_path_runs import (
 )
 from PIL import Image
 from rankings import rsum, rsum_of
-from tiny_inputs import CLASSES, NETWORK, PATHS, SIDE, replace_images, write_coloured_images
+from tiny_inputs import CLASSES, PATHS, SIDE, replace_images, write_coloured_images
 
 from models.backbone.image_cnn import pixel_source
 from models.base.scoring import score_vectors
@@ -31,7 +31,6 @@ from models.dual_path.queries import queries
 from models.dual_path.slots import SlotInputs
 from pipeline.corpus.tables import load_images
 from pipeline.inputs.files import Inputs
-from pipeline.storage.weights import read_weights
 from pipeline.training.loop import WINDOW
 from stages.cluster_pseudo_classes import main as cluster
 
@@ -81,17 +80,6 @@ def test_the_checkpoint_holds_the_network_and_no_classifier(folder):
     assert architecture["image_layers"] == "layer1"
     assert (architecture["image_crop"], architecture["slots"]) == (SIDE, 12)
     assert "phases" in RUN.checkpoint(folder).description.params["dual_path"]
-
-
-@pytest.mark.parametrize("images", ["features", "pixels"])
-def test_stage_1_leaves_the_image_cnn_as_it_was(folder, images):
-    """Weights and statistics of batch normalisation alike."""
-    RUN.train(folder, phases=[stage_1(3, images)])
-    _, before, _ = read_weights(folder / NETWORK, "image network", 1)
-    after = RUN.checkpoint(folder).weights
-    assert any(name.endswith("running_var") for name in before)
-    for name, value in before.items():
-        assert torch.equal(after[f"image_cnn.{name}"], value), name
 
 
 def test_stage_2_trains_the_image_cnn(folder):
@@ -168,25 +156,6 @@ def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_p
         np.testing.assert_allclose(query, network.embed_images(pixels)[4].detach(), atol=1e-5)
 
 
-def test_stage_1_learns_the_same_from_pixels_as_from_cached_features(folder):
-    """Without augmentation and at the features' size; `left`, as shifts are drawn after crops."""
-    same = {"alignment": "left", "flip": False, "crop": SIDE, "dropout": 0.0}
-    curves = []
-    for images in ("features", "pixels"):
-        RUN.train(folder, phases=[stage_1(3, images)], **same)
-        curves.append(RUN.curve(folder)["loss"].to_numpy())
-    np.testing.assert_allclose(*curves, rtol=0.01)
-
-
-def test_flipped_images_are_averaged_in_scoring(folder):
-    scores = []
-    for flip in (False, True):
-        RUN.train(folder, phases=[stage_1(2)], flip=flip)
-        RUN.score(folder)
-        scores.append(RUN.scores(folder, "test").scores)
-    assert np.abs(scores[0] - scores[1]).max() > 1e-4
-
-
 @pytest.mark.parametrize(
     ("change", "value"),
     [
@@ -210,9 +179,8 @@ def test_what_is_read_decides_the_training(folder, plain, change, value):
 
 def test_sampled_classes_give_the_same_bytes_again(folder):
     assert RUN.train(folder, sampled_classes=3) == RUN.train(folder, sampled_classes=3)
-    assert not {"image_error", "text_error"} & set(
-        RUN.curve(folder)
-    )  # figure 8's are of all classes
+    # the errors of figure 8 are of all classes
+    assert not {"image_error", "text_error"} & set(RUN.curve(folder))
 
 
 def test_classes_are_those_of_the_file(folder):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.nn import functional
 
 from models.backbone.inference import accelerate
 from models.backbone.network import classifier, cut
@@ -70,17 +69,6 @@ def test_they_are_the_same_in_training_with_a_frozen_image_cnn(batch):
         step(model, (images, batch[1]))
         losses.append(torch.cat([value.flatten() for value in model.state_dict().values()]))
     torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-5)
-
-
-def test_embeddings_are_unit_rows_of_the_vectors(batch):
-    model = network(flip=False).eval()
-    images, captions = model(*batch)
-    assert images.shape == captions.shape == (6, 8)
-    pairs = ((images, model.embed_images(batch[0])), (captions, model.embed_captions(batch[1])))
-    for vectors, embedded in pairs:
-        torch.testing.assert_close(embedded, functional.normalize(vectors), rtol=0, atol=1e-6)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert model.embed_images(batch[0]).dtype == torch.float32
 
 
 def test_evaluation_averages_the_mirror_image_and_training_does_not(batch):

@@ -49,17 +49,6 @@ def test_left_alignment_draws_nothing():
     assert generator.random() == np.random.default_rng(0).random()
 
 
-def test_shifts_follow_from_the_generator_alone():
-    source = SlotRows([[1, 2, 3]] * 50, 32)
-    rows = np.arange(50)
-    shifts = []
-    for seed in (1, 1, 2):
-        np.random.seed(seed + len(shifts))  # noqa: NPY002
-        shifts.append(source.augmented(rows, np.random.default_rng(seed))[0].tolist())
-    assert shifts[0] == shifts[1]
-    assert shifts[0] != shifts[2]
-
-
 def vocabulary(markers=False):
     first = ("<pad>", "<unk>", "<start>", "<end>")[: 4 if markers else 2]
     return Vocabulary((*first, "red", "blue"), (0,) * (len(first) + 2), markers)

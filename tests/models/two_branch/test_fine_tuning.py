@@ -220,19 +220,6 @@ def test_the_tuned_image_network_can_be_taken_out(tuned, tmp_path):
     assert "plain.safetensors: two_branch has no image network of its own" in said
 
 
-def test_an_interrupted_epoch_goes_on_with_the_same_crops(folder):
-    RUN.set_params(folder, fine_tuning__flip=True)
-    batches = prepared(folder).phases[-1].batches
-    with chdir(folder):
-        whole, rest = list(batches.epoch(3)), list(batches.epoch(3, 2))
-        other = next(iter(batches.epoch(4)))
-    assert len(rest) == len(whole) - 2 > 1
-    for one, same in zip(whole[2:], rest, strict=True):
-        assert torch.equal(one.images, same.images)
-        assert torch.equal(one.captions[0], same.captions[0])
-    assert other.images.shape != whole[0].images.shape or (other.images != whole[0].images).any()
-
-
 def test_features_of_another_network_are_neither_scored_nor_trained_on(tuned, tmp_path):
     shutil.copytree(tuned, tmp_path, dirs_exist_ok=True)
     (tmp_path / "out/two_branch.h5").unlink()

@@ -84,15 +84,6 @@ def test_dropout_acts_in_training_only(batch):
 
 
 @VARIANTS
-def test_embeddings_in_evaluation_do_not_depend_on_the_batch(sizes, batch):
-    model = network(sizes)
-    model(*batch)
-    model.eval()
-    alone = torch.cat([model.embed_images(row[None]) for row in batch[0]])
-    torch.testing.assert_close(model.embed_images(batch[0]), alone)
-
-
-@VARIANTS
 def test_every_weight_learns(sizes, batch):
     model = network(sizes)
     loss = structure_loss("sum_margin", 0.5, image_image=0.1)
