@@ -18,7 +18,8 @@ from stages.params import load_params
 @paths("output")
 def main(name: str, output: Path) -> None:
     """Average the members that params.yaml names; their score files lie beside the output."""
-    averages = load_params().average_scores
+    params = load_params()
+    averages = params.average_scores
     settings = named("average_scores", averages, name)
     members = {member: output.parent / f"{member}.h5" for member in settings.members}
     if lost := [str(path) for path in members.values() if not path.is_file()]:

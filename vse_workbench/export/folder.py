@@ -44,8 +44,8 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
     }
     made["features"] = _first_row(files["features"], folder / NAMES["features"])
     if files["text"].is_dir():
-        place = folder / NAMES["text"] / VOCABULARY
-        made["text"] = _copied(files["text"] / VOCABULARY, place)
+        words = folder / NAMES["text"] / VOCABULARY
+        made["text"] = _copied(files["text"] / VOCABULARY, words)
     else:
         made["text"] = _first_row(files["text"], folder / NAMES["sentences"])
     said, entries = checkpoint.description, {}
