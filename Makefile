@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer, git and make:
 #   make repro   run the whole pipeline on the built-in dataset and print the metrics
-#   make test    run all tests
+#   make test    run the tests (about six minutes on two cores)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
@@ -18,11 +18,12 @@ NUMERIC := tests/pipeline/statistics tests/pipeline/evaluation \
   tests/models/attention/test_scoring.py tests/models/dual_path/test_instance.py \
   tests/models/dual_path/test_loss.py
 
-.PHONY: help install repro test test-avx2 lint docs bench clean
+.PHONY: help install repro test test-all test-avx2 lint docs bench clean
 
 help:
 	@echo "make repro   run the pipeline on params.yaml and print the metrics table"
-	@echo "make test    run all tests"
+	@echo "make test    run the tests, but for the slow ones (about six minutes on two cores)"
+	@echo "make test-all   run all tests: kills, several processes, whole graphs, the campaign's sample"
 	@echo "make test-avx2   run the numeric tests again with the kernels of processors without AVX-512"
 	@echo "make lint    check style and types"
 	@echo "make docs    build the documents as a site, in site/"
@@ -42,8 +43,13 @@ repro: $(INSTALLED)
 	dvc repro
 	@cat report/compare.md
 
+PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
 test: $(INSTALLED)
-	pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m 'not slow'
+
+test-all: $(INSTALLED)
+	$(PYTEST)
 
 test-avx2: $(INSTALLED)
 	OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2 \

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
+from pipeline.runtime.code import MEMORY
 from stages.code import write_lists
-from stages.common import SOURCES, command, target
+from stages.common import command, target
 from stages.params import load_params
 from stages.registries import check_registries
 
@@ -16,7 +17,7 @@ from stages.registries import check_registries
 def main(output: Path) -> None:
     """Validate params.yaml and write, for every stage, which files of code it may load."""
     check_registries()
-    write_lists(output, SOURCES, load_params())
+    write_lists(output, MEMORY, load_params())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pipeline.runtime.code import check_loaded, is_program
+from pipeline.runtime.code import MEMORY, check_loaded, is_program
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.kernels import notes
@@ -19,7 +19,6 @@ from pipeline.runtime.text import safe_lines
 from stages import HELP_OPTIONS, KERNELS, NOT_USED, catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
-SOURCES = WORK / "sources.json"  # digests of sources, which check_params need not parse again
 CODE = Path("data/.checks/code")  # the files of code that each stage may load
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
@@ -48,7 +47,7 @@ def command(function: Callable[..., None]) -> click.Command:
             with alone(WORK, name, options):
                 function(**options)
             if is_program(f"stages.{program}"):
-                check_loaded(_list_of(program, options), SOURCES)
+                check_loaded(_list_of(program, options), MEMORY)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:

@@ -5,6 +5,7 @@ import os
 
 # Before numpy and torch are loaded: tests run side by side, and threads would fight for cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # a thread that waits leaves its core to others
 os.environ.pop("CI", None)  # it makes progress quiet, which tests read
 
 import subprocess

@@ -290,6 +290,7 @@ def test_graph_leaves_git_clean(clone):
 COLD = ("build_vocabulary", "train@two_branch", "score@scan", "evaluate@vse", "compare")
 
 
+@pytest.mark.slow
 def test_stages_run_as_programs_of_their_own(clone, first):
     """Each loads its libraries itself, and writes what was written by a process that had them."""
     warm = clone.path.pop(0)
@@ -333,6 +334,7 @@ def test_the_documented_columns_are_few(clone):
     assert len(head) < 10
 
 
+@pytest.mark.slow
 def test_outputs_travel_through_a_remote_and_weights_by_their_name(clone, first, tmp_path):
     clone.run("dvc", "remote", "add", "--local", "--default", "store", str(tmp_path / "store"))
     clone.run("dvc", "push")
@@ -500,6 +502,7 @@ def test_the_commands_of_the_documents_run(clone):
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(clone, monkeypatch):
     """Every cell, its experiment too, which leaves the folder as it is."""
     monkeypatch.setenv("PATH", os.pathsep.join(clone.path))
@@ -648,6 +651,7 @@ def test_a_syntax_error_is_named_and_loses_nothing(clone, first):
     clone.run("dvc", "repro")
 
 
+@pytest.mark.slow
 def test_repeating_everything_gives_the_same_bytes(clone, first):
     """All that DVC keeps of a run, by its own digests; the commands alone, as it ran them."""
     with chdir(clone.folder), Repo() as repo, repo.lock:

@@ -144,6 +144,7 @@ class Hostile:
         wanted.append("data/checkpoints/detector.safetensors")
         files = {n: own for n, own in self.world.before(stage).items() if n in wanted}
         values = read_yaml(self.world.folder / "params.yaml")
+        values["external"] = {}  # its folder is not among these files
         changes = {"dataset": "karpathy_json", "phrases": {"source": "none"},
                    "corpus": {"skip_bad_images": is_skipping, "max_megapixels": 4},
                    "detector": {"weights": "random"}}  # fmt: skip

@@ -29,7 +29,7 @@ from ruamel.yaml import YAML
 
 from models.base.registry import model_names
 from models.phrases.models import PHRASE_MODELS
-from pipeline.runtime.code import code_digest
+from pipeline.runtime.code import MEMORY, code_digest
 from pipeline.runtime.yaml_text import read_yaml
 from tests.support.clone import PLAIN_WORLD
 from tests.support.warm_python import LIBRARIES
@@ -273,8 +273,9 @@ def finished(child: tuple[int, int], kill_after: float | None = None) -> Ended:
 
 def files_of(folder: Path) -> Files:
     """All files below a folder by their paths in it, but the locks of feature files, which stay."""
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "lock")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    kept = (path for path in paths if path.name not in ("lock", MEMORY.name))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 
 def outputs_of(stage: Stage, files: Files) -> Files:
