@@ -9,14 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.campaign.calls import (
-    Call,
-    Calls,
-    aside,
-    change_disk,
-    mount_disk,
-    read_journal,
-)
+from tests.campaign.calls import Call, Calls, aside, change_disk, mount_disk, read_journal
 from tests.campaign.power import Disk
 from tests.campaign.world import (
     Ended,
@@ -61,13 +54,8 @@ class Disturbed:
         turn."""
         name, call = self._point(number)
         is_torn = draw.random() < 0.5
-        return self._killed(
-            self.world.stages[name],
-            draw,
-            lambda stage: run(
-                stage, self.folder, lambda: self.calls.arm(self.folder, call, is_torn)
-            ),
-        )
+        stage, arm = self.world.stages[name], lambda: self.calls.arm(self.folder, call, is_torn)
+        return self._killed(stage, draw, lambda stage: run(stage, self.folder, arm))
 
     def kill_at_time(self, draw: random.Random, number: int) -> str:
         """Killed at a moment of its run."""
@@ -117,37 +105,19 @@ class Disturbed:
         names = list(self.world.stages)
         turn, size = divmod(number, 20)
         stage = self.world.stages[names[turn * 5 % len(names)]]  # from all over the graph
-        self.world.after(stage)
-        with_old = draw.random() < 0.5
 
-        def case(folder: Path) -> str:
-            mount_disk(folder, PLENTY)
-            self._fill(folder, stage, with_old)
+        def change(folder: Path) -> None:
             used = os.statvfs(folder)
             taken = used.f_blocks - used.f_bfree
             pages = sum(-(-len(content) // 4096) for content in self.world.after(stage).values())
             change_disk(folder, max(taken + size * (2 * pages + 8) // 19, 1))
-            ended = run(stage, folder)
-            change_disk(folder, PLENTY)
-            return self._judged(stage, ended, folder)
 
-        return self._on_own_disk(case)
+        return self._on_own_disk(stage, draw.random() < 0.5, change)
 
     def read_only(self, draw: random.Random, number: int) -> str:
         """On a disk that is read-only."""
-        stage = self._any(draw)
-        self.world.after(stage)
-        with_old = draw.random() < 0.5
-
-        def case(folder: Path) -> str:
-            mount_disk(folder, PLENTY)
-            self._fill(folder, stage, with_old)
-            change_disk(folder, PLENTY, is_read_only=True)
-            ended = run(stage, folder)
-            change_disk(folder, PLENTY)
-            return self._judged(stage, ended, folder)
-
-        return self._on_own_disk(case)
+        stage, with_old = self._any(draw), draw.random() < 0.5
+        return self._on_own_disk(stage, with_old, lambda at: change_disk(at, PLENTY, True))
 
     def exchanged(self, draw: random.Random, number: int) -> str:
         """One of the files that a stage reads is another one of the run."""
@@ -159,13 +129,8 @@ class Disturbed:
         }
         stage = draw.choice(list(stages))
         name = draw.choice(sorted(stages[stage]))
-        others = [
-            other
-            for other, content in sorted(everything.items())
-            if Path(other).suffix == Path(name).suffix
-            and _is_made(other)
-            and content != everything[name]
-        ]
+        alike = {n: own for n, own in sorted(everything.items()) if n.endswith(Path(name).suffix)}
+        others = [n for n, own in alike.items() if _is_made(n) and own != everything[name]]
         self._put(stage, False)
         (self.folder / name).write_bytes(everything[draw.choice(others)])
         ended = run(stage, self.folder)
@@ -283,9 +248,19 @@ class Disturbed:
             self._journals[stage.name] = self.calls.counted, calls
         return self._journals[stage.name]
 
-    def _on_own_disk(self, case: Callable[[Path], str]) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            return aside(lambda: case(Path(folder)))
+    def _on_own_disk(self, stage: Stage, with_old: bool, change: Callable[[Path], None]) -> str:
+        self.world.after(stage)
+
+        def case(folder: Path) -> str:
+            mount_disk(folder, PLENTY)
+            self._fill(folder, stage, with_old)
+            change(folder)
+            ended = run(stage, folder)
+            change_disk(folder, PLENTY)
+            return self._judged(stage, ended, folder)
+
+        with tempfile.TemporaryDirectory() as name:
+            return aside(lambda: case(Path(name)))
 
 
 def _is_made(name: str) -> bool:

@@ -145,66 +145,49 @@ def parsers() -> dict[str, Parser]:
 
 
 def _texts() -> dict[str, Parser]:
-    params = (ROOT / "params.yaml").read_bytes()
-    lines = [
-        line for line in params.splitlines(keepends=True) if not line.lstrip().startswith(b"#")
-    ]
-    world = (ROOT / "data/raw/shapes/world.yaml").read_bytes()
-    claims = (ROOT / "claims.yaml").read_bytes()
+    lines = (ROOT / "params.yaml").read_bytes().splitlines(keepends=True)
+    lines = [line for line in lines if not line.lstrip().startswith(b"#")]
+    world, claims, metrics = (
+        (ROOT / name).read_bytes()
+        for name in ("data/raw/shapes/world.yaml", "claims.yaml", "metrics/vse.json")
+    )
     lock = b"schema: '2.0'\nstages:\n  train@vse:\n    cmd: python\n    deps:\n    - path: a\n"
     lock += b"      hash: md5\n      md5: 0123456789abcdef\n      size: 12\n    outs: []\n"
-    marks = b"[]{}:,&*!|>'\"%@`#?-<\t\n"
     setting = b"vse.training.lr=[0.1, {a: 2}]\nloss=sum_margin"
-    metrics = (ROOT / "metrics/vse.json").read_bytes()
-    vocabulary = {"schema_version": 1, "sentence_markers": False,
-                  "tokens": {word: 3 for word in ("<pad>", "<unk>", *WORDS)}}  # fmt: skip
-    sealed = vocabulary | {"sha256": content_digest(vocabulary)}
+    vocabulary = {"schema_version": 1, "sentence_markers": False}
+    vocabulary["tokens"] = dict.fromkeys(("<pad>", "<unk>", *WORDS), 3)
+    sealed = json.dumps(vocabulary | {"sha256": content_digest(vocabulary)}).encode()
+    plain = b'{"a": [1e9, null, true, {"b": "\\u00e9"}], "c": "d"}'
+    yaml, json_signs = b"[]{}:,&*!|>'\"%@`#?-<\t\n", b'[]{}:,"\\0e-.'
+    pieces = b"".join(lines[5:12])
     return {
-        "YAML of params": Parser(2_000, {"p.yaml": b"".join(lines[:60])}, _params, marks),
-        "YAML of pieces": Parser(
-            15_000, {"p.yaml": b"".join(lines[5:12])}, lambda at: read_yaml(at / "p.yaml"), marks
-        ),
-        "YAML of worlds": Parser(
-            1_000, {"world.yaml": world}, lambda at: load_world(at / "world.yaml"), marks
-        ),
-        "YAML of claims": Parser(
-            500, {"c.yaml": claims}, lambda at: read_ledger(at / "c.yaml"), marks
-        ),
+        "YAML of params": Parser(2_000, {"x": b"".join(lines[:60])}, _params, yaml),
+        "YAML of pieces": Parser(15_000, {"x": pieces}, lambda at: read_yaml(at / "x"), yaml),
+        "YAML of worlds": Parser(1_000, {"x": world}, lambda at: load_world(at / "x"), yaml),
+        "YAML of claims": Parser(500, {"x": claims}, lambda at: read_ledger(at / "x"), yaml),
         "YAML of dvc.lock": Parser(
-            3_000,
-            {"dvc.lock": lock},
-            lambda at: lock_stages((at / "dvc.lock").read_bytes(), "x"),
-            marks,
+            3_000, {"x": lock}, lambda at: lock_stages((at / "x").read_bytes(), "x"), yaml
         ),
         "settings": Parser(
-            20_000, {"s": setting}, lambda at: parse_settings(_words(at / "s")), marks
+            20_000, {"x": setting}, lambda at: parse_settings(tuple(_text(at).split("\n"))), yaml
         ),
-        "JSON": Parser(
-            145_000,
-            {"x.json": b'{"a": [1e9, null, true, {"b": "\\u00e9"}], "c": "d"}'},
-            lambda at: read_json(at / "x.json"),
-            b'[]{}:,"\\0e-.',
-        ),
+        "JSON": Parser(145_000, {"x": plain}, lambda at: read_json(at / "x"), json_signs),
         "JSON of metrics": Parser(
-            80_000, {"m.json": metrics}, lambda at: read_metrics(at / "m.json"), b'[]{}:,"\\0e-.'
+            80_000, {"m.json": metrics}, lambda at: read_metrics(at / "m.json"), json_signs
         ),
         "JSON of vocabularies": Parser(
-            40_000,
-            {"vocabulary.json": json.dumps(sealed).encode()},
-            Vocabulary.load,
-            b'[]{}:,"\\0e-.',
+            40_000, {"vocabulary.json": sealed}, Vocabulary.load, json_signs
         ),
     }
 
 
 def _params(at: Path) -> None:
-    values = read_yaml(at / "p.yaml")
-    problems = list(find_problems(values))
+    problems = list(find_problems(read_yaml(at / "x")))
     assert problems, "some keys are missing"
 
 
-def _words(path: Path) -> tuple[str, ...]:
-    return tuple(path.read_bytes().decode("utf-8", "replace").split("\n"))
+def _text(at: Path) -> str:
+    return (at / "x").read_bytes().decode("utf-8", "replace")
 
 
 def _tables() -> dict[str, Parser]:
@@ -215,72 +198,63 @@ def _tables() -> dict[str, Parser]:
     bars = b"image_name| comment_number| comment\n" + b"".join(
         f"{name}| {number}| a red dog\n".encode() for name in NAMES for number in range(2)
     )
-    columns = [*KEYS, "naive.rsum"]
-    rows = ["\t".join("1" if name == "seed" else f"{name}" for name in KEYS) + "\t12.5"]
-    claims = "\n".join(("\t".join(columns), *rows)) + "\n"
+    values = "\t".join("1" if name == "seed" else name for name in KEYS)
+    claims = "\t".join([*KEYS, "naive.rsum"]) + f"\n{values}\t12.5\n"
     listed = b"Experiment,rev,typ,State,seed,metrics/vse.json:naive.rsum\n"
     listed += b"main,abc,baseline,,0,100\nbold,def,branch_commit,Success,1,110.5\n"
+    ids = b"one\ntwo\r\nthree\n"
     return {
-        "captions of commas": Parser(60_000, {"captions.txt": captions}, _captions, b',"\n|#'),
-        "captions of bars": Parser(50_000, {"captions.txt": bars}, _captions, b',|\n"# '),
-        "lists of ids": Parser(
-            60_000,
-            {"x.ids.txt": b"one\ntwo\r\nthree\n"},
-            lambda at: text_ids(at / "x.ids.txt"),
-            b"\r\n\t",
-        ),
+        "captions of commas": Parser(60_000, {"x": captions}, _captions, b',"\n|#'),
+        "captions of bars": Parser(50_000, {"x": bars}, _captions, b',|\n"# '),
+        "lists of ids": Parser(60_000, {"x": ids}, lambda at: text_ids(at / "x"), b"\r\n\t"),
         "tables of claims": Parser(
-            4_000,
-            {"claims.tsv": claims.encode()},
-            lambda at: read_claims(at / "claims.tsv"),
-            b'\t\n",',
+            4_000, {"x": claims.encode()}, lambda at: read_claims(at / "x"), b'\t\n",'
         ),
-        "lists of experiments": Parser(2_000, {"e.csv": listed}, _experiments, b',\n"\t'),
+        "lists of experiments": Parser(
+            2_000, {"x": listed}, lambda at: read_experiments(_text(at)), b',\n"\t'
+        ),
     }
 
 
 def _captions(at: Path) -> None:
-    list(captions_csv.read_captions(at / "captions.txt"))
-
-
-def _experiments(at: Path) -> None:
-    read_experiments((at / "e.csv").read_bytes().decode("utf-8", "replace"))
+    list(captions_csv.read_captions(at / "x"))
 
 
 def _arrays() -> dict[str, Parser]:
     values = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-    npy, npz, mat = io.BytesIO(), io.BytesIO(), io.BytesIO()
-    np.save(npy, values)
-    np.savez(npz, features=values, ids=np.array(NAMES))
+    npy = _saved(lambda file: np.save(file, values))
+    npz = _saved(lambda file: np.savez(file, features=values, ids=np.array(NAMES)))
     boxes = np.array([[1, 2, 8, 9], [0, 0, 5, 5]], np.float64)
-    savemat(mat, {"boxes": boxes})
-    proposals = io.BytesIO()
-    np.savez(proposals, **{Path(name).stem: boxes for name in NAMES})
-    table = pd.DataFrame({"ids": NAMES, "features": list(values)})
-    tensors = save_tensors({"features": values})
-    ids = "\n".join(NAMES).encode()
+    mat = _saved(lambda file: savemat(file, {"boxes": boxes}))
+    stems = [Path(name).stem for name in NAMES]
+    proposals = _saved(lambda file: np.savez(file, **dict.fromkeys(stems, boxes)))
+    parquet = _saved(pd.DataFrame({"ids": NAMES, "features": list(values)}).to_parquet)
+    tensors = {"x.safetensors": save_tensors({"features": values})}
+    hdf5 = _hdf5({"features": values, "ids": np.array(NAMES, "S")})
+    ids = {"x.ids.txt": "\n".join(NAMES).encode()}
+    mats = {f"p/{stem}.mat": mat for stem in stems}
+    lines = {f"p/{stem}.txt": b"1 2 8 9 0.5\n0 0 5 5 0.1\n" for stem in stems}
+    signs = b"()[]{}'\",:<>f4O \n"
     return {
-        ".npy headers": Parser(100_000, {"x.npy": npy.getvalue()}, _header, b"()[]{}'\",:<>f4O \n"),
-        "embeddings in .npy": Parser(
-            15_000, {"x.npy": npy.getvalue(), "x.ids.txt": ids}, _embeddings("x.npy")),
-        "embeddings in .npz": Parser(
-            10_000, {"x.npz": npz.getvalue()}, _embeddings("x.npz")),
-        "embeddings in HDF5": Parser(
-            5_000, {"x.h5": _hdf5({"features": values, "ids": np.array(NAMES, "S")})},
-            _embeddings("x.h5")),
-        "embeddings in parquet": Parser(
-            10_000, {"x.parquet": _parquet(table)}, _embeddings("x.parquet")),
-        "embeddings in safetensors": Parser(
-            20_000, {"x.safetensors": tensors, "x.ids.txt": ids},
-            _embeddings("x.safetensors")),
-        "matrices of scores": Parser(5_000, {"s.npz": npz.getvalue()}, _matrix),
-        "proposals in .npz": Parser(4_000, {"p.npz": proposals.getvalue()}, _proposals("p.npz")),
-        "proposals in .mat": Parser(
-            3_000, {f"p/{Path(name).stem}.mat": mat.getvalue() for name in NAMES}, _proposals("p")),
-        "proposals in text": Parser(
-            4_000, {f"p/{Path(name).stem}.txt": b"1 2 8 9 0.5\n0 0 5 5 0.1\n" for name in NAMES},
-            _proposals("p"), b" \n,\t."),
-    }  # fmt: skip
+        ".npy headers": Parser(100_000, {"x.npy": npy}, _header, signs),
+        "embeddings in .npy": Parser(15_000, {"x.npy": npy} | ids, _embeddings("x.npy")),
+        "embeddings in .npz": Parser(10_000, {"x.npz": npz}, _embeddings("x.npz")),
+        "embeddings in HDF5": Parser(5_000, {"x.h5": hdf5}, _embeddings("x.h5")),
+        "embeddings in parquet": Parser(10_000, {"x.parquet": parquet}, _embeddings("x.parquet")),
+        "embeddings in safetensors": Parser(20_000, tensors | ids, _embeddings("x.safetensors")),
+        "matrices of scores": Parser(
+            5_000, {"s.npz": npz}, lambda at: _consume(open_matrix(at / "s.npz", ("ids",)).blocks())
+        ),
+        "proposals in .npz": Parser(4_000, {"p.npz": proposals}, _proposals("p.npz")),
+        "proposals in .mat": Parser(3_000, mats, _proposals("p")),
+        "proposals in text": Parser(4_000, lines, _proposals("p"), b" \n,\t."),
+    }
+
+
+def _saved(save: Callable[[io.BytesIO], Any]) -> bytes:
+    content = io.BytesIO()
+    save(content)
+    return content.getvalue()
 
 
 def _header(at: Path) -> None:
@@ -289,23 +263,15 @@ def _header(at: Path) -> None:
 
 
 def _embeddings(name: str) -> Callable[[Path], None]:
-    def read(at: Path) -> None:
-        settings = EmbeddingFileConfig(
-            path=str(at / name), ids="ids", features="features", other_ids="error"
-        )
-        _consume(open_embeddings(settings).vectors.blocks())
-
-    return read
-
-
-def _matrix(at: Path) -> None:
-    _consume(open_matrix(at / "s.npz", ("ids",)).blocks())
+    keys = {"ids": "ids", "features": "features", "other_ids": "error"}
+    return lambda at: _consume(
+        open_embeddings(EmbeddingFileConfig(path=str(at / name), **keys)).vectors.blocks()
+    )
 
 
 def _proposals(name: str) -> Callable[[Path], None]:
     def read(at: Path) -> None:
-        settings = ProposalsConfig(source="file", path=str(at / name), order="xyxy", origin=0,
-                                   number=5, other_images="error")  # fmt: skip
+        settings = ProposalsConfig(source="file", path=str(at / name), number=5)
         found = ProposalFiles(settings, NAMES)
         for image in NAMES:
             found(image, (32, 32))
@@ -326,119 +292,97 @@ def _hdf5(datasets: dict[str, np.ndarray]) -> bytes:
     return content.getvalue()
 
 
-def _parquet(table: pd.DataFrame) -> bytes:
-    content = io.BytesIO()
-    table.to_parquet(content)
-    return content.getvalue()
-
-
 def _vectors() -> dict[str, Parser]:
     values = np.random.default_rng(0).normal(size=(len(WORDS), 5)).astype(np.float32)
-    binary = f"{len(WORDS)} 5\n".encode()
-    binary += b"".join(
-        word.encode() + b" " + struct.pack("<5f", *row)
-        for word, row in zip(WORDS, values, strict=True)
-    )
-    lines = [f"{word} {' '.join(map(str, row))}" for word, row in zip(WORDS, values, strict=True)]
-    text = f"{len(WORDS)} 5\n" + "\n".join(lines) + "\n"
-    weights = io.BytesIO()
-    torch.save({"w": torch.zeros(3, 4), "n": torch.ones(2)}, weights)
+    rows = list(zip(WORDS, values, strict=True))
+    head = f"{len(WORDS)} 5\n".encode()
+    binary = b"".join(word.encode() + b" " + struct.pack("<5f", *row) for word, row in rows)
+    text = "\n".join(f"{word} {' '.join(map(str, row))}" for word, row in rows).encode()
+    weights = _saved(lambda file: torch.save({"w": torch.zeros(3, 4), "n": torch.ones(2)}, file))
+    read_text, signs = _reading("word2vec_text"), b" \n\t.e-"
     return {
-        "word2vec's binary": Parser(
-            40_000, {"v.bin": binary}, _reading("word2vec_bin", "v.bin")),
-        "word2vec's text": Parser(
-            25_000, {"v.txt": text.encode()}, _reading("word2vec_text", "v.txt"), b" \n\t.e-"),
-        "GloVe": Parser(
-            20_000, {"v.txt": "\n".join(lines).encode()}, _reading("word2vec_text", "v.txt"),
-            b" \n\t.e-"),
-        "checkpoints of torch": Parser(
-            4_000, {"w.pth": weights.getvalue()}, lambda at: read_state_dict(at / "w.pth")),
-    }  # fmt: skip
+        "word2vec's binary": Parser(40_000, {"x": head + binary}, _reading("word2vec_bin")),
+        "word2vec's text": Parser(25_000, {"x": head + text + b"\n"}, read_text, signs),
+        "GloVe": Parser(20_000, {"x": text}, read_text, signs),
+        "checkpoints of torch": Parser(4_000, {"x": weights}, lambda at: read_state_dict(at / "x")),
+    }
 
 
-def _reading(source: str, name: str) -> Callable[[Path], None]:
-    def read(at: Path) -> None:
-        read_vectors(source, at / name, WORDS, background=2)
-
-    return read
+def _reading(source: str) -> Callable[[Path], Any]:
+    return lambda at: read_vectors(source, at / "x", WORDS, background=2)
 
 
 def _datasets() -> dict[str, Parser]:
-    options = _options()
-    sentences = [{"sentid": n, "raw": "A dog.", "tokens": ["a", "dog"], "imgid": 0} for n in (0, 1)]
-    karpathy = {"images": [{"filename": name, "imgid": n, "split": split, "sentences": [
-        s | {"sentid": s["sentid"] + 2 * n} for s in sentences], "sentids": [0, 1]}
-        for n, (name, split) in enumerate(zip(NAMES, ("train", "val", "test"), strict=True))],
-        "dataset": "flickr8k"}  # fmt: skip
-    three = zip(NAMES, ("train", "val", "test"), strict=True)
-    coco = {
-        "images": [
-            {"id": n, "file_name": name, "height": 9, "width": 9} for n, name in enumerate(NAMES)
-        ],
-        "annotations": [{"id": n, "image_id": n % 3, "caption": "A dog."} for n in range(6)],
+    corpus = read_yaml(ROOT / "params.yaml")["corpus"] | {"val_images": 1, "test_images": 1}
+    options = Options(0, CorpusConfig(**corpus), None)  # None: of the built-in world alone
+    splits = list(enumerate(zip(NAMES, ("train", "val", "test"), strict=True)))
+    spoken = {"raw": "A dog.", "tokens": ["a", "dog"], "imgid": 0}
+    karpathy = [{"filename": name, "imgid": n, "split": split, "sentids": [0, 1],
+                 "sentences": [spoken | {"sentid": 2 * n + place} for place in (0, 1)]}
+                for n, (name, split) in splits]  # fmt: skip
+    sizes = [{"id": n, "file_name": name, "height": 9, "width": 9} for n, (name, _) in splits]
+    coco = [{"id": n, "image_id": n % 3, "caption": "A dog."} for n in range(6)]
+    told = {"captions": ["A man walks."], "processed_tokens": [["a", "man", "walks"]]}
+    pedes = [told | {"split": split, "file_path": name, "id": n + 1} for n, (name, split) in splits]
+    files = {
+        "dataset_x.json": {"images": karpathy, "dataset": "flickr8k"},
+        "captions_val2017.json": {"images": sizes, "annotations": coco},
+        "reid_raw.json": pedes,
     }
-    pedes = [{"split": split, "file_path": name, "id": n + 1, "captions": ["A man walks."],
-              "processed_tokens": [["a", "man", "walks"]]}
-             for n, (name, split) in enumerate(three)]  # fmt: skip
+    content = {name: {name: json.dumps(value).encode()} for name, value in files.items()}
+    pictures = {f"images/{name}": b"x" for name in NAMES}
+    people = {f"imgs/{name}": b"x" for name in NAMES}
     xml = ("<annotation><filename>1.jpg</filename><size><width>96</width><height>64</height>"
            "<depth>3</depth></size><object><name>11</name><name>12</name><bndbox><xmin>4</xmin>"
            "<ymin>5</ymin><xmax>30</xmax><ymax>31</ymax></bndbox></object><object><name>13</name>"
            "<scene>1</scene><nobndbox>1</nobndbox></object></annotation>")  # fmt: skip
     marked = b"[/EN#11/people A red block] is left of [/EN#12/other a blue block] .\n"
-    images = pd.DataFrame({"image_id": NAMES, "width": 32, "height": 32})
-    corpus = ImportCorpus(images)
+    lists = {"train.txt": b"1\n2\n", "val.txt": b"3\n", "test.txt": b"4\n"}
+    images = ImportCorpus(pd.DataFrame({"image_id": NAMES, "width": 32, "height": 32}))
     features = np.random.default_rng(0).normal(size=(3, 2, 4)).astype(np.float32)
     boxes = np.tile(np.array([1, 2, 8, 9], np.float32), (3, 2, 1))
-    shard = pd.DataFrame({"image": [{"bytes": b"abc", "path": name} for name in NAMES],
-                          "caption": ["a dog"] * 3})  # fmt: skip
-    json_signs = b'[]{}:,"\\0e-.'
-    pictures = {f"images/{name}": b"x" for name in NAMES}
+    shard = pd.DataFrame({"image": [{"bytes": b"abc", "path": name} for name in NAMES]})
+    rows = {"x": _saved(shard.assign(caption="a dog").to_parquet)}
+    regions = {"r.h5": _hdf5({"image_features": features, "image_bb": boxes})}
+    regions["r_ids.txt"] = "\n".join(NAMES).encode()
+    tsv = {"x": _region_lines(features, boxes)}
+
+    def read_with(reader: Any) -> Callable[[Path], Any]:
+        return lambda at: reader.read(at, at / "out", options)
+
+    signs = b'[]{}:,"\\0e-.'
     return {
         "Karpathy's JSON": Parser(
-            10_000, {"dataset_x.json": json.dumps(karpathy).encode(), **pictures},
-            lambda at: karpathy_json.read(at, at / "out", options), json_signs),
+            10_000, content["dataset_x.json"] | pictures, read_with(karpathy_json), signs
+        ),
         "COCO's JSON": Parser(
-            10_000, {"captions_val2017.json": json.dumps(coco).encode(), **pictures},
-            lambda at: coco_captions.read(at, at / "out", options), json_signs),
+            10_000, content["captions_val2017.json"] | pictures, read_with(coco_captions), signs
+        ),
         "CUHK-PEDES's JSON": Parser(
-            10_000, {"reid_raw.json": json.dumps(pedes).encode(),
-                     **{f"imgs/{name}": b"x" for name in NAMES}},
-            lambda at: cuhk_pedes.read(at, at / "out", options), json_signs),
+            10_000, content["reid_raw.json"] | people, read_with(cuhk_pedes), signs
+        ),
         "annotations of Entities": Parser(
-            30_000, {"1.xml": xml.encode()}, lambda at: read_boxes(at / "1.xml", (96, 64)),
-            b"<>/&;![]\"'"),
+            30_000, {"x": xml.encode()}, lambda at: read_boxes(at / "x", (96, 64)), b"<>/&;![]\"'"
+        ),
         "sentences of Entities": Parser(
-            20_000, {"1.txt": marked}, _sentences, b"[]/#EN \n"),
-        "lists of Entities": Parser(
-            10_000, {"train.txt": b"1\n2\n", "val.txt": b"3\n", "test.txt": b"4\n"},
-            listed_splits, b"\n\r. "),
-        "tar of webdataset": Parser(10_000, {"x.tar": _tar()}, _members),
+            20_000, {"x": marked}, lambda at: _consume(read_sentence("x", _text(at))), b"[]/#EN \n"
+        ),
+        "lists of Entities": Parser(10_000, lists, listed_splits, b"\n\r. "),
+        "tar of webdataset": Parser(10_000, {"x": _tar()}, _members),
         "parquet shards": Parser(
-            5_000, {"x.parquet": _parquet(shard)},
-            lambda at: _consume(read_shard_rows(at / "x.parquet", options.corpus))),
+            5_000, rows, lambda at: _consume(read_shard_rows(at / "x", options.corpus))
+        ),
         "regions in TSV": Parser(
-            5_000, {"r.tsv": _region_lines(features, boxes)},
-            lambda at: _regions(TsvRegions(at / "r.tsv", corpus)), b"\t\n=+/"),
+            5_000, tsv, lambda at: _regions(TsvRegions(at / "x", images)), b"\t\n=+/"
+        ),
         "regions in HDF5": Parser(
-            2_500, {"r.h5": _hdf5({"image_features": features, "image_bb": boxes}),
-                    "r_ids.txt": "\n".join(NAMES).encode()},
-            lambda at: _regions(ButdRegions(at / "r.h5", corpus))),
-    }  # fmt: skip
-
-
-def _options() -> Options:
-    values = read_yaml(ROOT / "params.yaml")
-    corpus = CorpusConfig(**values["corpus"] | {"val_images": 1, "test_images": 1})
-    return Options(0, corpus, None)  # None: of the built-in world alone
-
-
-def _sentences(at: Path) -> None:
-    text = (at / "1.txt").read_bytes().decode("utf-8", "replace")
-    _consume(read_sentence("x", text))
+            2_500, regions, lambda at: _regions(ButdRegions(at / "r.h5", images))
+        ),
+    }
 
 
 def _members(at: Path) -> None:
-    with open(at / "x.tar", "rb") as stream:
+    with open(at / "x", "rb") as stream:
         try:
             for member in read_members(stream):
                 stream.seek(member.offset_data)
@@ -448,11 +392,10 @@ def _members(at: Path) -> None:
 
 
 def _tar() -> bytes:
-    content, picture = io.BytesIO(), io.BytesIO()
-    Image.new("RGB", (4, 4)).save(picture, "JPEG")
+    content, picture = io.BytesIO(), _saved(lambda at: Image.new("RGB", (4, 4)).save(at, "JPEG"))
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name in ("000.jpg", "000.txt", "é" * 60 + ".jpg"):
-            own = picture.getvalue() if name.endswith("jpg") else b"a dog"
+            own = picture if name.endswith("jpg") else b"a dog"
             member = tarfile.TarInfo(name)
             member.size = len(own)
             tar.addfile(member, io.BytesIO(own))
@@ -460,11 +403,9 @@ def _tar() -> bytes:
 
 
 def _region_lines(features: np.ndarray, boxes: np.ndarray) -> bytes:
-    return b"".join(
-        b"\t".join((name.encode(), b"32", b"32", b"2", base64.b64encode(boxes[n].tobytes()),
-                    base64.b64encode(features[n].tobytes()))) + b"\n"
-        for n, name in enumerate(NAMES)
-    )  # fmt: skip
+    packed = [[base64.b64encode(own[n].tobytes()) for own in (boxes, features)] for n in range(3)]
+    rows = zip(NAMES, packed, strict=True)
+    return b"".join(b"\t".join((n.encode(), b"32", b"32", b"2", *own)) + b"\n" for n, own in rows)
 
 
 def _regions(source: Any) -> None:

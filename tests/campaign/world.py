@@ -77,7 +77,7 @@ TINY = {
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the graph, one item of those with `foreach`."""
+    """A stage of the graph, or an item of one: its command, and files and folders it reads."""
 
     name: str
     module: str
@@ -273,20 +273,14 @@ def finished(child: tuple[int, int], kill_after: float | None = None) -> Ended:
 
 def files_of(folder: Path) -> Files:
     """All files below a folder by their paths in it, but the locks of feature files, which stay."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in ("lock", MEMORY.name)
-    }
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    kept = (path for path in paths if path.name not in ("lock", MEMORY.name))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 
 def outputs_of(stage: Stage, files: Files) -> Files:
     """Those files that a stage writes."""
-    return {
-        name: content
-        for name, content in files.items()
-        if any(_touch(output, name) for output in stage.outputs)
-    }
+    return {n: own for n, own in files.items() if any(_touch(out, n) for out in stage.outputs)}
 
 
 def put(folder: Path, files: Files) -> None:
