@@ -91,8 +91,8 @@ def read_findings(path: Path) -> Findings:
     criteria = sorted(file.names("hubs_i2t"))
     hits = {}
     for way in DIRECTIONS:
-        *arrays, failed = (file.array(f"hits_{way}", name) for name in HITS)
-        hits[way] = BestHits(*arrays, int(failed[0]))
+        queries, ranks, items, scores, failed = (file.array(f"hits_{way}", name) for name in HITS)
+        hits[way] = BestHits(queries, ranks, items, scores, int(failed[0]))
     return Findings(
         {name: {way: file.array(f"hubs_{way}", name) for way in DIRECTIONS} for name in criteria},
         Separation(low, high, *histograms),
