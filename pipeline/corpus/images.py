@@ -47,43 +47,28 @@ class ImageError(WorkbenchError):
 
 @dataclass(frozen=True)
 class CheckedImage:
-    """What decoding a file told.
-
-    Attributes:
-        width: of the upright image in pixels.
-        height: likewise.
-        sha256: of the file's bytes.
-        reason: why it is no usable image, empty when it is one.
-    """
+    """Size in pixels of an upright image and the digest of its file, or why it is no usable one."""
 
     width: int = 0
     height: int = 0
     sha256: str = ""
-    reason: str = ""
+    reason: str = ""  # empty for a usable image
 
 
 def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
-    """Decode an image file to 8-bit RGB, upright after its EXIF orientation.
+    """Decode an image file to 8-bit RGB, upright after its EXIF orientation; ImageError names the
+    file.
 
     16-bit grey is scaled to 8 bits, transparency is laid over white, the first frame of an
     animation is taken. max_pixels: larger images are refused before decoding; None for files that
-    prepare_corpus has checked. Raises ImageError (a WorkbenchError) naming the file.
+    prepare_corpus has checked.
     """
     _check_file(path)
     return _decoded(path, path, max_pixels)
 
 
 def decode_rgb(data: bytes, name: str, max_pixels: int) -> Image.Image:
-    """As `open_rgb`, of the bytes of a file.
-
-    Args:
-        data: the bytes.
-        name: what messages call it.
-        max_pixels: larger images are refused before decoding.
-
-    Raises:
-        ImageError: naming it.
-    """
+    """As `open_rgb`, of the bytes of a file that messages call `name`."""
     if not data:
         raise ImageError(name, "empty file")
     return _decoded(io.BytesIO(data), name, max_pixels)
@@ -127,24 +112,17 @@ def _decoded(
     try:
         with warnings.catch_warnings():  # Pillow warns of odd metadata in files that decode well
             warnings.simplefilter("ignore")
-            return _decode(source, name, max_pixels)
+            with Image.open(source, formats=FORMATS) as image:
+                width, height = image.size
+                if max_pixels is not None and width * height > max_pixels:
+                    allowed = f"allowed are {max_pixels / 1e6:g} million"
+                    raise ImageError(name, f"{width} x {height} pixels, {allowed}")
+                image.load()
+                return _upright(image, _to_rgb(image))
     except ImageError:
         raise
     except Exception as error:  # Pillow's parsers raise nearly any type on damaged files
         raise ImageError(name, _reason(error)) from error
-
-
-def _decode(
-    source: Path | str | io.BytesIO, name: Path | str, max_pixels: int | None
-) -> Image.Image:
-    with Image.open(source, formats=FORMATS) as image:
-        width, height = image.size
-        if max_pixels is not None and width * height > max_pixels:
-            raise ImageError(
-                name, f"{width} x {height} pixels, allowed are {max_pixels / 1e6:g} million"
-            )
-        image.load()
-        return _upright(image, _to_rgb(image))
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -177,7 +155,6 @@ def _upright(source: Image.Image, image: Image.Image) -> Image.Image:
 
 
 def _reason(error: Exception) -> str:
-    """One plain line for what Pillow or the system said."""
     if isinstance(error, Image.UnidentifiedImageError):
         return f"not an image ({', '.join(FORMATS)} are read)"
     if isinstance(error, OSError) and error.strerror:

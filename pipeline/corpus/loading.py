@@ -20,7 +20,7 @@ SHOWN = 5  # problems of a batch that are spelt out
 
 
 class HasProblems(Protocol):
-    """A batch as it leaves a worker: what went wrong with its images, or nothing."""
+    """A batch that says what went wrong with its images."""
 
     @property
     def problems(self) -> tuple[str, ...]: ...
@@ -31,9 +31,7 @@ Batch = TypeVar("Batch", bound=HasProblems)
 
 class ImageFiles:
     """Images of a corpus by row number, each checked to be the one that the corpus was made from.
-
-    images: N rows with path and sha256; max_pixels: larger images are refused before decoding.
-    """
+    images: N rows with path and sha256."""
 
     def __init__(self, images: pd.DataFrame, max_pixels: int | None) -> None:
         self.paths: list[str] = images["path"].tolist()
@@ -52,34 +50,20 @@ class ImageFiles:
 
 
 def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
-    """The batches that hold any of the missing rows.
+    """The batches that hold any of the missing rows (int64, in [0, count)): the row numbers of each
+    batch, (<= size,) int64, ascending.
 
-    A batch that is partly there is computed again as a whole, in its own company: float sums may
-    differ in the last bits between batches of different sizes.
-
-    Args:
-        missing: row numbers in [0, count).
-        size: rows per batch; the last batch may be smaller.
-        count: rows in all.
-
-    Returns:
-        The row numbers of each batch, (<= size,) int64, ascending.
+    A batch that is partly there is computed again as a whole: float sums may differ in the last
+    bits between batches of different sizes.
     """
     starts = (np.unique(missing // size) * size).tolist()
     return [np.arange(start, min(start + size, count)) for start in starts]
 
 
 def decode_ahead(batches: Dataset[Batch], workers: int, section: str) -> Iterator[Batch]:
-    """The batches in order, decoded by worker processes ahead of their use.
-
-    Args:
-        batches: by number.
-        workers: processes, 0 for none.
-        section: of params.yaml, for the advice in errors.
-
-    Raises:
-        WorkbenchError: the problems of the first batch that has any, or a worker that died.
-    """
+    """The batches in order, decoded by worker processes (0: by this one) ahead of their use;
+    WorkbenchError for the problems of the first batch that has any, and for a worker that died.
+    section: of params.yaml, for the advice."""
     loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
     try:
         for batch in cast(Iterator[Batch], loader):

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_bytes, write_text
 
 SPLITS = ("train", "val", "test")
@@ -63,15 +63,8 @@ RELEVANCE = pa.schema(
 
 @dataclass(frozen=True)
 class Corpus:
-    """Checked tables.
-
-    Attributes:
-        images: columns as in IMAGES.
-        captions: columns as in CAPTIONS; without `fits` where captions fit their own image alone.
-        boxes: columns as in BOXES.
-        rejects: file and reason of each.
-        relevance: columns as in RELEVANCE; None for no extended positives.
-    """
+    """Checked tables, with the columns of IMAGES, CAPTIONS (`fits` may be left out), BOXES and
+    RELEVANCE. rejects: file and reason of each. relevance: None without extended positives."""
 
     images: pd.DataFrame
     captions: pd.DataFrame
@@ -80,10 +73,8 @@ class Corpus:
     relevance: pd.DataFrame | None = None
 
     def write(self, folder: Path) -> None:
-        """Write the tables, images.parquet last, and rejects.tsv into `folder`.
-
-        Its folder `images` is there afterwards, empty where a reader wrote no image into it.
-        """
+        """Write the tables, images.parquet last, and rejects.tsv into `folder`; its folder `images`
+        is there afterwards, empty where no reader wrote into it."""
         (folder / "images").mkdir(parents=True, exist_ok=True)
         pairs = pd.DataFrame(columns=RELEVANCE.names) if self.relevance is None else self.relevance
         write_table(folder / "relevance.parquet", pairs, RELEVANCE)
@@ -98,18 +89,13 @@ class Corpus:
 
 
 def load_images(path: Path, rows: range | None = None) -> pd.DataFrame:
-    """Read images.parquet, or some of its rows; WorkbenchError when it is damaged or another's."""
-    images = read_table(path, IMAGES, rows)
-    _check_rows(path, images, "image_id")
-    return images
+    """Read images.parquet, or some of its rows."""
+    return read_table(path, IMAGES, rows)
 
 
 def load_captions(path: Path, rows: range | None = None) -> pd.DataFrame:
-    """Read captions.parquet, or some of its rows, tokens and fits as lists; WorkbenchError when it
-    is damaged."""
-    captions = read_table(path, CAPTIONS, rows)
-    _check_rows(path, captions, "caption_id")
-    return captions
+    """Read captions.parquet, or some of its rows; tokens and fits are lists."""
+    return read_table(path, CAPTIONS, rows)
 
 
 def load_boxes(path: Path) -> pd.DataFrame:
@@ -118,12 +104,8 @@ def load_boxes(path: Path) -> pd.DataFrame:
 
 
 def load_relevance(path: Path) -> pd.DataFrame:
-    """Read relevance.parquet; WorkbenchError when it is damaged or holds impossible grades."""
-    pairs = read_table(path, RELEVANCE)
-    wrong = pairs["grade"][~((pairs["grade"] > 0) & (pairs["grade"] < float("inf")))]
-    if len(wrong):
-        raise WorkbenchError(f"{path}: grades that are not above 0: {listing(wrong)}", REBUILD)
-    return pairs
+    """Read relevance.parquet."""
+    return read_table(path, RELEVANCE)
 
 
 def in_split(table: pd.DataFrame, split: str) -> pd.DataFrame:
@@ -154,13 +136,7 @@ def captions_digest(captions: pd.DataFrame) -> str:
 
 
 def write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
-    """Write a table atomically; the same rows give the same bytes.
-
-    Args:
-        path: of the file, .parquet.
-        table: with the columns of the schema, and perhaps others, which are left out.
-        schema: names and types.
-    """
+    """Write the columns of a schema atomically; the same rows give the same bytes."""
     columns = [pa.array(table[field.name].tolist(), field.type) for field in schema]
     # Page checksums: without them a flipped bit in a string is read as another string.
     content = pa.BufferOutputStream()
@@ -169,16 +145,10 @@ def write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema, rows: range | None = None) -> pd.DataFrame:
-    """Read a table, numbered from 0.
+    """Read a table, numbered from 0; WorkbenchError when it is missing, damaged or of another
+    schema.
 
-    Args:
-        path: of the file, .parquet.
-        schema: names and types.
-        rows: those wanted; only the groups of rows that hold them are read. None: all.
-
-    Raises:
-        WorkbenchError: a table that is missing, damaged, of another schema, has holes or too few
-            rows.
+    rows: those wanted; only the groups of rows that hold them are read.
     """
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REBUILD)
@@ -196,10 +166,12 @@ def read_table(path: Path, schema: pa.Schema, rows: range | None = None) -> pd.D
         have = ", ".join(f"{field.name} {field.type}" for field in table.schema)
         want = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise WorkbenchError(f"{path}: columns are {have}; expected {want}", REBUILD)
-    holes = [name for name in table.column_names if _has_nulls(table[name])]
-    if holes:
-        raise WorkbenchError(f"{path}: missing values in {', '.join(holes)}", REBUILD)
-    return pd.DataFrame({name: _column(table[name]) for name in table.column_names})
+    return pd.DataFrame(
+        {
+            name: values.to_pylist() if pa.types.is_list(values.type) else values.to_pandas()
+            for name, values in zip(table.column_names, table.columns, strict=True)
+        }
+    )
 
 
 def _rows_of(file: pq.ParquetFile, rows: range) -> pa.Table:
@@ -213,21 +185,3 @@ def _rows_of(file: pq.ParquetFile, rows: range) -> pa.Table:
     if read.num_rows != sum(sizes[group] for group in groups):
         raise ValueError(f"{read.num_rows:,} rows found in groups {groups}")
     return read.slice(rows.start - starts[groups.start], len(rows))
-
-
-def _has_nulls(values: pa.ChunkedArray) -> bool:
-    inner = pa.types.is_list(values.type) and values.combine_chunks().flatten().null_count
-    return bool(values.null_count or inner)
-
-
-def _column(values: pa.ChunkedArray) -> object:
-    return values.to_pylist() if pa.types.is_list(values.type) else values.to_pandas()
-
-
-def _check_rows(path: Path, table: pd.DataFrame, key: str) -> None:
-    unknown = sorted(set(table["split"]) - set(SPLITS))
-    if unknown:
-        raise WorkbenchError(f"{path}: unknown splits {listing(unknown)}", REBUILD)
-    twice = table[key][table[key].duplicated()]
-    if len(twice):
-        raise WorkbenchError(f"{path}: {key} more than once: {listing(twice)}", REBUILD)

@@ -29,13 +29,9 @@ class Vocabulary:
     """Tokens and their ids: `<pad>` 0, `<unk>` 1, with sentence_markers `<start>` 2 and `<end>` 3,
     then the words, the most frequent first and equally frequent ones in alphabetical order.
 
-    A caption's word that is spelt like one of the four above is `<unk>`.
-
-    Attributes:
-        tokens: V strings, all different.
-        counts: occurrences in the training captions (for `<unk>` those of the words left out, for
-            the markers the number of captions, for `<pad>` 0).
-        sentence_markers: whether there are `<start>` and `<end>`.
+    A caption's word that is spelt like one of the four above is `<unk>`. counts: occurrences in the
+    training captions (for `<unk>` those of the words left out, for the markers the number of
+    captions, for `<pad>` 0).
     """
 
     PAD: ClassVar[int] = 0
@@ -46,16 +42,6 @@ class Vocabulary:
     tokens: tuple[str, ...]
     counts: tuple[int, ...]
     sentence_markers: bool
-
-    def __post_init__(self) -> None:
-        first = reserved(self.sentence_markers)
-        words = self.tokens[len(first) :]
-        if self.tokens[: len(first)] != first or not words:
-            raise WorkbenchError(f"a vocabulary must begin with {', '.join(first)} and have words")
-        if len(set(self.tokens)) != len(self.tokens) or not set(RESERVED).isdisjoint(words):
-            raise WorkbenchError("a vocabulary must not have a token twice")
-        if len(self.counts) != len(self.tokens):
-            raise WorkbenchError(f"{len(self.tokens)} tokens, but {len(self.counts)} counts")
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -80,10 +66,8 @@ class Vocabulary:
 
     @property
     def sha256(self) -> str:
-        """Digest over the tokens in order, by which a model finds the vocabulary it was made for.
-
-        The markers are tokens and so part of it; the counts are not.
-        """
+        """Digest over the tokens in order, markers included, by which a model finds its
+        vocabulary."""
         return hashlib.sha256(json.dumps(self.tokens).encode()).hexdigest()
 
     @classmethod
@@ -91,29 +75,27 @@ class Vocabulary:
         """Read `vocabulary.json` of a folder; WorkbenchError when it is missing or damaged."""
         path = folder / "vocabulary.json"
         try:
-            values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
+            values = json.loads(path.read_text(encoding="utf-8"))
             if values.pop("sha256") != content_digest(values):
                 raise ValueError("its content does not match its sha256")
-            return cls(*_tokens_and_counts(values), sentence_markers=values["sentence_markers"])
+            if values["schema_version"] != SCHEMA_VERSION:
+                raise ValueError(f"schema_version {values['schema_version']}")
+            tokens = values["tokens"]
+            return cls(tuple(tokens), tuple(tokens.values()), values["sentence_markers"])
         except FileNotFoundError:
             raise WorkbenchError(f"{path}: no such file", REBUILD) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise WorkbenchError(f"{path}: damaged ({error!r})", REBUILD) from None
-        except WorkbenchError as error:
-            raise WorkbenchError(f"{path}: {error.message}", REBUILD) from None
 
 
 def content_digest(values: Mapping[str, Any]) -> str:
-    """SHA-256 hex over all else that a vocabulary's file says, the order of tokens included."""
+    """SHA-256 hex over all else that a vocabulary's file says."""
     return hashlib.sha256(json.dumps(values, allow_nan=False).encode()).hexdigest()
 
 
 def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:
-    """The (V, D) float32 matrix of a vocabulary's folder, row order = ids.
-
-    dim: the width needed. Raises WorkbenchError when the file is damaged, belongs to another
-    vocabulary, or has another width.
-    """
+    """The (V, D) float32 matrix of a vocabulary's folder, row order = ids; WorkbenchError when it
+    belongs to another vocabulary, or is not `dim` wide."""
     path = folder / "vectors.h5"
     file = FeatureFile(path)
     matrix = file.load()
@@ -128,17 +110,10 @@ def load_word_vectors(folder: Path, dim: int | None = None) -> np.ndarray:
 
 
 def load_known_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
-    """The W words that have a vector of their own, in the order of their ids, and (W, D) float32.
-
-    Reserved tokens are left out. Raises WorkbenchError when there are none, when the file does not
-    say which they are, and as load_word_vectors does.
-    """
+    """The W words that have a vector of their own, in the order of their ids, without reserved
+    tokens, and (W, D) float32; WorkbenchError for none."""
     matrix, vocabulary = load_word_vectors(folder), Vocabulary.load(folder)
     file = FeatureFile(folder / "vectors.h5")
-    if "known" not in file.layouts or file.shape("known") != (len(vocabulary),):
-        raise WorkbenchError(
-            f"{file.path}: does not say which words have their own vector", REBUILD
-        )
     known = file.load("known").astype(bool)
     known[: len(reserved(vocabulary.sentence_markers))] = False
     if not known.any():
@@ -150,20 +125,14 @@ def load_known_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
 
 
 def load_background(folder: Path) -> np.ndarray | None:
-    """(N, D) float32 vectors of words that are not the vocabulary's, None when none were kept.
-
-    Raises WorkbenchError when the file is damaged or was not made with the folder's `vectors.h5`.
-    """
+    """(N, D) float32 vectors of words that are not the vocabulary's, None when none were kept."""
     file = _beside_the_vectors(folder, "background.h5")
     return None if file is None else file.load().astype(np.float32, copy=False)
 
 
 def load_unlisted_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
-    """U words of the captions that have a vector but no id, and (U, D) float32; U may be 0.
-
-    An encoder that learns no table of its own knows them, too. Nothing is fitted on them. Raises
-    WorkbenchError as load_background does.
-    """
+    """U words of the captions that have a vector but no id, and (U, D) float32; U may be 0. An
+    encoder that learns no table of its own knows them, too. Nothing is fitted on them."""
     file = _beside_the_vectors(folder, "unlisted.h5")
     if file is None:
         return [], np.empty((0, *FeatureFile(folder / "vectors.h5").shape()[1:]), np.float32)
@@ -171,7 +140,8 @@ def load_unlisted_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _beside_the_vectors(folder: Path, name: str) -> FeatureFile | None:
-    """A file of more word vectors, None when there is none."""
+    """A file of more word vectors, None when there is none; WorkbenchError for another
+    vocabulary's."""
     path = folder / name
     if not path.exists():
         return None
@@ -184,19 +154,3 @@ def _beside_the_vectors(folder: Path, name: str) -> FeatureFile | None:
 def reserved(sentence_markers: bool) -> tuple[str, ...]:
     """The tokens before the first word."""
     return RESERVED if sentence_markers else RESERVED[:2]
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("a key is there twice")
-    return values
-
-
-def _tokens_and_counts(values: Any) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    if values["schema_version"] != SCHEMA_VERSION or type(values["sentence_markers"]) is not bool:
-        raise ValueError("schema_version or sentence_markers")
-    counts = tuple(values["tokens"].values())
-    if not all(type(count) is int and count >= 0 for count in counts):
-        raise ValueError("a count is not a whole number")
-    return tuple(values["tokens"]), counts

@@ -1,6 +1,7 @@
 """From what a reader found to a corpus that the rest can rely on: the one place of all checks."""
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -25,18 +26,30 @@ def checked_corpus(source: Source, options: Options) -> Corpus:
     """Check ids, files and captions, decode every image once, and order the rows.
 
     With corpus.skip_bad_images, images that cannot be decoded, captions without a word and images
-    left without a caption go to the rejects; otherwise they are one error that counts them, and
-    names ten.
-    Raises WorkbenchError also for ids that repeat or lead nowhere, and for an empty split.
+    left without a caption go to the rejects; otherwise they are one error. Ids that repeat or lead
+    nowhere and an empty split always are.
     """
     check_ids(source)
     captions = with_tokens(source.captions)
     files = [str(source.root / image_id) for image_id in source.images["image_id"]]
     checked = _decoded(source, files, options)
     rejects = find_rejects(source.images, captions, checked, options.corpus.max_words)
-    if len(rejects) and not options.corpus.skip_bad_images:
-        raise _refusal(source.root, rejects)
-    images = _image_table(source, files, checked)
+    if not options.corpus.skip_bad_images:
+        problems = Problems(str(source.root))
+        cases = (f"{row.image_id} ({row.reason})" for row in rejects.itertuples())
+        problems.add("images and captions that cannot be used", cases)
+        problems.raise_if_any(SKIP)
+    images = pd.DataFrame(
+        {
+            "image_id": source.images["image_id"],
+            "path": [Path(file).as_posix() for file in files],
+            "split": source.images["split"],
+            "group": source.images.get("group", source.images["image_id"]),
+            "width": [result.width for result in checked],
+            "height": [result.height for result in checked],
+            "sha256": [result.sha256 for result in checked],
+        }
+    )
     unusable = rejects["image_id"][rejects["caption_id"] == ""]
     images = images[~images["image_id"].isin(unusable)]
     captions = captions[~captions["caption_id"].isin(rejects["caption_id"])]
@@ -44,7 +57,8 @@ def checked_corpus(source: Source, options: Options) -> Corpus:
 
 
 def check_ids(source: Source) -> None:
-    """Every id once, every caption with its image, every file inside the folder."""
+    """Every id once, every caption with its image, every file inside the folder; else
+    WorkbenchError."""
     images, captions = source.images, source.captions
     ids, described = images["image_id"], captions["image_id"]
     problems = Problems(str(source.root))
@@ -56,7 +70,9 @@ def check_ids(source: Source) -> None:
     problems.add("images of unknown split", ids[~images["split"].isin(SPLITS)])
     halves = [name for name in [*ids, *caption_ids] if not is_text(name)]
     problems.add("ids that are not UTF-8", map(ascii, halves))
-    problems.add("names that lead out of the image folder", map(ascii, _escapes(source)))
+    root = os.path.realpath(source.root)
+    escapes = (name for name in ids if not is_inside(name) or _links_out(root, name))
+    problems.add("names that lead out of the image folder", map(ascii, escapes))
     unprintable = (ascii(name) for name in caption_ids if not is_plain(name))
     problems.add("caption ids with control codes", unprintable)
     problems.raise_if_any("mend the annotations")
@@ -65,25 +81,16 @@ def check_ids(source: Source) -> None:
 def with_tokens(captions: pd.DataFrame) -> pd.DataFrame:
     """Captions with stripped text, and with tokens cut from it where the source gave none."""
     texts = [text.strip() for text in captions["text"]]
-    given = zip(_given_tokens(captions), texts, strict=True)
-    tokens = [words or tokenise(text) for words, text in given]
+    given: Iterable[list[str]] = captions.get("tokens", [[]] * len(texts))
+    tokens = [words or tokenise(text) for words, text in zip(given, texts, strict=True)]
     return captions.assign(text=texts, tokens=pd.Series(tokens, index=captions.index, dtype=object))
 
 
 def find_rejects(
     images: pd.DataFrame, captions: pd.DataFrame, checked: list[CheckedImage], max_words: int
 ) -> pd.DataFrame:
-    """What cannot be used, image by image.
-
-    Args:
-        images: N rows with image_id.
-        captions: rows with image_id, caption_id, text and tokens.
-        checked: what decoding each of the N images told.
-        max_words: that a caption may have.
-
-    Returns:
-        A row per fault: image_id, caption_id ("" for the image), reason.
-    """
+    """What cannot be used, a row per fault: image_id, caption_id ("" for the image), reason.
+    checked: what decoding each of the N images told."""
     unusable: dict[str, list[tuple[str, str]]] = {}
     columns = (captions["image_id"], captions["caption_id"], captions["text"], captions["tokens"])
     for image, caption, text, words in zip(*columns, strict=True):
@@ -102,7 +109,6 @@ def find_rejects(
 
 
 def _caption_fault(text: str, words: list[str], max_words: int) -> str:
-    """Why a caption cannot be used, "" if it can."""
     if not len(words):
         return "without a word"
     if len(words) > max_words:
@@ -115,7 +121,7 @@ def _caption_fault(text: str, words: list[str], max_words: int) -> str:
 
 
 def _decoded(source: Source, files: list[str], options: Options) -> list[CheckedImage]:
-    """What decoding told of every image, or why its reader could not bring it."""
+    """Decode every image that its reader could bring."""
     faults = source.images["fault"].tolist() if "fault" in source.images else [""] * len(files)
     there = [file for file, fault in zip(files, faults, strict=True) if not fault]
     check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))
@@ -123,47 +129,13 @@ def _decoded(source: Source, files: list[str], options: Options) -> list[Checked
     return [CheckedImage(reason=fault) if fault else next(checked) for fault in faults]
 
 
-def _escapes(source: Source) -> list[str]:
-    """Names that are not plain paths inside the root, or lead out of it through a link."""
-    root = os.path.realpath(source.root)
-    return [
-        name
-        for name in source.images["image_id"]
-        if not is_inside(name)
-        or not os.path.realpath(source.root / name).startswith(os.path.join(root, ""))
-    ]
-
-
-def _given_tokens(captions: pd.DataFrame) -> list[list[str]]:
-    return captions["tokens"].tolist() if "tokens" in captions else [[]] * len(captions)
-
-
-def _refusal(root: Path, rejects: pd.DataFrame) -> WorkbenchError:
-    problems = Problems(str(root))
-    cases = [f"{row.image_id} ({row.reason})" for row in rejects.itertuples()]
-    problems.add("images and captions that cannot be used", cases)
-    return WorkbenchError(f"{problems.place}: {problems.lines[0]}", SKIP)
-
-
-def _image_table(source: Source, files: list[str], checked: list[CheckedImage]) -> pd.DataFrame:
-    images = source.images
-    return pd.DataFrame(
-        {
-            "image_id": images["image_id"],
-            "path": [Path(file).as_posix() for file in files],
-            "split": images["split"],
-            "group": images.get("group", images["image_id"]),
-            "width": [result.width for result in checked],
-            "height": [result.height for result in checked],
-            "sha256": [result.sha256 for result in checked],
-        }
-    )
+def _links_out(root: str, name: str) -> bool:
+    return not os.path.realpath(os.path.join(root, name)).startswith(os.path.join(root, ""))
 
 
 def _assemble(
     source: Source, images: pd.DataFrame, captions: pd.DataFrame, rejects: pd.DataFrame
 ) -> Corpus:
-    """Order the rows; WorkbenchError when a split has nothing left."""
     place = images["split"].map({split: n for n, split in enumerate(SPLITS)})
     images = images.loc[place.sort_values(kind="stable").index].reset_index(drop=True)
     missing = [split for split in SPLITS if split not in set(images["split"])]

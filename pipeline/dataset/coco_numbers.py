@@ -16,15 +16,8 @@ _NUMBER = re.compile(r"[0-9]{1,18}$")  # of 64 bits
 
 
 def with_ids(listed: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
-    """The pairs whose image and caption the corpus has, with their ids.
-
-    Args:
-        listed: columns image and caption, numbers, and others, which stay.
-        corpus: with checked tables.
-
-    Raises:
-        WorkbenchError: images of the list whose number several images of the corpus have.
-    """
+    """The pairs (columns image and caption: numbers) whose image and caption the corpus has, with
+    their ids; WorkbenchError where several images of the corpus have a listed number."""
     images = pd.Series(
         corpus.images["image_id"].to_numpy(), corpus.images["image_id"].map(number_of)
     )
@@ -40,6 +33,6 @@ def with_ids(listed: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
 
 
 def number_of(image_id: str) -> int:
-    """The number that the name of an image's file ends in; -1 where it ends in none."""
+    """The number that the file's name ends in; -1 for none."""
     match = _NUMBER.search(PurePosixPath(image_id).stem)
     return int(match[0]) if match else -1

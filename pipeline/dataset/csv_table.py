@@ -10,15 +10,8 @@ from pipeline.runtime.text import Problems, read_text
 
 
 def read_csv(path: Path, expected: str) -> pd.DataFrame:
-    """All fields as text, rows numbered as lines of the file where no field has a line end.
-
-    Args:
-        path: of the file.
-        expected: hint of what the file should be.
-
-    Raises:
-        WorkbenchError: no CSV, columns of one name, rows of another number of fields.
-    """
+    """All fields as text, rows numbered as lines of the file where no field has a line end;
+    WorkbenchError with `expected` as its hint for columns of one name and rows of another width."""
     try:
         header, *rows = [*csv.reader(read_text(path).splitlines())] or [[]]
     except csv.Error as error:

@@ -16,11 +16,8 @@ BYTES_PER_PIXEL, METADATA = 8, 1 << 20
 
 
 class ExtractedImages:
-    """The folder `images` in the corpus, which must be new: nothing is written over.
-
-    out: folder of the corpus; max_megapixels: bounds an image's bytes before any is copied. Raises
-    WorkbenchError when the folder is there.
-    """
+    """The folder `images` in the corpus, which must be new: nothing is written over. max_megapixels
+    bounds an image's bytes before any is copied."""
 
     def __init__(self, out: Path, max_megapixels: float) -> None:
         self.root = out / FOLDER
@@ -34,15 +31,8 @@ class ExtractedImages:
 
     def write(self, image_id: str, size: int, stream: BinaryIO) -> str:
         """Copy `size` bytes of a stream to the file of an image; returns what is wrong, or "".
-
-        Nothing is written for a name that leads out of the folder, which the check of all ids
-        refuses.
-
-        Args:
-            image_id: path inside the folder.
-            size: bytes to copy; the stream must have them.
-            stream: stands at the first one.
-        """
+        Nothing is written for a name that leads out of the folder: the check of all ids refuses
+        it."""
         if not is_inside(image_id) or not is_text(image_id):
             return "a name that leads out of the image folder"
         if size > self.max_bytes:
@@ -58,7 +48,7 @@ class ExtractedImages:
         return ""
 
     def remove(self, image_ids: Iterable[str]) -> None:
-        """Delete the files of images that are not kept; one that has none is no matter."""
+        """Delete images that are not kept."""
         for image_id in image_ids:
             if is_inside(image_id):
                 (self.root / image_id).unlink(missing_ok=True)
@@ -66,7 +56,7 @@ class ExtractedImages:
 
 @contextmanager
 def removed_on_error(out: Path) -> Iterator[None]:
-    """Whatever ends the reading early: a folder of images begun in it does not stay."""
+    """Remove a new folder of images when an exception ends the reading."""
     root = out / FOLDER
     existed = root.exists()
     try:

@@ -22,41 +22,22 @@ PAIR = ["image_id", "caption_id"]
 
 
 def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
-    """The pairs of the list that corpus.positives names, before any look at the corpus.
-
-    Args:
-        raw: folder that the list is in.
-        config: which list, and its threshold.
-
-    Returns:
-        None for none; else grade, i2t, t2i, and ids or, of published lists, MS-COCO's numbers.
-
-    Raises:
-        WorkbenchError: a list that is not there or malformed, pairs twice, grades that are not
-            above 0.
-    """
-    name, path = config.positives, config.positives_path
-    if name == "none":
+    """The pairs of the list that corpus.positives names, None for none: grade, i2t, t2i, and ids
+    or, in published lists, MS-COCO's numbers."""
+    path = config.positives_path
+    if config.positives == "none":
         return None
-    chosen = POSITIVES.imported(name)
+    chosen = POSITIVES.imported(config.positives)
     place = chosen.installed() if path is None else find_in_raw(raw, path, KEY)
-    found: pd.DataFrame = chosen.read(place, config.positives_threshold)
-    return found
+    pairs: pd.DataFrame = chosen.read(place, config.positives_threshold)
+    return pairs
 
 
 def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFrame:
     """The pairs of a list as RELEVANCE, in the corpus's order.
 
     Published lists cover images that a corpus need not have: their other pairs are left out, and
-    counted. A list of one's own must fit.
-
-    Args:
-        corpus: with checked tables.
-        listed: from `read_list`.
-        name: of the list.
-
-    Raises:
-        WorkbenchError: a list of other images or captions.
+    counted. A list of one's own must fit, else WorkbenchError.
     """
     own_ids = POSITIVES.constant(name, "OWN_IDS", False)
     if own_ids:
@@ -74,7 +55,6 @@ def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFram
 
 
 def _check_known(pairs: pd.DataFrame, corpus: Corpus) -> None:
-    """Raise WorkbenchError for ids that the corpus lacks."""
     problems = Problems(KEY)
     for column, table in zip(PAIR, (corpus.images, corpus.captions), strict=True):
         ids = pairs[column][~pairs[column].isin(table[column])]
@@ -83,7 +63,8 @@ def _check_known(pairs: pd.DataFrame, corpus: Corpus) -> None:
 
 
 def _absent(pairs: pd.DataFrame, corpus: Corpus) -> dict[str, tuple[int, int]]:
-    """By direction: of the corpus's own pairs of judged queries, how many are absent, and all."""
+    """By direction: how many of the corpus's own pairs of judged queries are not listed, and how
+    many there are."""
     counts = {}
     for way, query in zip(("i2t", "t2i"), PAIR, strict=True):
         listed = pd.MultiIndex.from_frame(pairs.loc[pairs[way], PAIR])

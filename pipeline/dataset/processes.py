@@ -11,26 +11,15 @@ from pipeline.runtime.process import Progress
 
 T = TypeVar("T")
 R = TypeVar("R")
-
 WORTH_IT = 500  # starting processes takes about as long as decoding this many small images
 
 
 def ordered_map(
     function: Callable[[T], R], items: Sequence[T], workers: int, title: str, unit: str = "images"
 ) -> list[R]:
-    """[function(item) for item in items] in worker processes with a progress display.
-
-    Args:
-        function: it and the items must pickle.
-        items: in the order of the results.
-        workers: processes; below 2 all is done in this one.
-        title: of the progress display, and for messages.
-        unit: what an item is called there, in the plural.
-
-    Raises:
-        WorkbenchError: a process died (killed for its memory, or by a decoder's fault).
-        Exception: what `function` raises.
-    """
+    """[function(item) for item in items] in worker processes with a progress display; below two
+    workers, or few items, in this one. WorkbenchError when a process dies (killed for its memory,
+    or by a decoder's fault)."""
     with Progress(title, len(items), unit) as progress:
         results: list[R] = []
         if workers < 2 or len(items) < WORTH_IT:

@@ -15,17 +15,8 @@ from pipeline.runtime.process import say
 
 
 def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
-    """Read a dataset and check all of it.
-
-    Args:
-        dataset: name of its reader.
-        raw: folder to read.
-        out: folder that rendered files and those out of shards go to.
-        options: all that a reader may depend on.
-
-    Raises:
-        WorkbenchError: anything in `raw` cannot be used.
-    """
+    """Read a dataset by the reader of that name and check all of it; WorkbenchError for anything in
+    `raw` that cannot be used. out: folder of rendered images and of those out of shards."""
     listed = read_list(raw, options.corpus)  # a bad list is named before images are decoded
     with removed_on_error(out):
         source: Source = READERS.load(dataset)(raw, out, options)
@@ -42,12 +33,8 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
 
 
 def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]":
-    """For every caption, the training images that it fits beside its own, sorted.
-
-    Args:
-        corpus: whose captions and images they are.
-        pairs: columns as in pipeline.corpus.tables.RELEVANCE.
-    """
+    """For every caption, the training images that it fits beside its own, sorted; pairs: as
+    RELEVANCE."""
     own = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
     training = corpus.images["image_id"][corpus.images["split"] == "train"]
     kept = pairs[pairs["image_id"].isin(training)]
@@ -59,7 +46,7 @@ def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]
 
 
 def first_captions(source: Source, number: int | None) -> Source:
-    """The source with at most `number` captions of an image, the first ones; None for all."""
+    """The source with the first `number` captions of each image; None for all."""
     if number is None:
         return source
     kept = source.captions.groupby("image_id", sort=False).cumcount() < number

@@ -1,7 +1,7 @@
 """What readers of shards share: which files there are, which split each is of, and the tables."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.dataset.extracted import ExtractedImages
 from pipeline.dataset.params import CorpusConfig
-from pipeline.dataset.source import Options, Source, find_in_raw
+from pipeline.dataset.source import Options, Source, find_in_raw, require_folder
 from pipeline.dataset.splits import settled_splits, split_in_path
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
@@ -20,34 +20,21 @@ CAPTION_FIELDS = ("caption", "captions", "text", "texts", "sentences")
 
 
 class Shard(NamedTuple):
-    """A file of a dataset that comes in several.
-
-    Attributes:
-        path: of the file.
-        name: its path inside raw without the ending.
-        split: that its name tells, or None.
-    """
+    """A file of a dataset that comes in several."""
 
     path: Path
-    name: str
-    split: str | None
+    name: str  # its path inside raw without the ending
+    split: str | None  # that its name tells
 
 
 @dataclass
 class Gathered:
-    """What has been read of the shards so far, in their order; the images' bytes are on disk.
+    """What has been read of the shards so far, in their order; the images' bytes are on disk."""
 
-    Attributes:
-        images: image_id to split, None where no shard names one.
-        faults: image_id to what keeps it from being used.
-        captions: caption_id, image_id and text.
-        others: how many members of each kind were not read.
-    """
-
-    images: dict[str, str | None] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
-    captions: list[tuple[str, str, str]] = field(default_factory=list)
-    others: Counter[str] = field(default_factory=Counter)
+    images: dict[str, str | None] = field(default_factory=dict)  # image_id to split
+    faults: dict[str, str] = field(default_factory=dict)  # image_id to why it cannot be used
+    captions: list[tuple[str, str, str]] = field(default_factory=list)  # caption_id, image_id, text
+    others: Counter[str] = field(default_factory=Counter)  # members that were not read, by ending
 
 
 ReadShard = Callable[[Shard, ExtractedImages, Gathered, CorpusConfig], None]
@@ -58,15 +45,8 @@ def read_shards(
 ) -> Source:
     """Read shards one after the other; their images go to out/images.
 
-    Args:
-        raw: folder of the shards, at any depth.
-        out: folder that gets the images.
-        options: which shards to take, and the numbers of held-out images.
-        ending: of the shards' names.
-        read_shard: adds a shard to what was gathered; raises WorkbenchError where it is damaged.
-
-    Raises:
-        WorkbenchError: no shards, or all that is wrong with them.
+    read_shard adds a shard to what was gathered, and raises WorkbenchError where it is damaged: all
+    that is wrong with all shards becomes one error.
     """
     shards = find_shards(raw, options.corpus.annotations, ending)
     folder = ExtractedImages(out, options.corpus.max_megapixels)
@@ -85,22 +65,23 @@ def read_shards(
         raise WorkbenchError(f"{raw}: no images in {len(shards):,} shards")
     splits, remarks = settled_splits(gathered.images, options)
     folder.remove(image for image in gathered.images if image not in splits)
-    return _source(folder.root, gathered, splits, (*_left_out(gathered), *remarks))
+    kinds = listing(f"{number:,} {kind}" for kind, number in sorted(gathered.others.items()))
+    left_out = (f"left out, members of other kinds: {kinds}",) if kinds else ()
+    rows = [(image, split, gathered.faults.get(image, "")) for image, split in splits.items()]
+    kept = [caption for caption in gathered.captions if caption[1] in splits]
+    return Source(
+        root=folder.root,
+        images=pd.DataFrame(rows, columns=["image_id", "split", "fault"]),
+        captions=pd.DataFrame(kept, columns=["caption_id", "image_id", "text"]),
+        remarks=(*left_out, *remarks),
+    )
 
 
 def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
-    """The shards in `raw` ordered by their names.
-
-    Args:
-        raw: folder to look in.
-        name: corpus.annotations, a shard or a folder inside raw; None: all of raw.
-        ending: of their names, with its dot.
-
-    Raises:
-        WorkbenchError: there are none, or only some of them name a split.
-    """
-    if not raw.is_dir():
-        raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
+    """The shards in `raw`, at any depth, by name; WorkbenchError when there are none, or when only
+    some of them name a split. name: a shard or a folder inside raw (corpus.annotations); None: all
+    of raw."""
+    require_folder(raw)
     place = raw if name is None else find_in_raw(raw, name, "corpus.annotations")
     paths = [place] if place.is_file() else place.rglob(f"*{ending}")
     names = {
@@ -119,21 +100,3 @@ def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
         problems.add("shards that name no split beside others that do", nameless)
         problems.raise_if_any("begin their names with train-, val- or test-")
     return shards
-
-
-def _left_out(gathered: Gathered) -> tuple[str, ...]:
-    kinds = listing(f"{number:,} {kind}" for kind, number in sorted(gathered.others.items()))
-    return (f"left out, members of other kinds: {kinds}",) if kinds else ()
-
-
-def _source(
-    root: Path, gathered: Gathered, splits: Mapping[str, str], remarks: tuple[str, ...]
-) -> Source:
-    rows = [(image, split, gathered.faults.get(image, "")) for image, split in splits.items()]
-    kept = [caption for caption in gathered.captions if caption[1] in splits]
-    return Source(
-        root=root,
-        images=pd.DataFrame(rows, columns=["image_id", "split", "fault"]),
-        captions=pd.DataFrame(kept, columns=["caption_id", "image_id", "text"]),
-        remarks=remarks,
-    )

@@ -16,16 +16,9 @@ IMAGE_FOLDERS = ("Images", "images", "flickr30k_images")
 
 @dataclass(frozen=True)
 class Options:
-    """All that a reader may depend on: the parameters that its stage declares to DVC.
+    """All that a reader may depend on: the parameters that its stage declares to DVC."""
 
-    Attributes:
-        seed: of a split that no file tells; the scenes have their own in shapes.
-        corpus: the section corpus.
-        shapes: the section shapes.
-        workers: processes; never changes the result.
-    """
-
-    seed: int
+    seed: int  # of splits that no file names; the scenes have their own in shapes
     corpus: CorpusConfig
     shapes: ShapesConfig
     workers: int = 1  # processes; never changes the result
@@ -33,15 +26,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Source:
-    """What a reader found, in source order, before any check of the files.
+    """What a reader read, in source order, before any check of the files.
 
-    Attributes:
-        root: folder of the images.
-        images: image_id (the file's path inside root, with slashes), split, and optionally group
-            and fault (why a reader could not bring the image, "" where it did).
-        captions: caption_id, image_id, text, and optionally tokens.
-        boxes: image_id, x1, y1, x2, y2 in pixels, object, attributes; None when there are none.
-        remarks: lines for the user about what was left out by option.
+    images: image_id (the file's path inside root, with slashes), split, and optionally group and
+    fault (why a reader could not bring the image, "" where it did). captions: caption_id, image_id,
+    text, and optionally tokens. boxes: image_id, x1, y1, x2, y2 in pixels, object, attributes; None
+    when there are none. remarks: lines for the user about what was left out by option.
     """
 
     root: Path
@@ -51,17 +41,14 @@ class Source:
     remarks: tuple[str, ...] = ()
 
 
+def require_folder(raw: Path) -> None:
+    """Raise WorkbenchError unless `raw` is a folder."""
+    if not raw.is_dir():
+        raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
+
+
 def find_in_raw(raw: Path, name: str, key: str) -> Path:
-    """The file or folder that a key of params.yaml names inside `raw`.
-
-    Args:
-        raw: folder to look in.
-        name: path inside it.
-        key: of params.yaml, for the message.
-
-    Raises:
-        WorkbenchError: nothing is there, or the name leads out of raw.
-    """
+    """The file or folder that `key` of params.yaml names inside `raw`; WorkbenchError for none."""
     if not is_inside(name.rstrip("/")):
         raise WorkbenchError(f"{key} = {name!r}: must be a path inside raw = {str(raw)!r}")
     path = raw / name
@@ -71,18 +58,9 @@ def find_in_raw(raw: Path, name: str, key: str) -> Path:
 
 
 def find_annotations(raw: Path, name: str | None, patterns: Sequence[str]) -> Path:
-    """The annotation file in `raw`: the named one, or the only one that matches a pattern.
-
-    Args:
-        raw: folder to look in.
-        name: path inside raw, corpus.annotations; None to look for the patterns.
-        patterns: globs inside raw.
-
-    Raises:
-        WorkbenchError: no such file, or several that match.
-    """
-    if not raw.is_dir():
-        raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
+    """The annotation file in `raw`: the named one (corpus.annotations), or the only one that
+    matches a glob; WorkbenchError for none or several."""
+    require_folder(raw)
     if name is not None:
         path = find_in_raw(raw, name, "corpus.annotations")
         if not path.is_file():
@@ -103,16 +81,8 @@ def find_annotations(raw: Path, name: str | None, patterns: Sequence[str]) -> Pa
 
 
 def find_image_folder(raw: Path, name: str | None, files: Sequence[str]) -> Path:
-    """The folder the images are in: the named one, the only usual one, or `raw` itself.
-
-    Args:
-        raw: folder to look in.
-        name: path inside raw, corpus.images; None to look for the usual ones.
-        files: paths of images inside the folder; `raw` is taken where it has one of them.
-
-    Raises:
-        WorkbenchError: no such folder, or several of the usual ones.
-    """
+    """The folder the images are in: the named one (corpus.images), the only usual one, or `raw`
+    itself where it has one of the `files`; WorkbenchError for none or several."""
     if name is not None:
         folder = find_in_raw(raw, name, "corpus.images")
         if not folder.is_dir():

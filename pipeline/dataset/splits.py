@@ -23,20 +23,15 @@ class Settled(NamedTuple):
 
 
 def split_in_path(path: str) -> str | None:
-    """The split that the path of a file names, None when it names none.
-
-    A word counts between anything but letters, as in `train-00000-of-00005` and `val2017`; the last
-    one decides, so that a file's own name comes before those of its folders.
-    """
+    """The split that a path names, or None: words count between anything but letters, as in
+    `train-00000-of-00005` and `val2017`; the last one decides, so that a file's own name comes
+    before its folders'."""
     words = _WORD.findall(path.lower())
     return _SPLIT_OF[words[-1]] if words else None
 
 
 def seeded_splits(names: Sequence[str], options: Options) -> dict[str, str]:
-    """A split for each image, drawn over the sorted names so that the file's order is no matter.
-
-    Raises WorkbenchError when corpus.val_images and corpus.test_images leave nothing to train on.
-    """
+    """A split for each image, drawn over the sorted names: the file's order does not matter."""
     numbers = _numbers(("val", "test"), len(names), options)
     if len(names) <= sum(numbers.values()):
         raise WorkbenchError(
@@ -53,14 +48,8 @@ def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled
     All three are taken as they are. Train and val alone: both held-out splits are drawn from val,
     corpus.val_images and corpus.test_images of them, and the rest of val is left out, because
     nobody may train on it. Train and test alone: corpus.val_images are drawn from train. One alone,
-    or none named: all three are drawn.
-
-    Args:
-        named: image_id to train, val, test or None, the same None for all.
-        options: the numbers of held-out images, and the seed.
-
-    Raises:
-        WorkbenchError: no split to train on, or fewer images than are to be drawn.
+    or none named: all three are drawn. named: image_id to train, val, test, or to None for every
+    image.
     """
     there = {str(split) for split in named.values()}
     if there == set(SPLITS):
@@ -87,7 +76,7 @@ def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled
 
 
 def _numbers(kinds: Sequence[str], among: int, options: Options) -> dict[str, int]:
-    """How many of `among` images are held out for each split; a share gives one at least."""
+    """How many of `among` images are held out for each split; a share gives at least one."""
     asked = {kind: getattr(options.corpus, f"{kind}_images") for kind in kinds}
     return {
         kind: max(1, round(value * among)) if isinstance(value, float) else value

@@ -5,25 +5,15 @@ from itertools import islice
 from pathlib import Path
 
 from pipeline.dataset import READERS, signs_of
-from pipeline.dataset.source import Options, Source
+from pipeline.dataset.source import Options, Source, require_folder
 from pipeline.runtime.errors import WorkbenchError, listing
 
 LOOKED_AT = 100_000  # files of a folder below which a sign is looked for
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read `raw` by the one reader a sign of whose files is there, and say which it is.
-
-    Args:
-        raw: folder of the dataset.
-        out: folder that the reader may write to.
-        options: of the reader.
-
-    Raises:
-        WorkbenchError: no reader's files are there, or those of several.
-    """
-    if not raw.is_dir():
-        raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
+    """Read `raw` by the one reader whose files (its SIGNS) are there, and say which it is."""
+    require_folder(raw)
     found = {name: file for name in READERS if (file := _sign(raw, name)) is not None}
     if len(found) > 1:
         several = listing(f"{file} ({name})" for name, file in found.items())
@@ -42,7 +32,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
 
 def _sign(raw: Path, name: str) -> str | None:
-    """The first file in `raw` by which its reader is known, as a path inside it."""
+    """The first file in `raw` that is a sign of the reader, as a path inside it."""
     for sign in signs_of(name):
         files = (path for path in islice(raw.glob(sign), LOOKED_AT) if path.is_file())
         if (first := min(files, default=None)) is not None:

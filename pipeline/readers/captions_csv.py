@@ -31,14 +31,6 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
     image_id is the file's name, caption_id `<image>#<number>`. The splits come from the lists in
     corpus.split_files, else from the seed.
-
-    Args:
-        raw: folder of the annotations and images.
-        out: nothing is written to it.
-        options: which files to take, and the seed.
-
-    Raises:
-        WorkbenchError: lines that cannot be read.
     """
     path = find_annotations(raw, options.corpus.annotations, SIGNS)
     captions = pd.DataFrame(read_captions(path), columns=["caption_id", "image_id", "text"])

@@ -20,13 +20,6 @@ from pipeline.runtime.text import Problems
 SIGNS = ("**/*.parquet",)
 
 
-class Columns(NamedTuple):
-    """The columns that are read: one of images, one or more of captions."""
-
-    image: str
-    captions: list[str]
-
-
 class ParquetRow(NamedTuple):
     """A row: the image's bytes and name, each None where it has none, and captions without gaps."""
 
@@ -40,15 +33,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
     image_id is `<split>/<path of the image>` (without the split where no file names one); an image
     without a path is named by its content. Rows of the same image give it all their captions, as in
-    datasets with a row per caption. caption_id is `<image_id>#<number>`.
-
-    Args:
-        raw: folder of the shards.
-        out: folder that gets the images.
-        options: which shards and columns to take, and the numbers of held-out images.
-
-    Raises:
-        WorkbenchError: shards that are damaged or have no such columns, one name for two images.
+    datasets with a row per caption. caption_id is `<image_id>#<number>`. One name for two images is
+    an error.
     """
     digests: dict[str, bytes | None] = {}
     counts: dict[str, int] = {}
@@ -62,7 +48,11 @@ def read(raw: Path, out: Path, options: Options) -> Source:
             if image_id not in digests:
                 digests[image_id] = digest
                 gathered.images[image_id] = shard.split
-                gathered.faults[image_id] = _write(folder, image_id, row.data)
+                if row.data is None:
+                    gathered.faults[image_id] = "no image in the shard"
+                else:
+                    fault = folder.write(image_id, len(row.data), io.BytesIO(row.data))
+                    gathered.faults[image_id] = fault
             elif digests[image_id] != digest:
                 clashes[image_id] = None
             for text in row.texts:
@@ -86,12 +76,12 @@ def read_rows(path: Path, config: CorpusConfig) -> Iterator[ParquetRow]:
         with pq.ParquetFile(
             path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True
         ) as file:
-            columns = find_columns(file.schema_arrow, config)
-            names, count = [columns.image, *columns.captions], 0
-            for batch in file.iter_batches(1, columns=names, use_threads=False):
+            image, captions = _find_columns(file.schema_arrow, config)
+            count = 0
+            for batch in file.iter_batches(1, columns=[image, *captions], use_threads=False):
                 batch.validate(full=True)
                 for values in batch.to_pylist():
-                    yield _row(values, columns)
+                    yield _row(values[image], [values[name] for name in captions])
                     count += 1
             if count != file.metadata.num_rows:
                 raise ValueError(f"{file.metadata.num_rows:,} rows announced, {count:,} found")
@@ -100,12 +90,9 @@ def read_rows(path: Path, config: CorpusConfig) -> Iterator[ParquetRow]:
         raise WorkbenchError(f"cut short, damaged or not parquet: {first}") from None
 
 
-def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
-    """The named columns, else the only one of images and the first usual one of captions.
-
-    A name of captions also stands for its numbered columns (`caption_0`, `caption_1`, ...). Raises
-    WorkbenchError when there is none or, of images, more than one.
-    """
+def _find_columns(schema: pa.Schema, config: CorpusConfig) -> tuple[str, list[str]]:
+    """The named columns, else the only one of images and the first usual one of captions. A name of
+    captions also stands for its numbered columns (`caption_0`, `caption_1`, ...)."""
     images = [field.name for field in schema if _is_image(field.type)]
     if config.image_field is not None:
         images = [name for name in images if name == config.image_field]
@@ -122,7 +109,7 @@ def find_columns(schema: pa.Schema, config: CorpusConfig) -> Columns:
             f"no column {' or '.join(names)} of text or lists of text: {columns}; "
             "set corpus.caption_field"
         )
-    return Columns(images[0], found)
+    return images[0], found
 
 
 def _numbered(name: str, texts: list[str]) -> list[str]:
@@ -147,17 +134,15 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return kind in (pa.binary(), pa.large_binary())
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return kind in (pa.string(), pa.large_string())
 
 
-def _row(values: dict[str, Any], columns: Columns) -> ParquetRow:
-    image = values[columns.image]
+def _row(image: Any, cells: list[Any]) -> ParquetRow:
     fields = image if isinstance(image, dict) else {"bytes": image}
-    cells = [values[name] for name in columns.captions]
     texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell])]
     kept = [text for text in texts if text is not None]
     return ParquetRow(fields.get("bytes"), fields.get("path"), kept)
@@ -171,9 +156,3 @@ def _identify(shard: Shard, number: int, row: ParquetRow) -> tuple[str, bytes | 
     else:
         name = f"{shard.name}-row-{number}" if digest is None else digest.hex()
     return name if shard.split is None else f"{shard.split}/{name}", digest
-
-
-def _write(folder: ExtractedImages, image_id: str, data: bytes | None) -> str:
-    if data is None:
-        return "no image in the shard"
-    return folder.write(image_id, len(data), io.BytesIO(data))

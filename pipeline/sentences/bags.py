@@ -1,7 +1,6 @@
 """Captions as bags of rows of one table with a row per word: what mean vector and Fisher vector
 have in common, so that a caption is encoded by adding rows and nothing else."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -15,17 +14,11 @@ from pipeline.runtime.errors import WorkbenchError, listing
 
 @dataclass(frozen=True)
 class Bags:
-    """The known words of M captions, S in all, repeated words as often as they occur.
+    """The known words of M captions, S in all, repeated words as often as they occur."""
 
-    Attributes:
-        rows: (S,) int64, rows of the table, caption after caption.
-        starts: (M,) int64, where the rows of a caption begin.
-        lengths: (M,) int64, how many rows a caption has, possibly none.
-    """
-
-    rows: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
+    rows: np.ndarray  # (S,) int64, rows of the table, caption after caption
+    starts: np.ndarray  # (M,) int64, where the rows of a caption begin
+    lengths: np.ndarray  # (M,) int64, how many rows a caption has, possibly none
 
 
 def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
@@ -40,32 +33,15 @@ def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
 
 
 def add_rows(table: torch.Tensor, bags: Bags) -> torch.Tensor:
-    """Sum of every bag's rows of `table` (V, D): (M, D), zeros for an empty bag.
-
-    Each bag is added up in its own order, whatever the other bags are.
-    """
+    """Sum of every bag's rows of `table` (V, D): (M, D), zeros for an empty bag. Each bag is added
+    up in its own order, whatever the other bags are."""
     return functional.embedding_bag(
         torch.from_numpy(bags.rows), table, torch.from_numpy(bags.starts), mode="sum"
     )
 
 
 def index_words(words: Sequence[str], vectors: np.ndarray) -> dict[str, int]:
-    """Word to row of `vectors` (V, D).
-
-    Raises WorkbenchError when there are no words, a word is there twice, the number of words is not
-    V, or a vector has a value that is not finite.
-    """
-    if not len(words):
-        raise WorkbenchError(
-            "a sentence encoder needs words with vectors, but there are none",
-            "check that the word vectors are of the captions' language and casing",
-        )
-    if vectors.ndim != 2 or len(vectors) != len(words):
-        raise WorkbenchError(f"{len(words)} words, but vectors of shape {vectors.shape}")
-    index = {word: row for row, word in enumerate(words)}
-    if len(index) != len(words):
-        twice = [word for word, count in Counter(words).items() if count > 1]
-        raise WorkbenchError(f"words that are there more than once: {listing(twice)}")
+    """Word to row of `vectors` (V, D); WorkbenchError where a value is not finite."""
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         named = listing(words[row] for row in bad.tolist())
@@ -73,4 +49,4 @@ def index_words(words: Sequence[str], vectors: np.ndarray) -> dict[str, int]:
             f"{len(bad)} word vectors have values that are not finite: {named}",
             "the file of word vectors is damaged: fetch or convert it again",
         )
-    return index
+    return {word: row for row, word in enumerate(words)}

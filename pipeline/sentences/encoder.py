@@ -31,7 +31,7 @@ Captions = Sequence[Sequence[str]]
 
 
 class Encoding(Protocol):
-    """What turns captions into vectors, lists of words into rows. dim: their width.
+    """What turns captions into vectors of `dim` numbers.
 
     One whose settings name files or programs has, too, `depends_on(settings)`: what of them its
     vectors depend on, JSON-able, files told by their content. For others it is the settings.
@@ -45,8 +45,8 @@ class Encoding(Protocol):
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoding whose state this is; wordnet: folder of WordNet's files, if it reads them,
-        None to look for them."""
+        """The encoding whose state this is; wordnet: folder of WordNet's files, None to look for
+        them."""
 
     def known(self, captions: Captions) -> np.ndarray:
         """How many words of each of M captions it knows, (M,) int64."""
@@ -60,15 +60,9 @@ class Encoding(Protocol):
 
 @dataclass(frozen=True)
 class SentenceEncoder:
-    """An encoding and, where one is asked for, the projection of its vectors.
+    """An encoding and, where one is asked for, the projection of its vectors."""
 
-    Attributes:
-        name: of the encoding, a name of ENCODINGS.
-        encoding: captions to vectors.
-        projection: of these vectors to their principal components, None where none is asked for.
-    """
-
-    name: str
+    name: str  # of the encoding, a name of ENCODINGS
     encoding: Encoding
     projection: Projection | None
 
@@ -105,31 +99,29 @@ class SentenceEncoder:
         if state.words:
             groups["words"] = {"words": state.words}
         if self.projection is not None:
-            parts = self.projection
-            totals = np.array([parts.total])
-            groups["projection"] = {
-                "mean": parts.mean,
-                "components": parts.components,
-                "variances": parts.variances,
-                "total": totals,
+            groups["projection"] = vars(self.projection) | {
+                "total": np.array([self.projection.total])
             }
         settings = json.dumps(state.settings, sort_keys=True)
         write_groups(path, groups, {"encoding": self.name, "settings": settings})
 
 
 def read_encoder(path: Path, wordnet: Path | None = None) -> SentenceEncoder:
-    """Read what `SentenceEncoder.write` wrote.
-
-    wordnet: folder of WordNet's files, for an encoder that lemmatises by them; None: looked for.
-    Raises WorkbenchError when the file is damaged, or when the lemmatiser is not the one it was
-    fitted with.
-    """
+    """Read what `SentenceEncoder.write` wrote; WorkbenchError for a damaged file and for another
+    lemmatiser than the one it was fitted with."""
     file = GroupFile(path)
     try:
-        state = _state(file)
+        settings = json.loads(str(file.attributes["settings"]))
+        words = file.texts("words", "words") if "words" in file.layouts else []
+        arrays = {name: file.array("arrays", name) for name in sorted(file.names("arrays"))}
         name = str(file.attributes["encoding"])
-        encoding = encoding_class(name).restore(state, wordnet)
-        return SentenceEncoder(name, encoding, _projection(file, encoding.dim))
+        encoding: Encoding = ENCODINGS.load(name).restore(State(settings, words, arrays), wordnet)
+        projection = None
+        if "projection" in file.layouts:
+            parts = {name: file.array("projection", name) for name in file.names("projection")}
+            total = float(parts.pop("total")[0])
+            projection = Projection(**parts, total=total)
+        return SentenceEncoder(name, encoding, projection)
     except MISFITS as error:
         raise damaged(path, f"not a sentence encoder ({error!r})") from None
 
@@ -137,38 +129,20 @@ def read_encoder(path: Path, wordnet: Path | None = None) -> SentenceEncoder:
 def fit_encoder(
     settings: SentencesConfig, vocabulary: Path, table: DataFrame, seed: int
 ) -> SentenceEncoder:
-    """The encoder asked for, fitted on the training captions.
-
-    Args:
-        settings: the section `sentences`.
-        vocabulary: folder of the words and their vectors.
-        table: captions of the corpus.
-        seed: of the run.
-
-    Raises:
-        WorkbenchError: captions without a known word, where settings.unknown says so; too few
-            captions, words or dimensions for what is asked for.
-    """
-    name, own = settings.encoding, _own_settings(settings)
+    """The encoder asked for, fitted on the training captions of the corpus's table. vocabulary:
+    folder of the words and their vectors."""
+    name = settings.encoding
+    own = getattr(settings, name, None)
     training = list(in_split(table, "train")["tokens"])
-    encoding = encoding_class(name).fit(Material(own, training, vocabulary, seed))
+    encoding: Encoding = ENCODINGS.load(name).fit(Material(own, training, vocabulary, seed))
     check_known(list(table["caption_id"]), encoding.known(list(table["tokens"])), settings.unknown)
     kept, key = own and own.pca, f"sentences.{name}.pca"
     return SentenceEncoder(name, encoding, kept and project(encoding, training, kept, key))
 
 
 def check_known(ids: Sequence[str], known: np.ndarray, unknown: str) -> None:
-    """Judge captions without any known word.
-
-    Args:
-        ids: M.
-        known: (M,) number of known words.
-        unknown: what to do about captions without any: error, or zero (say how many there are:
-            their vectors are zero).
-
-    Raises:
-        WorkbenchError: there are such captions and `unknown` is error; it names them.
-    """
+    """Say how many of M captions have no known word (their vectors are zero), or raise
+    WorkbenchError where `unknown` is error. known: (M,) number of known words."""
     lost = [name for name, count in zip(ids, known, strict=True) if count == 0]
     if not lost:
         return
@@ -183,17 +157,9 @@ def check_known(ids: Sequence[str], known: np.ndarray, unknown: str) -> None:
 
 
 def project(encoding: Encoding, captions: Captions, components: int, key: str) -> Projection:
-    """Fit a projection to the vectors of those captions that have a known word.
-
-    Args:
-        encoding: fitted.
-        captions: words of each training caption.
-        components: number kept.
-        key: the parameter that says so, for messages.
-
-    Raises:
-        WorkbenchError: too few captions or dimensions for so many.
-    """
+    """Fit a projection to the vectors of those captions that have a known word; WorkbenchError when
+    these or the dimensions are too few. key: the parameter that asks for so many components, for
+    messages."""
     usable = [
         words for words, known in zip(captions, encoding.known(captions), strict=True) if known
     ]
@@ -214,45 +180,12 @@ def blocks(captions: Captions) -> Iterator[tuple[int, Captions]]:
         yield start, captions[start : start + BLOCK]
 
 
-def _state(file: GroupFile) -> State:
-    settings = json.loads(str(file.attributes["settings"]))
-    words = file.texts("words", "words") if "words" in file.layouts else []
-    arrays = {name: file.array("arrays", name) for name in sorted(file.names("arrays"))}
-    return State(settings, words, arrays)
-
-
-def _projection(file: GroupFile, width: int) -> Projection | None:
-    """The projection of vectors of `width` numbers; ValueError when it is one of others."""
-    if "projection" not in file.layouts:
-        return None
-    parts = {name: file.array("projection", name) for name in ("mean", "components", "variances")}
-    made = Projection(**parts, total=float(file.array("projection", "total")[0]))
-    found = [(array.shape, array.dtype) for array in (made.mean, made.components)]
-    if found != [((width,), np.float32), ((len(made.variances), width), np.float32)]:
-        raise ValueError(f"a projection of other than {width} numbers")
-    if not (len(made.variances) and made.total > 0):
-        raise ValueError("a projection without variance")
-    return made
-
-
-def encoding_class(name: str) -> type[Encoding]:
-    """The class of an encoding; WorkbenchError for a name that is none."""
-    found: type[Encoding] = ENCODINGS.load(name)
-    return found
-
-
 def chosen_settings(settings: SentencesConfig) -> dict[str, Any]:
-    """What of the section the vectors depend on; files are told by their content, not their path.
-
-    Raises WorkbenchError when the chosen encoding lacks its files.
-    """
-    name, own = settings.encoding, _own_settings(settings)
-    depends_on = getattr(encoding_class(name), "depends_on", None)
+    """What of the section the vectors depend on; files are told by their content, not their
+    path."""
+    name = settings.encoding
+    own = getattr(settings, name, None)
+    depends_on = getattr(ENCODINGS.load(name), "depends_on", None)
     if own is None:
         return {"encoding": name}
     return {"encoding": name, name: depends_on(own) if depends_on else own.model_dump()}
-
-
-def _own_settings(settings: SentencesConfig) -> Any:
-    """The chosen encoding's part of the section, None where it has none."""
-    return getattr(settings, settings.encoding, None)

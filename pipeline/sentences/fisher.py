@@ -35,15 +35,8 @@ _TINY = torch.finfo(torch.float32).tiny
 class FisherVector:
     """Fisher vectors over a mixture of word vectors, [K x C first order | K x C second order].
 
-    Holds a table of 2PC float32, P at most V K.
-
-    Args:
-        words: V different words.
-        vectors: (V, C) in the space the mixture was fitted in.
-        mixture: of K centres and C dimensions.
-
-    Raises:
-        WorkbenchError: words, vectors and mixture do not fit each other, or a value is not finite.
+    vectors: (V, C) of V different words, in the space the mixture was fitted in. Holds a table of
+    2PC float32, P at most V K. WorkbenchError for values that are not finite.
     """
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray, mixture: Mixture) -> None:
@@ -76,7 +69,7 @@ class FisherVector:
 
     @classmethod
     def restore(cls, state: State) -> Self:
-        """The encoder whose state this is."""
+        """The encoder of that state."""
         arrays = dict(state.arrays)
         vectors = arrays.pop("vectors")
         arrays["laplacian"] = arrays["laplacian"].astype(np.bool_)
@@ -100,20 +93,15 @@ def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
 class FisherTable:
     """The Fisher vectors of single words before normalisation.
 
-    Attributes:
-        values: gradients for locations and for widths, of all pairs (V, 2, K, C), or of those that
-            LEAST leaves, word after word, (2, P, C).
-        centres: (P,) int64, of which centre, rising for each word.
-        starts: (V,) int64, where the pairs of a word begin.
-        counts: (V,) int64, how many it has, at least 1.
-        most: K.
+    values: gradients for locations and for widths, of all pairs (V, 2, K, C), or of those that
+    LEAST leaves, word after word, (2, P, C).
     """
 
     values: np.ndarray
-    centres: np.ndarray
-    starts: np.ndarray
-    counts: np.ndarray
-    most: int
+    centres: np.ndarray  # (P,) int64, of which centre, ascending for each word
+    starts: np.ndarray  # (V,) int64, where the pairs of a word begin
+    counts: np.ndarray  # (V,) int64, how many it has, at least 1
+    most: int  # K
 
     def add(self, bags: Bags) -> torch.Tensor:
         """Sums over the words of M captions, (M, 2K, C); each in the order of its words."""
@@ -141,20 +129,8 @@ class FisherTable:
 def fisher_table(
     vectors: np.ndarray, mixture: Mixture, dtype: type[np.floating] = np.float32
 ) -> FisherTable:
-    """The Fisher vectors of single words before normalisation.
-
-    Computed in float64 a few pairs at a time, rounded to `dtype` once.
-
-    Args:
-        vectors: (V, C) of the words.
-        mixture: of K centres and C dimensions.
-        dtype: of the result.
-
-    Raises:
-        WorkbenchError: vectors not as wide as the mixture, or too far from its centres for that
-            type.
-    """
-    _check_width(vectors, mixture)
+    """The Fisher vectors of single words before normalisation, of vectors (V, C). Computed in
+    float64 a few pairs at a time, rounded to `dtype` once."""
     share = mixture.responsibilities(vectors) / np.sqrt(mixture.weights)
     kept = share > LEAST * share.max(axis=1, keepdims=True)
     full = bool(kept.mean() > FULL)
@@ -168,7 +144,11 @@ def fisher_table(
             tile = slice(start, start + PAIRS)
             out = np.empty((2, len(words[tile]), width), dtype)
             gradients.write(vectors[words[tile]], centres[tile], share[tile], torch.from_numpy(out))
-            _check_finite(out)
+            if not np.isfinite(out).all():
+                raise WorkbenchError(
+                    "word vectors are too far from the mixture's centres for a Fisher vector",
+                    "fit the mixture on vectors of the same file and preparation",
+                )
             if full:
                 values[words[tile], :, centres[tile]] = out.swapaxes(0, 1)
             else:
@@ -198,11 +178,8 @@ class _Gradients:
     def write(
         self, x: np.ndarray, centres: np.ndarray, share: np.ndarray, out: torch.Tensor
     ) -> None:
-        """Those of B <= PAIRS words and centres.
-
-        x: (B, C); centres: (B,); share: (B,) float64, responsibilities over the roots of the
-        weights w; out: (2, B, C).
-        """
+        """Those of B <= PAIRS words and centres into out (2, B, C). x: (B, C); centres: (B,);
+        share: (B,) float64, responsibilities over the roots of the weights w."""
         chosen, factor = torch.from_numpy(centres), torch.from_numpy(share)[:, None]
         away, value, picked, spare = self._spare[:, : len(x)]
         laplacian = self._laplacian[chosen]
@@ -216,20 +193,3 @@ class _Gradients:
         torch.where(laplacian, away.abs_(), value, out=spare)
         spare.sub_(1).mul_(torch.index_select(self._second, 0, chosen, out=picked))
         out[1] = spare.mul_(factor)
-
-
-def _check_width(vectors: np.ndarray, mixture: Mixture) -> None:
-    width = mixture.laplacian.shape[1]
-    if vectors.shape[1] != width:
-        raise WorkbenchError(
-            f"word vectors have {vectors.shape[1]} dimensions, but the mixture has {width}",
-            "map the vectors into the space in which the mixture was fitted",
-        )
-
-
-def _check_finite(gradients: np.ndarray) -> None:
-    if not np.isfinite(gradients).all():
-        raise WorkbenchError(
-            "word vectors are too far from the mixture's centres for a Fisher vector",
-            "fit the mixture on vectors of the same file and preparation",
-        )

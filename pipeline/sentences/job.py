@@ -21,16 +21,7 @@ def encoder_job(
     """The vectors of captions, and the encoder that makes them.
 
     It is read from its file, so that a run that was continued computes with the very same numbers.
-
-    Args:
-        fitted: file of the encoder.
-        wordnet: folder of WordNet's files, for an encoder that lemmatises by them.
-        captions: rows of the corpus's table.
-        settings: what of params.yaml the vectors depend on.
-        machine: what else they depend on.
-
-    Raises:
-        WorkbenchError: the encoder's file is damaged.
+    settings: what of params.yaml the vectors depend on; machine: what else.
     """
     made = read_encoder(fitted, wordnet)
     attributes: dict[str, str | int | float] = {
@@ -47,13 +38,7 @@ def encoder_job(
 
 
 def encode_missing(encoder: SentenceEncoder, captions: Captions, writer: FeatureWriter) -> None:
-    """Write the rows of those blocks of captions that miss any.
-
-    Args:
-        encoder: to vectors.
-        captions: words of each.
-        writer: of the vectors.
-    """
+    """Write the rows of those blocks of captions that miss any."""
     missing, count = writer.missing, len(captions)
     with Progress("sentences", count, "captions", count - len(missing)) as progress:
         for start, block in blocks(captions):

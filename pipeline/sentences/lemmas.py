@@ -18,14 +18,10 @@ _UNIVERSAL = tuple(pos.upper() for pos in PARTS_OF_SPEECH)  # tags of universald
 
 
 class Lemmatiser:
-    """A rule from word to lemma, with its results kept.
+    """A rule from lower-case word to lemma, with its results kept.
 
-    `provenance` is its name and its origin; equal provenance, equal lemmas.
-
-    Args:
-        name: one of NAMES.
-        origin: whatever else decides about the lemmas, by what it is.
-        rule: from a lower-case word to its lemma.
+    `provenance` is its name, one of NAMES, and its origin, whatever else decides about the lemmas;
+    equal provenance, equal lemmas.
     """
 
     def __init__(self, name: str, origin: Mapping[str, str], rule: Callable[[str], str]) -> None:
@@ -38,11 +34,8 @@ class Lemmatiser:
 
 
 def lemmatiser(name: str, wordnet_folder: Path | None) -> Lemmatiser:
-    """The lemmatiser called `name`: wordnet, lemminflect or none.
-
-    wordnet_folder: where WordNet's files are, None to look for them; only read for wordnet.
-    Raises WorkbenchError when the name is unknown or what it needs is not installed.
-    """
+    """The lemmatiser called `name`; WorkbenchError when the name is unknown or what it needs is not
+    installed. wordnet_folder: where WordNet's files are, None to look for them."""
     if name == "wordnet":
         return _wordnet(WordNet(find_wordnet(wordnet_folder)))
     if name == "lemminflect":

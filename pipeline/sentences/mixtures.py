@@ -27,24 +27,15 @@ class Mixture:
     """A mixture with independent dimensions, all arrays of numbers float64.
 
     Where a dimension is of one family, the other's parameters are not read.
-
-    Attributes:
-        kind: one of KINDS.
-        weights: (K,), sum to 1, none below WEIGHT_FLOOR but for rounding.
-        mean: (K, D) of the Gaussian dimensions.
-        variance: (K, D) of the Gaussian dimensions.
-        median: (K, D) of the Laplacian dimensions.
-        scale: (K, D) of the Laplacian dimensions, their mean distance from the median.
-        laplacian: (K, D) bool, which dimension is which: all False for gmm, all True for lmm.
     """
 
-    kind: str
-    weights: np.ndarray
-    mean: np.ndarray
-    variance: np.ndarray
-    median: np.ndarray
-    scale: np.ndarray
-    laplacian: np.ndarray
+    kind: str  # one of KINDS
+    weights: np.ndarray  # (K,), sum to 1, none below WEIGHT_FLOOR but for rounding
+    mean: np.ndarray  # (K, D) of the Gaussian dimensions
+    variance: np.ndarray  # (K, D) likewise
+    median: np.ndarray  # (K, D) of the Laplacian dimensions
+    scale: np.ndarray  # (K, D) likewise, the mean distance from the median
+    laplacian: np.ndarray  # (K, D) bool: all False for gmm, all True for lmm
 
     def log_joint(self, x: np.ndarray) -> np.ndarray:
         """log w_k + sum over d of the log density of x_d in centre k: (N, D) to (N, K) float64."""
@@ -82,33 +73,14 @@ def _expect(mixture: Mixture, x: np.ndarray) -> tuple[np.ndarray, float]:
 def fit_mixture(
     x: np.ndarray, kind: str, centres: int, iterations: int, seed: int
 ) -> tuple[Mixture, list[float]]:
-    """Fit a mixture by EM.
+    """Fit a mixture of K centres to x (N, D) by EM; the mean log-likelihood of x after every
+    iteration.
 
     The log-likelihood never falls but for rounding: every M step takes the best parameters among
     those that respect FLOOR, the old ones included. The same x and seed give the same mixture.
-    Beside x this holds N x D int32 (not for gmm) and a few N x K float64.
-
-    Args:
-        x: (N, D), numbers.
-        kind: one of KINDS.
-        centres: K.
-        iterations: of EM, 10 in Klein et al.
-        seed: of where EM starts.
-
-    Returns:
-        The mixture, and the mean log-likelihood of x after every iteration.
-
-    Raises:
-        ValueError: another kind.
-        WorkbenchError: less than one centre or iteration, rows that are not numbers, fewer
-            different rows than centres.
+    Beside x this holds N x D int32 (not for gmm) and a few N x K float64. WorkbenchError for rows
+    that are not numbers, and fewer different rows than centres.
     """
-    if kind not in KINDS:
-        raise ValueError(f"mixture {kind!r}: allowed are {', '.join(KINDS)}")
-    if centres < 1 or iterations < 1:
-        raise WorkbenchError(
-            f"{kind} with {centres} centres and {iterations} EM iterations: both must be 1 or more"
-        )
     _check_numbers(x)
     order = None if kind == "gmm" else sort_dimensions(x)
     mixture = initial_mixture(x, order, kind, centres, seed)
@@ -124,7 +96,7 @@ def fit_mixture(
 
 
 def sort_dimensions(x: np.ndarray) -> np.ndarray:
-    """Per dimension, the row numbers of x (N, D) by rising value: (D, N) int32."""
+    """Per dimension, the row numbers of x (N, D) by ascending value: (D, N) int32."""
     order = np.empty(x.shape[::-1], np.int32)
     for d in range(x.shape[1]):
         order[d] = np.argsort(x[:, d])
@@ -134,19 +106,10 @@ def sort_dimensions(x: np.ndarray) -> np.ndarray:
 def initial_mixture(
     x: np.ndarray, order: np.ndarray | None, kind: str, centres: int, seed: int
 ) -> Mixture:
-    """Where EM starts: K different rows of x, equal weights, the spread of all of x.
+    """Where EM starts: K different rows of x (N, D), equal weights, the spread of all of x.
 
-    Half the dimensions of a hybrid, drawn at random, are Laplacian.
-
-    Args:
-        x: (N, D).
-        order: (D, N) of sort_dimensions, None for gmm, whose scales are then 1.
-        kind: one of KINDS.
-        centres: K.
-        seed: of the rows and the families.
-
-    Raises:
-        WorkbenchError: fewer than K different rows.
+    Half the dimensions of a hybrid, drawn at random, are Laplacian. order: (D, N) of
+    sort_dimensions, None for gmm, whose scales are then 1.
     """
     random = np.random.default_rng(seed)
     rows = _different_rows(x, centres, random)
@@ -168,17 +131,12 @@ def initial_mixture(
 def maximise(
     mixture: Mixture, x: np.ndarray, order: np.ndarray | None, gamma: np.ndarray
 ) -> Mixture:
-    """The M step: the mixture that suits x best, given the responsibilities.
+    """The M step: the mixture that suits x (N, D) best, given responsibilities gamma (N, K), rows
+    sum to 1.
 
     A centre left with less than WEIGHT_FLOOR of the rows keeps its parameters, since nothing
     estimates them, and that weight. The parameters of a family that the kind has no use for stay as
-    they were.
-
-    Args:
-        mixture: the one before, of K centres.
-        x: (N, D).
-        order: (D, N) of sort_dimensions, None for gmm.
-        gamma: (N, K) responsibilities, rows sum to 1.
+    they were. order: (D, N) of sort_dimensions, None for gmm.
     """
     share = gamma.sum(axis=0) / len(x)
     weights = np.maximum(share, WEIGHT_FLOOR)
@@ -213,16 +171,8 @@ def fit_gaussians(x: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndar
 def fit_laplacians(
     x: np.ndarray, order: np.ndarray, gamma: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted medians, mean distances from them (FLOOR or more), mean log density they reach.
-
-    Args:
-        x: (N, D).
-        order: (D, N) of sort_dimensions.
-        gamma: (N, K) responsibilities.
-
-    Returns:
-        Medians, distances and log densities, each (K, D) float64.
-    """
+    """Weighted medians, mean distances from them (FLOOR or more), mean log density they reach: each
+    (K, D) float64. x: (N, D); order: (D, N) of sort_dimensions; gamma: (N, K)."""
     median = weighted_medians(x, order, gamma)
     spread = _spread(x, gamma, median, np.abs) / _mass(gamma)
     scale = np.maximum(FLOOR, spread)
@@ -230,16 +180,8 @@ def fit_laplacians(
 
 
 def weighted_medians(x: np.ndarray, order: np.ndarray, gamma: np.ndarray) -> np.ndarray:
-    """Per centre and dimension, the first value by size whose cumulated gamma is half of all.
-
-    Args:
-        x: (N, D).
-        order: (D, N) of sort_dimensions.
-        gamma: (N, K) responsibilities.
-
-    Returns:
-        (K, D) float64.
-    """
+    """Per centre and dimension, the first value by size whose cumulated gamma is half of all: (K,
+    D) float64. x: (N, D); order: (D, N) of sort_dimensions; gamma: (N, K)."""
     centres = gamma.shape[1]
     blocks = list(_blocks(len(x), centres))
     median = np.empty((centres, x.shape[1]))
@@ -288,7 +230,6 @@ def _different_rows(x: np.ndarray, count: int, random: np.random.Generator) -> n
 
 
 def _check_numbers(x: np.ndarray) -> None:
-    """Raise WorkbenchError when a row of x (N, D) holds NaN, infinity or a huge number."""
     good = [(np.abs(x[rows]) < _LARGEST).all(axis=1) for rows in _blocks(*x.shape)]
     bad = np.flatnonzero(~np.concatenate([*good, np.ones(0, bool)]))
     if len(bad):

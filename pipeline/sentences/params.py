@@ -81,11 +81,8 @@ class SentencesConfig(Section):
         yield from self.file.unfit("encoding", self.encoding)
 
     def beyond(self, word_dim: int | None) -> Iterator[InitErrorDetails]:
-        """Projections to more components than the chosen encoding has dimensions.
-
-        word_dim: width of the word vectors; None where it is not known yet. The keys of the
-        problems begin with this section's name.
-        """
+        """Projections to more components than the chosen encoding has dimensions. word_dim: width
+        of the word vectors; None where it is not known yet."""
         mean, tfidf, fisher = self.mean_vector, self.tfidf, self.fisher
         if self.encoding == "mean_vector":
             yield from _beyond("mean_vector.pca", mean.pca, word_dim, "vocabulary.dim")

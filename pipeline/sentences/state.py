@@ -11,31 +11,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class State:
-    """What an encoder needs to give the same bytes again.
+    """What an encoder needs to give the same bytes again."""
 
-    Attributes:
-        settings: JSON-able values.
-        words: what the rows of per-word arrays belong to.
-        arrays: by name.
-    """
-
-    settings: dict[str, Any]
-    words: list[str]
+    settings: dict[str, Any]  # JSON-able
+    words: list[str]  # what the rows of per-word arrays belong to
     arrays: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Material:
-    """What an encoding is fitted on.
+    """What an encoding is fitted on."""
 
-    Attributes:
-        settings: its own part of the section `sentences`, None where it has none.
-        captions: the words of each training caption.
-        vocabulary: folder of the words and their vectors.
-        seed: of the run.
-    """
-
-    settings: Any
-    captions: Sequence[Sequence[str]]
-    vocabulary: Path
+    settings: Any  # its own part of the section `sentences`, None where it has none
+    captions: Sequence[Sequence[str]]  # the words of each training caption
+    vocabulary: Path  # folder of the words and their vectors
     seed: int

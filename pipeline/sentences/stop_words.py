@@ -10,6 +10,7 @@ and function words that also name a thing (can) stay terms.
 from pathlib import Path
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import read_text
 
 MAX_BYTES = 1 << 14  # the list is kept in an attribute of the encoder's file, which holds 64 KiB
 
@@ -29,11 +30,8 @@ FUNCTION_WORDS = frozenset(_LIST.split())
 
 
 def stop_words(choice: str) -> frozenset[str]:
-    """The words to leave out: `function_words` (the list here), `none`, or those of a file.
-
-    choice: also the path of a UTF-8 file with a word per line; # begins a comment, case is ignored.
-    Raises WorkbenchError when the file is missing, too large, not UTF-8, or not a list of words.
-    """
+    """The words to leave out: `function_words` (the list here), `none`, or those of a UTF-8 file
+    with a word per line; # begins a comment, case is ignored."""
     if choice == "function_words":
         return FUNCTION_WORDS
     return frozenset() if choice == "none" else _read_list(Path(choice))
@@ -45,25 +43,12 @@ def _read_list(path: Path) -> frozenset[str]:
             f"stop words {str(path)!r}: no such file",
             "allowed are function_words, none or the path of a file with a word per line",
         )
-    lines = [line.split("#")[0].split() for line in _text(path).lower().split("\n")]
+    if path.stat().st_size > MAX_BYTES:
+        raise WorkbenchError(f"{path}: larger than {MAX_BYTES >> 10} KiB, not a list of stop words")
+    lines = [line.split("#")[0].split() for line in read_text(path).lower().split("\n")]
     for number, words in enumerate(lines, start=1):
         if len(words) > 1:
             raise WorkbenchError(f"{path}, line {number}: {len(words)} words, but one is allowed")
     if not any(lines):
         raise WorkbenchError(f"{path}: no words", "set sentences.tfidf.stop_words to none instead")
     return frozenset(word for words in lines for word in words)
-
-
-def _text(path: Path) -> str:
-    try:
-        with open(path, "rb") as handle:
-            content = handle.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise WorkbenchError(f"{path}: {error.strerror}") from None
-    if len(content) > MAX_BYTES:
-        raise WorkbenchError(f"{path}: larger than {MAX_BYTES >> 10} KiB, not a list of stop words")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise WorkbenchError(f"{path}, line {line}: not UTF-8", "save the list as UTF-8") from None

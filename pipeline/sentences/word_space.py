@@ -33,12 +33,9 @@ class WordSpace:
     scale: float
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
-        """L2, W x, L2, times scale: (V, D) to (V, C) float32. Rows of zeros stay zero.
-
-        Nothing is subtracted from x. Raises WorkbenchError for rows that are not finite or not D
-        wide.
-        """
-        _check(vectors, None if self.whitening is None else self.whitening.shape[1])
+        """L2, W x, L2, times scale: (V, D) to (V, C) float32. Rows of zeros stay zero; nothing is
+        subtracted from x."""
+        _check_finite(vectors)
         width = vectors.shape[1] if self.whitening is None else len(self.whitening)
         mapped = np.empty((len(vectors), width), np.float32)
         for start in range(0, len(vectors), _ROWS):
@@ -52,24 +49,15 @@ class WordSpace:
 def fit_word_space(
     vectors: np.ndarray, components: int | None, scale: float, seed: int
 ) -> WordSpace:
-    """The word space of N vectors.
+    """The word space of N vectors (N, D); components: C of the ICA, None for none.
 
     FastICA of scikit-learn in float64 (parallel, logcosh, unit variance) on the unit vectors,
     stopped after ITERATIONS with a line on the screen if it has not settled by then. The same
     vectors and seed give the same matrix. The vectors are centred for the fit alone. At work it
-    holds about five float64 copies of the vectors.
-
-    Args:
-        vectors: (N, D).
-        components: C of the ICA, None for none.
-        scale: the length of every vector in the space but zero ones.
-        seed: of where FastICA starts.
-
-    Raises:
-        WorkbenchError: rows that are not finite, fewer than components + 1 vectors, more components
-            than dimensions or than directions in which the vectors vary.
+    holds about five float64 copies of the vectors. WorkbenchError for rows that are not finite, too
+    few vectors, and more components than directions in which they vary.
     """
-    _check(vectors)
+    _check_finite(vectors)
     if components is None:
         return WordSpace(None, scale)
     units = _unit(vectors)
@@ -102,18 +90,13 @@ def _unmixing(units: np.ndarray, components: int, seed: int) -> np.ndarray:
             tol=TOLERANCE,
             random_state=seed,
         )
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
             # of directions that are not asked for: _check_components has seen to the others
             warnings.filterwarnings("ignore", "There are some small singular values")
             ica.fit(units)
         progress.total = progress.count
-    for warning in caught:
-        if not issubclass(warning.category, ConvergenceWarning):
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-            continue
+    if ica.n_iter_ == ITERATIONS:
         say(
             f"FastICA has not settled after {ica.n_iter_} iterations (tolerance {TOLERANCE:g}): "
             "the components are used as they are"
@@ -129,12 +112,7 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
     return vectors
 
 
-def _check(vectors: np.ndarray, width: int | None = None) -> None:
-    """Raise WorkbenchError unless the vectors (V, D) are finite, and `width` wide if given."""
-    if width is not None and vectors.shape[1] != width:
-        raise WorkbenchError(
-            f"word vectors of {vectors.shape[1]} numbers: the word space was fitted on {width}"
-        )
+def _check_finite(vectors: np.ndarray) -> None:
     starts = range(0, len(vectors), _ROWS)
     bad = [s + np.flatnonzero(~np.isfinite(vectors[s : s + _ROWS]).all(axis=1)) for s in starts]
     rows = [row for block in bad for row in block]
@@ -145,9 +123,8 @@ def _check(vectors: np.ndarray, width: int | None = None) -> None:
 
 
 def _check_components(units: np.ndarray, components: int) -> None:
-    """Raise WorkbenchError when unit vectors (N, D) cannot give that many components."""
     count, width = units.shape
-    if not 1 <= components <= width:
+    if components > width:
         raise WorkbenchError(
             f"{components} ICA components: allowed are 1 to {width}, the width of the word vectors"
         )

@@ -38,28 +38,23 @@ _RULES = {pos: [rule.split(":") for rule in rules.split()] for pos, rules in _EN
 
 
 class WordNet:
-    """Lemmas by the WordNet files in `folder`.
-
-    digest: sha256 over the contents of the files, by which two WordNets are told apart.
-    Raises WorkbenchError naming file and line of what is no entry of an index or no text.
-    """
+    """Lemmas by the WordNet files in `folder`; WorkbenchError names file and line of what is no
+    entry. digest: sha256 over the contents of the files, by which two WordNets are told apart."""
 
     def __init__(self, folder: Path) -> None:
         paths = [folder / name for name in FILES]
         digests = [hashlib.sha256(path.read_bytes()).digest() for path in paths]
         self.digest = hashlib.sha256(b"".join(digests)).hexdigest()
-        self._lemmas = {pos: _index_lemmas(folder / f"index.{pos}", LETTERS[pos])
-                        for pos in PARTS_OF_SPEECH}  # fmt: skip
+        self._lemmas: dict[str, frozenset[str]] = {}
         self._irregular: dict[str, dict[str, list[str]]] = {}
         for pos in PARTS_OF_SPEECH:
+            self._lemmas[pos] = _index_lemmas(folder / f"index.{pos}", LETTERS[pos])
             lines = (line.split() for _, line in _lines(folder / f"{pos}.exc"))
             self._irregular[pos] = {form: lemmas for form, *lemmas in lines}
 
     def forms(self, word: str, pos: str) -> list[str]:
-        """The lemmas `word` may be a form of, itself first if it is one; empty when unknown.
-
-        pos: noun, verb, adj or adv.
-        """
+        """The lemmas `word` may be a form of, itself first if it is one; empty when unknown. pos:
+        noun, verb, adj or adv."""
         others = self._irregular[pos].get(word)
         if others is None:  # an irregular form does not follow the rules as well
             others = [
@@ -75,19 +70,15 @@ class WordNet:
 
 def find_wordnet(folder: Path | None) -> Path:
     """The folder with WordNet's files: `folder` if given, else the first complete one of
-    nltk_data's places and /usr/share/wordnet.
-
-    Raises WorkbenchError naming what is missing, and where it was looked for.
-    """
+    nltk_data's places and /usr/share/wordnet; WorkbenchError names what is missing."""
     places = [folder] if folder is not None else _places()
-    lacking = {place: [n for n in FILES if not (place / n).is_file()] for place in places}
-    complete = [place for place in places if not lacking[place]]
-    if complete:
-        return complete[0]
-    absent = [place for place in places if not place.is_dir()]
-    partial = [f"{p} lacks {listing(lacking[p])}" for p in places if p not in absent]
-    nowhere = [f"no such folder: {listing(absent, len(absent))}"] if absent else []
-    raise WorkbenchError(f"WordNet's files not found: {'; '.join(partial + nowhere)}", HINT)
+    faults = []
+    for place in places:
+        lacking = [name for name in FILES if not (place / name).is_file()]
+        if not lacking:
+            return place
+        faults.append(f"{place} lacks {listing(lacking)}" if place.is_dir() else f"no {place}")
+    raise WorkbenchError(f"WordNet's files not found: {'; '.join(faults)}", HINT)
 
 
 def _places() -> list[Path]:
@@ -108,17 +99,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _index_lemmas(path: Path, letter: str) -> frozenset[str]:
     """Lemmas of `lemma pos S P pointer*P senses ranked offset*S` (wndb(5WN))."""
-    found = set()
+    lemmas = set()
     for number, line in _lines(path):
-        fields = line.split()
-        try:
-            is_whole = fields[1] == letter and len(fields) == 6 + int(fields[2]) + int(fields[3])
-        except (IndexError, ValueError):
-            is_whole = False
-        if not is_whole:
+        lemma, *fields = line.split()
+        listed = sum(int(field) for field in fields[1:3] if field.isdecimal())
+        if fields[:1] != [letter] or len(fields) != 5 + listed:
             message = f"{path}, line {number}: not an entry of WordNet's index"
             raise WorkbenchError(message, HINT)
-        found.add(fields[0])
-    if not found:
+        lemmas.add(lemma)
+    if not lemmas:
         raise WorkbenchError(f"{path}: has no entries", HINT)
-    return frozenset(found)
+    return frozenset(lemmas)

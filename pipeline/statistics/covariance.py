@@ -22,14 +22,10 @@ Blocks = Iterable[tuple[np.ndarray, ...]]
 
 
 class Covariance:
-    """Sums over rows made of one or more parts, such as image features and sentence vectors.
+    """Sums over rows made of one or more parts, such as image features and sentence vectors, which
+    messages call by `names`. The result does not depend on how the rows were cut into blocks.
 
-    The result does not depend on how the rows were cut into blocks.
-
-    Args:
-        names: what the parts are called in messages.
-        widths: columns of each part, D in all.
-        rows: how many will come.
+    widths: columns of each part, D in all; rows: how many will come.
     """
 
     def __init__(self, names: Sequence[str], widths: Sequence[int], rows: int) -> None:
@@ -43,11 +39,8 @@ class Covariance:
         self.products = np.zeros((width, width))
 
     def add(self, parts: Sequence[np.ndarray]) -> None:
-        """Add B rows; parts: one (B, width) array per part.
-
-        Raises:
-            WorkbenchError: a value is not finite, or more rows come than were announced.
-        """
+        """Add B rows, one (B, width) array per part; WorkbenchError for values that are not
+        finite."""
         if len({len(part) for part in parts}) != 1:
             raise ValueError(f"parts of {[len(part) for part in parts]} rows do not pair up")
         if self.count + self.filled + len(parts[0]) > self.rows:
@@ -67,10 +60,8 @@ class Covariance:
         """Mean (D,) and covariance (D, D) over rows - 1, both float64.
 
         The covariance is in Fortran order with its lower triangle filled, as LAPACK reads it in
-        place; it takes over this object's memory.
-
-        Raises:
-            WorkbenchError: fewer rows came than were announced.
+        place; it takes over this object's memory. WorkbenchError for values whose products
+        overflow.
         """
         if self.filled:
             self._sum_chunk()
@@ -87,7 +78,6 @@ class Covariance:
         return self.shift + offset, self.products.T
 
     def _sum_chunk(self) -> None:
-        """Move the chunk's rows into the sums."""
         rows = self.chunk[: self.filled]
         sums = rows.sum(axis=0, dtype=np.float64)
         self._require_finite(sums)
@@ -118,10 +108,8 @@ class Covariance:
 
 
 def peek(blocks: Blocks) -> tuple[list[int], Blocks]:
-    """Widths of the parts of the first block, and all the blocks.
-
-    Raises WorkbenchError when there is none.
-    """
+    """Widths of the parts of the first block, and all the blocks; WorkbenchError when there is
+    none."""
     iterator = iter(blocks)
     first = next(iterator, None)
     if first is None:
@@ -132,21 +120,9 @@ def peek(blocks: Blocks) -> tuple[list[int], Blocks]:
 def measure(
     title: str, names: Sequence[str], widths: Sequence[int], blocks: Blocks, rows: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run all blocks through a Covariance under a progress display.
-
-    Args:
-        title: of the progress display.
-        names: what the parts are called in messages.
-        widths: columns of each part, D in all.
-        blocks: one (B, width) array per part, block after block.
-        rows: of all blocks together.
-
-    Returns:
-        Mean (D,) and covariance (D, D), see Covariance.finish.
-
-    Raises:
-        WorkbenchError: as Covariance.add and Covariance.finish.
-    """
+    """Mean (D,) and covariance (D, D) of all blocks, as Covariance.finish gives them, under a
+    progress display. blocks: one (B, width) array per part, block after block; rows: of all blocks
+    together."""
     covariance = Covariance(names, widths, rows)
     with Progress(title, rows, "rows") as progress:
         for parts in blocks:

@@ -9,35 +9,18 @@ CANDIDATE_VALUES = 1 << 22  # distances from candidates computed at once: 16 MB 
 
 
 def random_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
-    """Different rows of points, every set equally likely.
-
-    Args:
-        points: (N, D).
-        k: number of rows, at most N.
-        generator: of the draw, on the CPU.
-
-    Returns:
-        (k,) int64 on the CPU.
-    """
+    """k different rows of points (N, D), every set equally likely: (k,) int64 on the CPU."""
     return torch.randperm(len(points), generator=generator)[:k]
 
 
 def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
-    """Rows of points by k-means++ (Arthur and Vassilvitskii 2007).
+    """k rows of points (N, D) by k-means++ (Arthur and Vassilvitskii 2007): (k,) int64 on the CPU.
 
     Each row is drawn with a chance in proportion to its squared distance from the nearest one
     before it. Candidates are drawn many at a time from the chances as they were, and each is taken
     with the ratio of its chance now to its chance then: rejection gives exactly the law of drawing
     one by one, and the distances of a batch are one matrix product. When all points lie on chosen
     ones, the remaining rows are drawn uniformly.
-
-    Args:
-        points: (N, D).
-        k: number of rows, at most N.
-        generator: of the draws, on the CPU.
-
-    Returns:
-        (k,) int64 on the CPU.
     """
     norms = squared_norms(points)
     rows = torch.randint(len(points), (1,), generator=generator)
@@ -56,16 +39,8 @@ def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
 
 
 def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """Indices drawn in proportion to weights, with replacement.
-
-    Args:
-        weights: (N,) float64 on the CPU, not all zero.
-        count: number of draws.
-        generator: of the draws, on the CPU.
-
-    Returns:
-        (count,) int64.
-    """
+    """`count` indices (int64) in proportion to weights, with replacement; weights: (N,) float64 on
+    the CPU, not all zero."""
     totals = weights.cumsum(0)
     marks = torch.rand(count, generator=generator, dtype=torch.float64) * totals[-1]
     found = torch.searchsorted(totals, marks, right=True)
@@ -79,15 +54,11 @@ def accept(
     candidates: torch.Tensor,
     generator: torch.Generator,
 ) -> list[int]:
-    """Positions of the candidates to take, in their order; never none.
+    """Positions of the candidates (C,) to take, in their order. The first is always taken: its
+    chance has not changed.
 
-    The first is always taken: its chance has not changed.
-
-    Args:
-        nearest: (N,) squared distances from the nearest centre when the candidates were drawn.
-        between: (N, C) squared distances from all points to the candidates.
-        candidates: (C,) rows of the points.
-        generator: of the draws, on the CPU.
+    nearest: (N,) squared distances from the nearest centre when the candidates were drawn; between:
+    (N, C) squared distances from all points to the candidates.
     """
     before = nearest.cpu()[candidates].double()
     among = between[candidates.to(between.device)].cpu().double()
@@ -108,16 +79,8 @@ def squared_norms(rows: torch.Tensor) -> torch.Tensor:
 def squared_distances(
     points: torch.Tensor, norms: torch.Tensor, rows: torch.Tensor
 ) -> torch.Tensor:
-    """Squared distances of points from some of them, 0 where rounding hides them.
-
-    Args:
-        points: (N, D).
-        norms: (N,) squared lengths of the points.
-        rows: (C,) integers, the points to measure from.
-
-    Returns:
-        (N, C).
-    """
+    """Squared distances of points (N, D), whose squared lengths are norms (N,), from their rows
+    (C,): (N, C), 0 where rounding hides them."""
     rows = rows.to(points.device)
     result = points.new_empty(len(points), len(rows))
     limit = 4 * torch.finfo(points.dtype).eps

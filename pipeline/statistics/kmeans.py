@@ -25,19 +25,14 @@ GPU_VALUES = 1 << 26
 class Clustering:
     """K-means clusters of N points.
 
-    Attributes:
-        centres: (k, D) float32.
-        labels: (N,) int64, the nearest centre of each point.
-        sizes: (k,) int64, 0 for an empty cluster.
-        inertia: sum of squared distances to the nearest centre, before the first update and after
-            each: never rising.
-        reseeded: clusters moved by each update because they were empty.
-        converged: whether it stopped before its iterations were used up.
+    inertia: sum of squared distances to the nearest centre, before the first update and after each,
+    never increasing. reseeded: how many empty clusters each update moved. converged: whether it
+    stopped before its iterations were used up.
     """
 
-    centres: torch.Tensor
-    labels: torch.Tensor
-    sizes: torch.Tensor
+    centres: torch.Tensor  # (k, D) float32
+    labels: torch.Tensor  # (N,) int64, the nearest centre of each point
+    sizes: torch.Tensor  # (k,) int64, 0 for an empty cluster
     inertia: list[float] = field(default_factory=list)
     reseeded: list[int] = field(default_factory=list)
     converged: bool = False
@@ -57,77 +52,34 @@ def kmeans(
     tolerance: float = 1e-4,
     seed: int = 0,
 ) -> Clustering:
-    """Cluster N points, on their device, into k clusters.
+    """Cluster N points (N, D), on their device, into k clusters.
 
     A cluster that gets no points is moved to the point farthest from its centre, several one after
     the other, each counting as a centre for the next. The points are copied once, as float32 around
-    their mean, where squares lose least; beside that copy, memory grows with neither N x k nor
-    N x D.
+    their mean, where squares lose least; beside that copy, memory grows with neither N x k nor N x
+    D. WorkbenchError for values that are not finite or too large to be squared.
 
-    Args:
-        points: (N, D).
-        k: number of clusters, in [1, N].
-        initialisation: kmeans++, random (k different points) or the centres (k, D) themselves.
-        iterations: updates of the centres at most.
-        tolerance: stop when the inertia falls by no more than this share of itself and no cluster
-            is empty, 0 to go on until it stands still.
-        seed: of the first centres.
-
-    Raises:
-        WorkbenchError: k is not in [1, N], another initialisation, values that are not finite or
-            too large to be squared.
+    initialisation: kmeans++, random (k different points) or the centres (k, D) themselves.
+    iterations: at most. tolerance: stop when the inertia falls by no more than this share of itself
+    and no cluster is empty, 0 to go on until it stands still.
     """
-    check(points, k)
+    _check_finite(points)
     mean = points.mean(0, dtype=torch.float64).to(torch.float32)
     centred = points.to(torch.float32, copy=True).sub_(mean)
-    found = lloyd(centred, start(centred, mean, k, initialisation, seed), iterations, tolerance)
-    found.centres.add_(mean)
-    return found
-
-
-def start(
-    points: torch.Tensor, mean: torch.Tensor, k: int, initialisation: str | torch.Tensor, seed: int
-) -> torch.Tensor:
-    """The first centres, around the mean like the points.
-
-    Args:
-        points: (N, D), their mean subtracted.
-        mean: (D,) the mean that was subtracted.
-        k: number of centres.
-        initialisation: a name of INITIALISATIONS, or the centres (k, D), the mean not subtracted.
-        seed: of the draw.
-
-    Returns:
-        (k, D) centres, on the points' device.
-
-    Raises:
-        WorkbenchError: another initialisation, or given centres of another shape.
-    """
     if isinstance(initialisation, torch.Tensor):
-        if initialisation.shape != (k, points.shape[1]):
-            raise WorkbenchError(
-                f"first centres of shape {tuple(initialisation.shape)}: "
-                f"must be ({k}, {points.shape[1]})"
-            )
-        return initialisation.to(points) - mean
-    if initialisation not in INITIALISATIONS:
-        allowed = ", ".join(INITIALISATIONS)
-        raise WorkbenchError(f"initialisation {initialisation!r}: allowed are {allowed}")
-    generator = torch.Generator().manual_seed(seed)
-    return points[INITIALISATIONS[initialisation](points, k, generator).to(points.device)]
+        first = initialisation.to(centred) - mean
+    else:
+        rows = INITIALISATIONS[initialisation](centred, k, torch.Generator().manual_seed(seed))
+        first = centred[rows.to(centred.device)]
+    clusters = lloyd(centred, first, iterations, tolerance)
+    clusters.centres.add_(mean)
+    return clusters
 
 
 def lloyd(
     points: torch.Tensor, centres: torch.Tensor, iterations: int, tolerance: float
 ) -> Clustering:
-    """Assign and update in turn while the inertia falls.
-
-    Args:
-        points: (N, D).
-        centres: (k, D) the first ones.
-        iterations: updates at most.
-        tolerance: least share of itself by which the inertia falls, as for kmeans.
-    """
+    """Assign points (N, D) to centres (k, D) and update these in turn while the inertia falls."""
     state = assign(points, centres)
     inertia, reseeded, converged = [state.inertia], list[int](), False
     with Progress("k-means", iterations, "iterations") as progress:
@@ -147,39 +99,25 @@ def lloyd(
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """Which of the centres each of N points is nearest to.
+    """Which of the centres each of N points is nearest to."""
 
-    Attributes:
-        centres: (k, D).
-        labels: (N,) int64, the nearest centre of each point.
-        scores: (N,) float32, |c|^2 / 2 - x c of that centre, as `nearest_of_all` found it.
-        squared: (N,) float32 squared distances from it.
-        sizes: (k,) int64 points of each centre.
-        inertia: sum of the squared distances.
-        empty: centres without points.
-    """
-
-    centres: torch.Tensor
-    labels: torch.Tensor
-    scores: torch.Tensor
-    squared: torch.Tensor
-    sizes: torch.Tensor
-    inertia: float
-    empty: int
+    centres: torch.Tensor  # (k, D)
+    labels: torch.Tensor  # (N,) int64, the nearest centre of each point
+    scores: torch.Tensor  # (N,) float32, |c|^2 / 2 - x c of that centre, from `nearest_of_all`
+    squared: torch.Tensor  # (N,) float32 squared distances from it
+    sizes: torch.Tensor  # (k,) int64 points of each centre
+    inertia: float  # sum of the squared distances
+    empty: int  # centres without points
 
 
 def assign(
     points: torch.Tensor, centres: torch.Tensor, before: Assignment | None = None
 ) -> Assignment:
-    """Assign points to the nearest of centres, the first of those equally near.
+    """Assign points (N, D) to the nearest of centres (k, D), the first of those equally near.
 
-    The nearest centre is found by the inner products, |c|^2 / 2 - x c; the distance from it is
-    then taken from the difference, which is 0 where they are equal.
-
-    Args:
-        points: (N, D).
-        centres: (k, D).
-        before: to centres of which some stay as they were, None to look at all.
+    The nearest centre is found by the inner products, |c|^2 / 2 - x c; the distance from it is then
+    taken from the difference, which is 0 where they are equal. before: the assignment to centres of
+    which some stay as they were, None to look at all.
     """
     if before is None:
         labels, scores = nearest_of_all(points, centres)
@@ -210,16 +148,11 @@ def nearest_of_all(
 def nearest_of_moved(
     points: torch.Tensor, centres: torch.Tensor, before: Assignment
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result of `nearest_of_all`, from products with those centres that moved.
+    """The result of `nearest_of_all`, from products with those centres that moved since `before`.
 
     No centre that stayed has a lower score than the one that a point had. So a moved one that
     reaches it is the nearest of all; else the old one is, if it stayed. Only points whose own
     centre moved away from them need all products.
-
-    Args:
-        points: (N, D).
-        centres: (k, D).
-        before: the assignment to the centres as they were.
     """
     changed = (centres != before.centres).any(1)
     moved = changed.nonzero()[:, 0]
@@ -254,16 +187,9 @@ def updated(points: torch.Tensor, state: Assignment) -> tuple[torch.Tensor, int]
 
 
 def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.Tensor:
-    """Rows of points, each the farthest from its centre and from those before it.
-
-    Args:
-        points: (N, D).
-        squared: (N,) squared distances from the nearest centre.
-        count: number of rows wanted.
-
-    Returns:
-        (<= count,) int64 rows; fewer when all others are at 0.
-    """
+    """Up to `count` rows of points (N, D), int64, each the farthest from its centre and from those
+    before it; fewer when all others are at 0. squared: (N,) squared distances from the nearest
+    centre."""
     rows: list[torch.Tensor] = []
     while len(rows) < count and bool(squared.any()):
         row = squared.argmax()
@@ -276,18 +202,8 @@ def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.T
 
 
 def cluster_sums(points: torch.Tensor, labels: torch.Tensor, k: int) -> torch.Tensor:
-    """Sums of points by their labels.
-
-    In float64 the mean of equal points is that point, to the last bit.
-
-    Args:
-        points: (N, D).
-        labels: (N,) int64 in [0, k).
-        k: number of clusters.
-
-    Returns:
-        (k, D) float64, zeros for an empty cluster.
-    """
+    """Sums of points (N, D) by their labels (N,) in [0, k): (k, D) float64, zeros for an empty
+    cluster. In float64 the mean of equal points is that point, to the last bit."""
     sums = torch.zeros(k, points.shape[1], dtype=torch.float64, device=points.device)
     for rows in row_blocks(points, points.shape[1]):
         sums.index_add_(0, labels[rows], points[rows].double())
@@ -301,14 +217,7 @@ def row_blocks(points: torch.Tensor, width: int) -> Iterator[slice]:
         yield slice(start, start + size)
 
 
-def check(points: torch.Tensor, k: int) -> None:
-    """Raise WorkbenchError unless points (N, D) are usable and k is in [1, N]."""
-    if points.ndim != 2 or not points.numel():
-        raise WorkbenchError(f"points of shape {tuple(points.shape)}: must be (N, D), not empty")
-    if not 1 <= k <= len(points):
-        raise WorkbenchError(
-            f"k = {k:,} clusters of {len(points):,} points: allowed are 1 to {len(points):,}"
-        )
+def _check_finite(points: torch.Tensor) -> None:
     norms = torch.cat(
         [squared_norms(points[b].float()) for b in row_blocks(points, points.shape[1])]
     )

@@ -19,20 +19,12 @@ from pipeline.statistics.covariance import measure, peek
 
 @dataclass(frozen=True)
 class Projection:
-    """Principal components in descending order of variance.
+    """Principal components in descending order of variance."""
 
-    Attributes:
-        mean: (D,) float32.
-        components: (P, D) float32, orthonormal rows, each with a positive entry of largest
-            magnitude.
-        variances: (P,) float64, over rows - 1.
-        total: variance of all D columns.
-    """
-
-    mean: np.ndarray
-    components: np.ndarray
-    variances: np.ndarray
-    total: float
+    mean: np.ndarray  # (D,) float32
+    components: np.ndarray  # (P, D) float32, orthonormal rows, the largest entry of each positive
+    variances: np.ndarray  # (P,) float64, over rows - 1
+    total: float  # variance of all D columns
 
     @property
     def explained(self) -> float:
@@ -45,19 +37,10 @@ class Projection:
 
 
 def fit_projection(blocks: Iterable[np.ndarray], components: int, rows: int) -> Projection:
-    """Fit P principal components in one pass.
-
-    Args:
-        blocks: (B, D) float32 each; they may be cut anywhere, the result is the same.
-        components: P.
-        rows: of all blocks together.
-
-    Raises:
-        WorkbenchError: components not within 1 to min(rows - 1, D), values that are not finite,
-            another number of rows than announced, rows that are all equal.
-    """
+    """Fit P = `components` principal components in one pass over blocks (B, D) float32, which may
+    be cut anywhere; WorkbenchError for values that are not finite and rows that are all equal.
+    rows: of all blocks."""
     (width,), parts = peek((block,) for block in blocks)
-    _require_components(components, rows, width)
     mean, covariance = measure("pca", ["sentence vectors"], [width], parts, rows)
     total = float(covariance.trace())
     if total == 0:
@@ -94,13 +77,3 @@ def signs(columns: np.ndarray) -> np.ndarray:
     """+1 or -1 for each of K columns (D, K), making its entry of largest magnitude positive."""
     largest = np.abs(columns).argmax(axis=0)
     return np.where(columns[largest, np.arange(columns.shape[1])] < 0, -1, 1)
-
-
-def _require_components(components: int, rows: int, width: int) -> None:
-    allowed = min(rows - 1, width)
-    if not 1 <= components <= allowed:
-        raise WorkbenchError(
-            f"sentences.<encoding>.pca = {components:,}: {rows:,} training sentences of "
-            f"{width:,} numbers allow 1 to {allowed:,} components",
-            f"set it to at most {allowed:,}, or to none, in params.yaml",
-        )

@@ -9,10 +9,11 @@ fault is a WorkbenchError.
 import gzip
 import re
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
+from contextlib import ExitStack
 from itertools import accumulate, takewhile
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -27,63 +28,38 @@ LARGEST_DIM = 10_000
 HEADER = re.compile(rb"\s*(\d{1,18})\s+(\d{1,18})\s*")
 NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 HINT = "copy or unpack it again if it is damaged, or set vocabulary.source to the kind it is"
-UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
 
 Rows = dict[str, np.ndarray]
 
 
-class Stream:
+class Stream(ExitStack):
     """A vector file read once, gzipped or not, with progress; damage is a WorkbenchError.
 
     size: bytes in the file; None when it is compressed and the size of its content unknown.
     """
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self.path, self.line, self.shown = path, 0, 0
-        self.file = open(path, "rb")  # noqa: SIM115 - closed by __exit__
+        self.file = self.enter_context(open(path, "rb"))  # noqa: SIM115
         compressed = self.file.peek(2)[:2] == b"\x1f\x8b"
-        self.handle = gzip.GzipFile(fileobj=self.file) if compressed else self.file
+        self.handle: Any = self.file
+        if compressed:
+            self.handle = self.enter_context(gzip.GzipFile(fileobj=self.file))
         length = path.stat().st_size
         self.size = None if compressed else length
-        self.progress = Progress(f"reading {path.name}", -(-length // 10**6), "MB")
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.progress.__exit__(kind, error, trace)
-        self.handle.close()
-        self.file.close()
-
-    def read(self, count: int) -> bytes:
-        """`count` bytes, fewer at the end of the file."""
-        try:
-            data = self.handle.read(count)
-        except UNPACKING as error:
-            raise self.damage(f"cannot be decompressed ({error})") from None
-        self._advance()
-        return data
+        progress = Progress(f"reading {path.name}", -(-length // 10**6), "MB")
+        self.progress = self.enter_context(progress)
 
     def read_into(self, view: memoryview) -> int:
         """Fill a writable view as far as the file goes; how many bytes were written."""
-        try:
-            count = self.handle.readinto(view)
-        except UNPACKING as error:
-            raise self.damage(f"cannot be decompressed ({error})") from None
+        count = self._unpacked(self.handle.readinto, view)
         self._advance()
         return count
 
     def readline(self, limit: int = LONGEST_LINE) -> bytes:
         """The next line, empty at the end of the file; one longer than `limit` is an error."""
-        try:
-            line = self.handle.readline(limit)
-        except UNPACKING as error:
-            raise self.damage(f"cannot be decompressed ({error})") from None
+        line = self._unpacked(self.handle.readline, limit)
         self.line += 1
         if len(line) == limit and not line.endswith(b"\n"):
             raise self.damage(f"line {self.line:,} is longer than {limit:,} bytes")
@@ -92,8 +68,14 @@ class Stream:
         return line
 
     def damage(self, what: str) -> WorkbenchError:
-        """The error to raise for a file with this fault."""
+        """The error for a file with this fault."""
         return WorkbenchError(f"{self.path}: {what}", HINT)
+
+    def _unpacked(self, read: Callable[[Any], Any], argument: object) -> Any:
+        try:
+            return read(argument)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self.damage(f"cannot be decompressed ({error})") from None
 
     def _advance(self) -> None:
         megabytes = -(-self.file.tell() // 10**6)
@@ -102,21 +84,12 @@ class Stream:
 
 
 def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
-    """The wanted rows of word2vec's .bin format.
+    """The wanted rows of word2vec's .bin format: D, and a row (D,) float32 per wanted word that the
+    file has.
 
     It is a line `count D`, then per word its bytes, a space, D little-endian float32, and in some
     files a newline. Words that are not UTF-8 are passed over; the first of equal words counts.
-
-    Args:
-        stream: at the beginning of the file.
-        wanted: word by its bytes in UTF-8.
-        sample: is offered the entries that it asks for.
-
-    Returns:
-        D, and a row (D,) float32 per wanted word that the file has.
-
-    Raises:
-        WorkbenchError: damage, or sizes that the file cannot hold.
+    wanted: word by its bytes in UTF-8. sample is offered the entries that it asks for.
     """
     count, dim = _sizes(stream, stream.readline(100), bytes_per_number=4)
     rows: Rows = {}
@@ -129,10 +102,10 @@ def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) ->
 def _binary_entries(
     stream: Stream, count: int, length: int, wanted: Container[bytes], sample: WordSample
 ) -> Iterator[tuple[bytes, bytearray, int]]:
-    """Yield (word, a chunk of the file, where in it the vector's `length` bytes begin).
+    """Yield (wanted word, a chunk of the file, where in it the vector's `length` bytes begin).
 
-    Only for wanted words. The entries of a chunk are cut by one regular expression: a loop over
-    every word of the file would be most of the cost of reading it.
+    The entries of a chunk are cut by one regular expression: a loop over every word of the file
+    would be most of the cost of reading it.
     """
     # The second alternative takes the incomplete entry at the end, so that it is looked at once.
     entry = re.compile(rb"([^ ]*+) (?s:.{%d})|(?s:.+)" % length)
@@ -159,7 +132,8 @@ def _binary_entries(
             raise stream.damage(f"a word after word {done:,} is longer than {LONGEST_WORD} bytes")
         if not data and done < count:
             raise stream.damage(f"word {done + 1:,} of {count:,} is cut short")
-    if (chunk[:filled] + stream.read(BUFFER)).strip(b"\n"):
+    filled += stream.read_into(memoryview(chunk)[filled:])
+    if chunk[:filled].strip(b"\n"):
         raise stream.damage(f"goes on after the {count:,} words that its first line promises")
 
 
@@ -174,22 +148,11 @@ def _complete(
 
 
 def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
-    """The wanted rows of word2vec's or GloVe's text format.
+    """The wanted rows of word2vec's or GloVe's text format, as read_binary gives them.
 
     A line per word: the word and D numbers, separated by single spaces; word2vec's first line is
     `count D`, GloVe has none and D is counted on its first line. A word may contain spaces (GloVe
     840B has such): the last D fields are the numbers. The first of equal words counts.
-
-    Args:
-        stream: at the beginning of the file.
-        wanted: word by its bytes in UTF-8.
-        sample: is offered the entries that it asks for.
-
-    Returns:
-        D, and a row (D,) float32 per wanted word that the file has.
-
-    Raises:
-        WorkbenchError: damage, naming the line, or sizes that the file cannot hold.
     """
     line = stream.readline()
     count, seen, rows = None, 0, Rows()
@@ -206,8 +169,8 @@ def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> t
             raise stream.damage(f"line {stream.line:,} has fewer than {dim} numbers after its word")
         if sampled or fields[: fields.find(b" ")] in beginnings:
             word, *numbers = fields.rsplit(b" ", dim)
-            if count is None:
-                _check_word(stream, word, dim)
+            if count is None and b" " in word and NUMBER.fullmatch(word.rpartition(b" ")[2]):
+                raise stream.damage(f"line {stream.line:,} has more than {dim} numbers")
             if word in wanted and wanted[word] not in rows:
                 rows[wanted[word]] = _parsed(stream, numbers)
             if sampled:
@@ -215,11 +178,6 @@ def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> t
     if count not in (None, seen):
         raise stream.damage(f"has {seen:,} words, but its first line promises {count:,}")
     return dim, rows
-
-
-def _check_word(stream: Stream, word: bytes, dim: int) -> None:
-    if b" " in word and NUMBER.fullmatch(word.rpartition(b" ")[2]):
-        raise stream.damage(f"line {stream.line:,} has more than {dim} numbers")
 
 
 def _text_lines(stream: Stream, line: bytes) -> Iterator[bytes]:

@@ -31,23 +31,14 @@ MOST_MISSED = 50
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many of the frequent enough words, and of their occurrences, have a vector.
-
-    Attributes:
-        words: how many there are.
-        words_with_vector: how many of them have one.
-        words_from_other_spelling: how many of those took that of another spelling.
-        occurrences: of all the words in the training captions.
-        occurrences_with_vector: of the words that have a vector.
-        missing: the most frequent words without one, with their counts.
-    """
+    """How many of the frequent enough words, and of their occurrences, have a vector."""
 
     words: int
     words_with_vector: int
-    words_from_other_spelling: int
+    words_from_other_spelling: int  # of those with a vector
     occurrences: int
     occurrences_with_vector: int
-    missing: dict[str, int]
+    missing: dict[str, int]  # the most frequent words without one, and their counts
 
     def __str__(self) -> str:
         words = 100 * self.words_with_vector / self.words
@@ -63,30 +54,18 @@ class Coverage:
 
 @dataclass(frozen=True)
 class BuiltVocabulary:
-    """A vocabulary and its word vectors.
-
-    Attributes:
-        vocabulary: V tokens.
-        matrix: (V, D) float32.
-        known: (V,) uint8, 1 for tokens with a vector of their own.
-        coverage: how far the vectors covered the words.
-        unlisted: vectors of words of the captions that are no tokens, None where not asked for.
-        background: vectors of other words, None without any.
-    """
+    """A vocabulary of V tokens and its word vectors."""
 
     vocabulary: Vocabulary
-    matrix: np.ndarray
-    known: np.ndarray
+    matrix: np.ndarray  # (V, D) float32
+    known: np.ndarray  # (V,) uint8, 1 for tokens with a vector of their own
     coverage: Coverage
-    unlisted: Background | None
-    background: Background | None
+    unlisted: Background | None  # words of the captions that are no tokens
+    background: Background | None  # other words of the vector file
 
     def write(self, folder: Path, made_from: Mapping[str, Any]) -> None:
         """Write `vectors.h5`, `vocabulary.json` and, if there are such words, `unlisted.h5` and
-        `background.h5`.
-
-        made_from: JSON-able settings to keep there.
-        """
+        `background.h5`. made_from: JSON-able settings to keep there."""
         vocabulary = self.vocabulary
         attributes = {
             "model": f"word vectors ({made_from['source']})",
@@ -112,16 +91,14 @@ class BuiltVocabulary:
 
 
 def count_words(sentences: Iterable[Sequence[str]]) -> Counter[str]:
-    """Occurrences of every word, those spelt like a reserved token included."""
+    """Occurrences of every word."""
     return Counter(word for sentence in sentences for word in sentence)
 
 
 def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
-    """Words seen at least `min_count` times: by falling count, then alphabetically.
-
-    Those spelt like a reserved token are none: they are `<unk>`, lest two ids share a spelling.
-    Raises WorkbenchError when there are none.
-    """
+    """Words seen at least `min_count` times: by descending count, then alphabetically;
+    WorkbenchError for none. Those spelt like a reserved token are left out: they are `<unk>`, lest
+    two ids share a spelling."""
     words = [word for word in counts if word not in RESERVED and counts[word] >= min_count]
     if not words:
         raise WorkbenchError(
@@ -133,10 +110,8 @@ def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
 
 
 def unlisted_words(captions: Iterable[Sequence[str]], words: Iterable[str]) -> list[str]:
-    """Words of captions of all splits that are not among `words`, in alphabetical order.
-
-    However seldom they are; those spelt like a reserved token are none.
-    """
+    """Words of captions of all splits that are not among `words`, however rare, in alphabetical
+    order."""
     return sorted({word for caption in captions for word in caption}.difference(words, RESERVED))
 
 
@@ -153,19 +128,10 @@ def build_vocabulary(
 ) -> BuiltVocabulary:
     """Choose the words and lay out their vectors.
 
-    Args:
-        counts: occurrences of each word in the training captions, from count_words.
-        captions: how many were counted.
-        vectors: of the words, (D,) each.
-        unlisted: words that are no tokens, of which the vectors are to be kept.
-        min_count: occurrences from which a word is taken.
-        known_words_only: leave out words without a vector (dual-path CNN, Zheng et al. 2020,
-            section 4.1).
-        sentence_markers: whether there are `<start>` and `<end>`.
-        seed: of the rows of tokens without a vector.
-
-    Raises:
-        WorkbenchError: no word has a vector.
+    counts: occurrences of each word in the training captions, of which there are `captions`.
+    unlisted: words that are no tokens, of which the vectors are kept. known_words_only: leave out
+    words without a vector (dual-path CNN, Zheng et al. 2020, section 4.1). seed: of the rows of
+    tokens without a vector.
     """
     words = frequent_words(counts, min_count)
     coverage = measure_coverage(words, counts, vectors)
@@ -180,30 +146,19 @@ def build_vocabulary(
     )
     known = np.array([token in vectors.rows for token in vocabulary.tokens], np.uint8)
     matrix = lay_out(vocabulary, vectors, seed)
-    others = None if unlisted is None else _with_vectors(unlisted, vectors)
+    others = None
+    if unlisted is not None:
+        names = [word for word in unlisted if word in vectors.rows]
+        rows = np.array([vectors.rows[name] for name in names], np.float32)
+        others = Background(names, rows.reshape(len(names), vectors.dim))
     return BuiltVocabulary(vocabulary, matrix, known, coverage, others, vectors.background)
-
-
-def _with_vectors(words: Sequence[str], vectors: WordVectors) -> Background:
-    """Those of the words that have a vector."""
-    found = [word for word in words if word in vectors.rows]
-    rows = [vectors.rows[word] for word in found]
-    return Background(found, np.array(rows, np.float32).reshape(len(found), vectors.dim))
 
 
 def measure_coverage(
     words: Sequence[str], counts: Mapping[str, int], vectors: WordVectors
 ) -> Coverage:
-    """How far the vectors cover `words`.
-
-    Args:
-        words: those that are frequent enough, the most frequent first.
-        counts: occurrences of each in the training captions.
-        vectors: of the words.
-
-    Raises:
-        WorkbenchError: none of the words has a vector.
-    """
+    """How far the vectors cover `words`, the most frequent first; WorkbenchError where none has a
+    vector."""
     known = [word for word in words if word in vectors.rows]
     missing = [word for word in words if word not in vectors.rows]
     if not known:
@@ -224,18 +179,10 @@ def measure_coverage(
 
 
 def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarray:
-    """The vectors of a vocabulary: zero for `<pad>`, random for tokens without one.
+    """The vectors of a vocabulary, (V, D) float32: zero for `<pad>`, random for tokens without one.
 
     Random rows are normal with the root mean square of all known values as standard deviation, so
     that they have the length of a word's vector; seeded, drawn in the order of the ids.
-
-    Args:
-        vocabulary: V tokens.
-        vectors: of its words, (D,) each; at least one token has one.
-        seed: of the random rows.
-
-    Returns:
-        (V, D) float32.
     """
     known = np.stack([vectors.rows[token] for token in vocabulary.tokens if token in vectors.rows])
     scale = float(np.sqrt(np.square(known, dtype=np.float64).mean()))

@@ -22,8 +22,7 @@ STREAM = 1  # keeps these draws apart from others with the same seed
 
 @dataclass(frozen=True)
 class Background:
-    """Vectors of other words than a vocabulary's. names: N different ones; vectors: (N, D)
-    float32."""
+    """N different words that are not in a vocabulary, and their vectors (N, D) float32."""
 
     names: list[str]
     vectors: np.ndarray
@@ -35,11 +34,6 @@ class WordSample:
     An entry qualifies when its word is not excluded and all its values are finite. Entries are
     numbered from 1 in the order of the file; `next` is the number of the one that must be offered
     next. The same entries give the same sample, whatever the format they come in.
-
-    Args:
-        size: the most entries that are kept, 0 for none.
-        seed: of the draws.
-        excluded: words that are not taken.
     """
 
     def __init__(self, size: int, seed: int, excluded: Container[str] = ()) -> None:

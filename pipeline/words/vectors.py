@@ -23,19 +23,12 @@ WINDOW = 5  # words on either side that a word is to predict, at most
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Vectors of some words.
+    """Vectors of some words."""
 
-    Attributes:
-        dim: D.
-        rows: word -> (D,) float32, all finite.
-        respelt: of the words whose vector is that of another spelling, this spelling.
-        background: a sample of other words, None without one.
-    """
-
-    dim: int
-    rows: dict[str, np.ndarray]
-    respelt: dict[str, str] = field(default_factory=dict)
-    background: Background | None = None
+    dim: int  # D
+    rows: dict[str, np.ndarray]  # word to (D,) float32, all finite
+    respelt: dict[str, str] = field(default_factory=dict)  # word to the other spelling it took
+    background: Background | None = None  # a sample of other words
 
 
 def train_vectors(
@@ -50,13 +43,6 @@ def train_vectors(
 
     Skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546) by gensim, with one
     worker and a fixed hash: it repeats byte for byte.
-
-    Args:
-        sentences: words of each.
-        words: those that get a vector.
-        dim: width of a vector.
-        epochs: passes over the sentences.
-        seed: of the first vectors and the draws.
     """
     from gensim.models import Word2Vec
     from gensim.models.callbacks import CallbackAny2Vec
@@ -99,23 +85,14 @@ def read_vectors(
     background: int = 0,
     seed: int = 0,
 ) -> WordVectors:
-    """Read the vectors of those of `words` and of `unlisted` that the file has.
+    """Read the vectors of those of `words` and of `unlisted` that a file (word2vec_bin, or
+    word2vec_text, which may be GloVe's; also gzipped) has; WorkbenchError names the place of a
+    fault, or the words with NaN.
 
-    Args:
-        source: word2vec_bin (word2vec's binary format), word2vec_text (its text format, or GloVe's
-            without a first line of sizes), both also gzipped.
-        path: the file.
-        words: those of the vocabulary.
-        unlisted: others that are wanted, too. They leave the background as it is without them,
-            so that what is fitted on it does not depend on them.
-        other_cases: a word that the file lacks takes the vector of the first of its `spellings`
-            that the file has.
-        background: how many other words to sample, none of them a spelling of `words`.
-        seed: of the sample.
-
-    Raises:
-        WorkbenchError: naming the place in a damaged or lying file, or the words whose vectors have
-            NaN or infinite values.
+    unlisted: words that leave the background as it is without them, so that what is fitted on it
+    does not depend on them. other_cases: a word that the file lacks takes the vector of the first
+    of its `spellings` that the file has. background: how many other words to sample, none of them a
+    spelling of `words`.
     """
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")
@@ -123,7 +100,10 @@ def read_vectors(
     others = {word: spellings(word) if other_cases else (word,) for word in unlisted}
     accepted = listed | others
     sample = WordSample(background, seed, set(chain.from_iterable(listed.values())))
-    dim, rows = _read(source, path, set(chain.from_iterable(accepted.values())), sample)
+    wanted = {word.encode(): word for word in chain.from_iterable(accepted.values())}
+    with Stream(path) as stream:
+        read = {"word2vec_bin": read_binary, "word2vec_text": read_text}[source]
+        dim, rows = read(stream, wanted, sample)
     chosen = {
         word: next(spelling for spelling in group if spelling in rows)
         for word, group in accepted.items()
@@ -139,14 +119,6 @@ def read_vectors(
 def spellings(word: str) -> tuple[str, ...]:
     """A word as it is, in lower case, with a capital, in capitals: Klein et al. 2015's order."""
     return tuple(dict.fromkeys((word, word.lower(), word.capitalize(), word.upper())))
-
-
-def _read(
-    source: str, path: Path, wanted: set[str], sample: WordSample
-) -> tuple[int, dict[str, np.ndarray]]:
-    read = {"word2vec_bin": read_binary, "word2vec_text": read_text}[source]
-    with Stream(path) as stream:
-        return read(stream, {word.encode(): word for word in wanted}, sample)
 
 
 def _finite(dim: int, rows: dict[str, np.ndarray], origin: str) -> WordVectors:

@@ -448,7 +448,7 @@ def _members(at: Path) -> None:
     with open(at / "x.tar", "rb") as stream:
         try:
             for member in read_members(stream):
-                stream.seek(member.offset)
+                stream.seek(member.offset_data)
                 stream.read(min(member.size, 1 << 16))
         except DamagedTar as error:
             raise WorkbenchError(str(error)) from None

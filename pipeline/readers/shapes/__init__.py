@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from pipeline.corpus.tables import BOXES as COLUMNS
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.params import ShapesConfig
 from pipeline.dataset.processes import ordered_map
@@ -21,7 +22,7 @@ from pipeline.readers.shapes.drawing import box, draw
 from pipeline.readers.shapes.grammar import Speaker
 from pipeline.readers.shapes.mentions import plain
 from pipeline.readers.shapes.relations import Box
-from pipeline.readers.shapes.scenes import Scene, Thing, make_scenes
+from pipeline.readers.shapes.scenes import Scene, make_scenes
 from pipeline.readers.shapes.spelling import misspell
 from pipeline.readers.shapes.world import World, load_world
 from pipeline.runtime.disk import written
@@ -31,57 +32,41 @@ JPEG_QUALITY = 92
 
 
 class Task(NamedTuple):
-    """One image to render.
-
-    Attributes:
-        image_id: its name.
-        scene: what is on it.
-        seed: of its captions.
-    """
+    """One image to render: image_id, its scene, and the seed of its captions."""
 
     image_id: str
     scene: Scene
     seed: list[int]
 
 
-class Rendered(NamedTuple):
-    """What there is to tell of a rendered image: boxes of its objects in pixels, and captions."""
-
-    boxes: list[Box]
-    captions: list[str]
-
-
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Render the world of raw/world.yaml into out/images as JPEG files.
-
-    Boxes carry the shape as object and colour, size and texture as attributes.
-
-    Args:
-        raw: folder of world.yaml.
-        out: folder that gets the images.
-        options: the section shapes, and the number of processes.
-
-    Raises:
-        WorkbenchError: world.yaml is missing or wrong.
-    """
+    """Render the world of raw/world.yaml into out/images as JPEG files. Boxes carry the shape as
+    object and colour, size and texture as attributes."""
     world = world_of(raw, options.shapes)
     root = out / "images"
     root.mkdir(parents=True, exist_ok=True)
     tasks = scenes_of(world, options)
     work = partial(render, root=root, world=world, options=options.shapes)
+    images, captions, rows = [], [], []
     rendered = ordered_map(work, tasks, options.workers, "rendering scenes")
-    return _tables(root, tasks, rendered)
+    for task, (boxes, texts) in zip(tasks, rendered, strict=True):
+        name = task.image_id
+        images.append((name, name.partition("_")[0]))
+        captions += [(f"{name}#{number}", name, text) for number, text in enumerate(texts)]
+        for thing, corners in zip(task.scene.things, boxes, strict=True):
+            rows.append((name, *corners, thing.shape, [thing.colour, thing.size, thing.texture]))
+    return Source(
+        root=root,
+        images=pd.DataFrame(images, columns=["image_id", "split"]),
+        captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
+        boxes=pd.DataFrame(rows, columns=COLUMNS.names),
+    )
 
 
-def render(task: Task, root: Path, world: World, options: ShapesConfig) -> Rendered:
-    """Draw one scene to its file and speak of it.
-
-    Args:
-        task: what to draw, and the name of its file.
-        root: folder of the images.
-        world: what the scene's words stand for.
-        options: size of the image, number of captions, and what makes both harder.
-    """
+def render(
+    task: Task, root: Path, world: World, options: ShapesConfig
+) -> tuple[list[Box], list[str]]:
+    """Draw one scene to its file in `root`; the boxes of its objects in pixels, its captions."""
     side = options.image_size
     boxes = [box(thing, world, side) for thing in task.scene.things]
     image = draw(task.scene, world, side, options.clutter)
@@ -101,18 +86,12 @@ def render(task: Task, root: Path, world: World, options: ShapesConfig) -> Rende
     if options.misspelt:  # by a generator of its own: the captions are otherwise the same
         words, rng = world.vocabulary(), np.random.default_rng([*task.seed, 4])
         captions = [misspell(text, options.misspelt, words, rng) for text in captions]
-    return Rendered(boxes, captions)
+    return boxes, captions
 
 
 def spoken(task: Task, boxes: list[Box], world: World, options: ShapesConfig) -> list[str]:
-    """The captions of a scene as they are spelt right, with marks around what stands for objects.
-
-    Args:
-        task: the scene, and the seed of its captions.
-        boxes: of its objects, pixels.
-        world: what the scene's words stand for.
-        options: size of the image, number of captions, and what may be told.
-    """
+    """The captions of a scene as they are spelt right, with marks around what stands for objects;
+    boxes in pixels."""
     rng, between = np.random.default_rng(task.seed), options.relations == "between"
     speaker = Speaker(world, options.image_size, rng, between)
     return speaker.marked_captions(task.scene, boxes, options.captions_per_image)
@@ -120,7 +99,7 @@ def spoken(task: Task, boxes: list[Box], world: World, options: ShapesConfig) ->
 
 def world_of(raw: Path, options: ShapesConfig) -> World:
     """The world of raw/world.yaml with the numbers of objects and the words that the options ask
-    for; WorkbenchError when the file is missing or wrong."""
+    for."""
     world = load_world(raw / "world.yaml")
     if options.objects is not None:
         world = world.model_copy(update={"objects": tuple(options.objects)})
@@ -129,40 +108,10 @@ def world_of(raw: Path, options: ShapesConfig) -> World:
 
 def scenes_of(world: World, options: Options) -> list[Task]:
     """The scenes of all splits, in the order of the corpus."""
-    return [task for split in SPLITS for task in _tasks(world, split, options)]
-
-
-def _tasks(world: World, split: str, options: Options) -> list[Task]:
-    count = {"train": options.shapes.train, "val": options.shapes.val, "test": options.shapes.test}
-    seed = [options.shapes.seed, SPLITS.index(split)]
-    scenes = make_scenes(world, count[split], options.shapes.near_duplicates, seed)
-    return [
-        Task(f"{split}_{number:05d}.jpg", scene, [*seed, number, 3])
-        for number, scene in enumerate(scenes)
-    ]
-
-
-def _tables(root: Path, tasks: list[Task], rendered: list[Rendered]) -> Source:
-    captions = [
-        (f"{task.image_id}#{number}", task.image_id, text)
-        for task, result in zip(tasks, rendered, strict=True)
-        for number, text in enumerate(result.captions)
-    ]
-    boxes = [
-        (task.image_id, *corners, thing.shape, _attributes(thing))
-        for task, result in zip(tasks, rendered, strict=True)
-        for thing, corners in zip(task.scene.things, result.boxes, strict=True)
-    ]
-    images = [(task.image_id, task.image_id.partition("_")[0]) for task in tasks]
-    return Source(
-        root=root,
-        images=pd.DataFrame(images, columns=["image_id", "split"]),
-        captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text"]),
-        boxes=pd.DataFrame(
-            boxes, columns=["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
-        ),
-    )
-
-
-def _attributes(thing: Thing) -> list[str]:
-    return [thing.colour, thing.size, thing.texture]
+    shapes, tasks = options.shapes, []
+    for number, split in enumerate(SPLITS):
+        seed = [shapes.seed, number]
+        scenes = make_scenes(world, getattr(shapes, split), shapes.near_duplicates, seed)
+        for n, scene in enumerate(scenes):
+            tasks.append(Task(f"{split}_{n:05d}.jpg", scene, [*seed, n, 3]))
+    return tasks

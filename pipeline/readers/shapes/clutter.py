@@ -10,15 +10,11 @@ REACH = 0.085  # of the centre from the edges: no mark leaves the image
 
 
 def marks(seed: int, count: int, side: int) -> list[Mark]:
-    """Strokes and shards of any colour; each covers less than any object of the default world.
+    """Strokes and shards of any colour; each covers less than any object of the default world. For
+    each its corners (P, 2), x and y in pixels, and its colour (3,) of 0..255.
 
-    Args:
-        seed: of the scene's background: near duplicates have the same marks.
-        count: number of marks; more leave the first ones as they are.
-        side: of the image, pixels.
-
-    Returns:
-        For each its corners (P, 2), x and y in pixels, and its colour (3,) of 0..255.
+    seed: of the scene's background, so that near duplicates have the same marks. A greater count
+    leaves the first ones as they are. side: of the image, pixels.
     """
     rng = np.random.default_rng([seed, 1])
     made = []

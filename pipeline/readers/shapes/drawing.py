@@ -12,14 +12,8 @@ _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601 luma
 
 
 def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image:
-    """Render a scene as an RGB image.
-
-    Args:
-        scene: objects and background.
-        world: what the objects' attributes look like.
-        side: of the square image, pixels.
-        clutter: number of marks behind the objects.
-    """
+    """Render a scene as an RGB image of `side` x `side` pixels with a number of marks behind the
+    objects."""
     canvas = background(scene.background, side)
     for outline, colour in marks(scene.background, clutter, side):
         mask, (left, top) = polygon_mask(outline)
@@ -36,16 +30,7 @@ def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image
 
 
 def corners(thing: Thing, world: World, side: int) -> np.ndarray:
-    """The corners of an object's outline.
-
-    Args:
-        thing: the object.
-        world: what its shape looks like.
-        side: of the image, pixels.
-
-    Returns:
-        (P, 2) x and y in pixels.
-    """
+    """The corners of an object's outline, (P, 2) x and y in pixels."""
     turn = np.deg2rad(thing.turn)
     rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
     outline = world.shapes[thing.shape].points() @ rotation
@@ -53,44 +38,20 @@ def corners(thing: Thing, world: World, side: int) -> np.ndarray:
 
 
 def box(thing: Thing, world: World, side: int) -> tuple[float, float, float, float]:
-    """The tight box around an object.
-
-    Args:
-        thing: the object.
-        world: what its shape looks like.
-        side: of the image, pixels.
-
-    Returns:
-        x1, y1, x2, y2 in pixels.
-    """
+    """The tight box around an object: x1, y1, x2, y2 in pixels."""
     points = corners(thing, world, side)
     (x1, y1), (x2, y2) = points.min(axis=0), points.max(axis=0)
     return float(x1), float(y1), float(x2), float(y2)
 
 
 def thing_mask(thing: Thing, world: World, side: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """How much of each pixel around an object it covers.
-
-    Args:
-        thing: the object.
-        world: what its shape looks like.
-        side: of the image, pixels.
-
-    Returns:
-        Coverage (H, W) float32 in 0..1, and the patch's left and top in pixels.
-    """
+    """The mask of an object, as polygon_mask gives it."""
     return polygon_mask(corners(thing, world, side))
 
 
 def polygon_mask(points: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-    """How much of each pixel around a polygon it covers.
-
-    Args:
-        points: (P, 2) its corners, x and y in pixels.
-
-    Returns:
-        Coverage (H, W) float32 in 0..1, and the patch's left and top in pixels.
-    """
+    """How much of each pixel around a polygon of corners (P, 2), x and y in pixels, it covers: (H,
+    W) float32 in 0..1, and the patch's left and top in pixels."""
     left, top = np.floor(points.min(axis=0)).astype(int)
     right, bottom = np.ceil(points.max(axis=0)).astype(int)
     size = ((right - left) * SUPERSAMPLING, (bottom - top) * SUPERSAMPLING)
@@ -105,8 +66,8 @@ def polygon_mask(points: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
 def background(seed: int, side: int) -> np.ndarray:
     """A muted background (side, side, 3) of 0..255: a gradient between two greys with some grain.
 
-    Between dark and light only: with stronger ones a network that was never trained sees little
-    but the background (measured: rsum 57 against 121 after the first epoch of VSE).
+    Between dark and light only: with stronger ones a network that was never trained sees little but
+    the background (measured: rsum 57 against 121 after the first epoch of VSE).
     """
     rng = np.random.default_rng(seed)
     level = rng.uniform(70, 130)

@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.readers.shapes.mentions import capitalised, marked, plain
 from pipeline.readers.shapes.relations import Box, holds, triples
-from pipeline.readers.shapes.scenes import Scene, Thing
+from pipeline.readers.shapes.scenes import Focus, Scene, Thing
 from pipeline.readers.shapes.world import Attribute, World
 
 T = TypeVar("T")
@@ -31,11 +31,8 @@ BETWEEN = 0.5  # share of relations that are told of three objects, where they a
 class Speaker:
     """Draws captions for scenes of one world from one generator of random numbers.
 
-    Args:
-        world: words of objects, relations and frames.
-        side: of the image, pixels, the unit of "clearly left of".
-        rng: the generator.
-        between: also say what lies between two others.
+    side: of the image, pixels, the unit of "clearly left of". between: also say what lies between
+    two others.
     """
 
     def __init__(
@@ -43,24 +40,10 @@ class Speaker:
     ) -> None:
         self.world, self.side, self.rng, self.between = world, side, rng, between
 
-    def captions(self, scene: Scene, boxes: Sequence[Box], count: int) -> list[str]:
-        """Captions, different from each other as far as the scene has that many to say.
-
-        Args:
-            scene: what to speak of.
-            boxes: x1, y1, x2, y2 in pixels of each of its objects.
-            count: number of captions.
-        """
-        return [plain(text) for text in self.marked_captions(scene, boxes, count)]
-
     def marked_captions(self, scene: Scene, boxes: Sequence[Box], count: int) -> list[str]:
-        """The same captions with marks around what stands for objects (mentions.marked).
-
-        Args:
-            scene: what to speak of.
-            boxes: x1, y1, x2, y2 in pixels of each of its objects.
-            count: number of captions.
-        """
+        """Captions with marks around what stands for objects (mentions.marked), different from each
+        other as far as the scene has that many to say. boxes: x1, y1, x2, y2 in pixels of each
+        object."""
         captions: list[str] = []
         said: set[str] = set()
         for _ in range(count):
@@ -88,17 +71,12 @@ class Speaker:
         text = self._pick(self.world.frames).replace("{}", text)
         return capitalised(text) + "."
 
-    def _listed(self, scene: Scene, focus: tuple[int, Attribute] | None) -> str:
+    def _listed(self, scene: Scene, focus: Focus | None) -> str:
         order = self._order(len(scene.things), focus)[:3]
         text = _join([self._object(scene, n, _required(n, focus)) for n in order])
         return marked("several", order, text)
 
-    def _related(
-        self,
-        scene: Scene,
-        boxes: Sequence[Box],
-        focus: tuple[int, Attribute] | None,
-    ) -> str:
+    def _related(self, scene: Scene, boxes: Sequence[Box], focus: Focus | None) -> str:
         """Two objects and how they lie, "" when no relation is clear."""
         things = scene.things
         true = [
@@ -118,12 +96,7 @@ class Speaker:
             text += f", and {self._object(scene, self._pick(rest))}"
         return text
 
-    def _in_the_middle(
-        self,
-        scene: Scene,
-        boxes: Sequence[Box],
-        focus: tuple[int, Attribute] | None,
-    ) -> str:
+    def _in_the_middle(self, scene: Scene, boxes: Sequence[Box], focus: Focus | None) -> str:
         """An object and the two that it lies between, "" when none does clearly."""
         true = [three for three in triples(boxes, self.side) if focus is None or focus[0] in three]
         if not true:
@@ -134,10 +107,8 @@ class Speaker:
         return marked("relation", three[:1], text)
 
     def _counted(self, scene: Scene) -> str:
-        """How many objects share something, and one or two others; "" when none do.
-
-        Numbers without a word are not told.
-        """
+        """How many objects share something, and one or two others; "" when none do. Numbers without
+        a word are not told."""
         things = scene.things
         model = self._pick(things)
         groups = [
@@ -157,7 +128,6 @@ class Speaker:
         return _join([text, *(self._object(scene, rest[n]) for n in order)])
 
     def _shareable(self, model: Thing) -> list[set[Attribute]]:
-        """What a number of objects can be counted by."""
         sets: list[set[Attribute]] = [{"shape"}, {"colour"}, {"shape", "colour"}, {"size"}]
         if not self._is_plain(model):
             sets += [{"texture"}, {"texture", "shape"}]
@@ -194,7 +164,7 @@ class Speaker:
         nouns = self.world.shapes[thing.shape].words if "shape" in spoken else self.world.anything
         return self._pick(list(nouns.values()) if plural else list(nouns))
 
-    def _order(self, count: int, focus: tuple[int, Attribute] | None) -> list[int]:
+    def _order(self, count: int, focus: Focus | None) -> list[int]:
         order = self.rng.permutation(count).tolist()
         return order if focus is None else sorted(order, key=lambda n: n != focus[0])
 
@@ -202,7 +172,7 @@ class Speaker:
         return choices[int(self.rng.integers(len(choices)))]
 
 
-def _required(number: int, focus: tuple[int, Attribute] | None) -> Attribute | None:
+def _required(number: int, focus: Focus | None) -> Attribute | None:
     return focus[1] if focus is not None and focus[0] == number else None
 
 

@@ -17,12 +17,9 @@ _PIECE = re.compile(r"\[\w+#[\d+]+ |\]|\w+")
 class Mention:
     """Words of a caption that stand for objects.
 
-    Attributes:
-        kind: object | several (objects that are counted or listed) | relation (an object, told by
-            where it lies to others).
-        numbers: of the objects in their scene.
-        first: number of the first word in the caption.
-        last: number behind that of the last word.
+    kind: object | several (objects that are counted or listed) | relation (an object, told by where
+    it lies to others). numbers: of the objects in their scene. first, last: range of words, last
+    excluded.
     """
 
     kind: str
@@ -32,13 +29,7 @@ class Mention:
 
 
 def marked(kind: str, numbers: Iterable[int], text: str) -> str:
-    """Words with the mark of what they stand for.
-
-    Args:
-        kind: as in Mention.
-        numbers: likewise.
-        text: the words, marks inside them or not.
-    """
+    """Words, perhaps with marks inside them, with the mark of what they stand for."""
     return f"[{kind}#{'+'.join(map(str, numbers))} {text}]"
 
 

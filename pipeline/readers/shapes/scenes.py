@@ -9,24 +9,14 @@ import numpy as np
 from pipeline.readers.shapes.world import ATTRIBUTES, Attribute, World
 from pipeline.runtime.errors import WorkbenchError
 
+Focus = tuple[int, Attribute]  # an object's number, and one of its attributes
 MARGIN = 0.02  # free space around an object, as a share of the image's side
 
 
 @dataclass(frozen=True)
 class Thing:
-    """One object.
-
-    Attributes:
-        shape: by name, as the other attributes.
-        colour: by name.
-        size: by name.
-        texture: by name.
-        x: of the centre, a share of the image's side.
-        y: likewise, downwards.
-        radius: a share of the image's side.
-        turn: in degrees.
-        brightness: a factor.
-    """
+    """One object: its attributes by name, its centre (y downwards) and radius as shares of the
+    image's side, its turn in degrees, and a factor of its brightness."""
 
     shape: str
     colour: str
@@ -41,29 +31,19 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects before a background.
-
-    Attributes:
-        things: the objects.
-        background: seed of its look.
-        focus: the object (by number) and the attribute in which the scene differs from its near
-            duplicate, None when it has none.
-    """
+    """Objects before a background, which is the seed of its look. focus: the object (by number) and
+    the attribute in which the scene differs from its near duplicate, None when it has none."""
 
     things: tuple[Thing, ...]
     background: int
-    focus: tuple[int, Attribute] | None = None
+    focus: Focus | None = None
 
 
 def make_scenes(world: World, count: int, near_duplicates: float, seed: list[int]) -> list[Scene]:
-    """Draw scenes, each from a generator of its own.
+    """Draw scenes, each from a generator of its own, seeded by `seed` and the scene's number.
 
-    Args:
-        world: what may be drawn.
-        count: number of scenes.
-        near_duplicates: share of the scenes that have a twin, equal but for one attribute of one
-            object (half of them are originals, half are their changed copies, at random places).
-        seed: integers that with a scene's number decide it.
+    near_duplicates: share of the scenes that have a twin, equal but for one attribute of one object
+    (half of them are originals, half are their changed copies, at random places).
     """
     scenes = [make_scene(world, np.random.default_rng([*seed, n])) for n in range(count)]
     pairs = round(near_duplicates * count / 2)
@@ -92,16 +72,8 @@ def make_scene(world: World, rng: np.random.Generator) -> Scene:
 
 
 def twins(world: World, scene: Scene, rng: np.random.Generator) -> tuple[Scene, Scene]:
-    """The scene and a copy with one attribute of one object changed, both with that focus.
-
-    Args:
-        world: what may be drawn.
-        scene: the original.
-        rng: what the change is drawn from.
-
-    Raises:
-        WorkbenchError: no attribute can be changed.
-    """
+    """The scene and a copy with one attribute of one object changed, both with that focus;
+    WorkbenchError where no attribute can be changed."""
     changes = list(_changes(world, scene))
     for pick in rng.permutation(len(changes)):
         number, attribute, value = changes[pick]
@@ -131,7 +103,6 @@ def _radius(world: World, size: str, rng: np.random.Generator) -> float:
 
 
 def _place(thing: Thing, others: list[Thing], rng: np.random.Generator) -> Thing | None:
-    """The thing at a free place, None when none was found."""
     reach = thing.radius + MARGIN
     for x, y in rng.uniform(reach, 1 - reach, (40, 2)):
         placed = replace(thing, x=float(x), y=float(y))

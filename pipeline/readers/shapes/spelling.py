@@ -13,14 +13,10 @@ _WORD = re.compile(r"[A-Za-z]+")
 
 
 def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator) -> str:
-    """The text with a share of its words of LEAST letters or more misspelt.
+    """The text with a share (0..1) of its words of LEAST letters or more misspelt.
 
-    Args:
-        text: a caption.
-        share: 0..1 of the words, chosen one by one.
-        words: all that captions may say, in small letters. No slip is one of them or one edit from
-            another than its own; a word for which TRIES edits gave none such stays as it is.
-        rng: what words and edits are drawn from.
+    words: all that captions may say, in small letters. No slip is one of them or one edit from
+    another than its own; a word for which TRIES edits gave none such stays as it is.
     """
 
     def one(found: re.Match[str]) -> str:

@@ -1,6 +1,5 @@
 """The description of the built-in world, read from world.yaml and checked before it is drawn."""
 
-import reprlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,18 +7,13 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
+from pipeline.dataset.annotations import refusal
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.section import Section
 from pipeline.runtime.yaml_text import read_yaml
 
-MAX_BYTES = 100_000
 HINT = "mend the file or restore it with git checkout"
-
-_SHORT = reprlib.Repr()
-
-_SHORT.maxlevel = 1  # aliases in a small file can stand for endless nested lists
 
 Word = Annotated[str, Field(pattern=r"^[a-z]+$", max_length=30)]
 Phrase = Annotated[str, Field(pattern=r"^[a-z]+( [a-z]+)*$", max_length=60)]
@@ -194,25 +188,9 @@ class World(Section):
 
 def load_world(path: Path) -> World:
     """Read and check a world.yaml; WorkbenchError names every problem."""
-    if not path.is_file():
-        raise WorkbenchError(
-            f"{path}: no such file", "dataset shapes needs it: see data/raw/shapes"
-        )
-    if path.stat().st_size > MAX_BYTES:
-        raise WorkbenchError(f"{path}: more than {MAX_BYTES:,} bytes", HINT)
     try:
         return World.model_validate(read_yaml(path))
     except ValidationError as error:
-        problems = [_describe(detail) for detail in error.errors()]
-        raise WorkbenchError(f"{path}: " + "\n  ".join(problems[:20]), HINT) from None
+        raise refusal(path, error, HINT) from None
     except WorkbenchError as error:
         raise WorkbenchError(error.message, HINT) from None
-
-
-def _describe(detail: ErrorDetails) -> str:
-    """One line for one problem, the value cut short: a file may hold anything."""
-    key = ".".join(str(part) for part in detail["loc"])
-    message = detail["msg"].removeprefix("Value error, ").replace("Input should", "must")
-    if detail["type"] in ("missing", "value_error"):
-        return f"{key}: {message}" if key else message
-    return f"{key} = {_SHORT.repr(detail['input'])}: {message}"

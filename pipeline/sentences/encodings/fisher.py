@@ -21,10 +21,8 @@ from pipeline.sentences.word_space import SCALES, fit_word_space
 
 
 class JoinedFisher:
-    """The Fisher vectors of P mixtures, [first | second | ...]; for one its own and nothing else.
-
-    parts: P Fisher vectors by the kind of their mixture, all of the same words.
-    """
+    """The Fisher vectors of P mixtures, [first | second | ...], by the kind of their mixture, all
+    of the same words; for one its own and nothing else."""
 
     def __init__(self, parts: dict[str, FisherVector]) -> None:
         self.parts = parts
@@ -62,10 +60,7 @@ class JoinedFisher:
     @classmethod
     def fit(cls, material: Material) -> Self:
         """Fit word space and mixtures to the vectors of the vocabulary's tokens, and to those of
-        other words where it has a background. Unlisted words are placed in the space alone.
-
-        Raises WorkbenchError for fewer vectors than centres or components need.
-        """
+        other words where it has a background. Unlisted words are placed in the space alone."""
         settings: FisherConfig = material.settings
         words, vectors = load_known_vectors(material.vocabulary)
         unlisted, more = load_unlisted_vectors(material.vocabulary)
@@ -83,7 +78,7 @@ class JoinedFisher:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoder whose state this is."""
+        """The encoder of that state."""
         if "kind" in state.settings:
             return cls({state.settings["kind"]: FisherVector.restore(state)})
         kinds: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in state.settings["kinds"]}
@@ -98,7 +93,6 @@ class JoinedFisher:
 
 
 def _fit(kind: str, placed: np.ndarray, settings: FisherConfig, seed: int) -> Mixture:
-    """A mixture of vectors (N, C) that are placed in its word space."""
     mixture, likelihoods = fit_mixture(placed, kind, settings.centres, settings.iterations, seed)
     say(
         f"{kind} of {settings.centres} centres on {len(placed):,} word vectors: "

@@ -14,11 +14,8 @@ from pipeline.sentences.state import Material, State
 
 
 class MeanVector:
-    """Mean over the vectors of a caption's known words, every occurrence counted; not normalised.
-
-    words: V different words; vectors: (V, D). Raises WorkbenchError when they do not fit each
-    other or are not finite.
-    """
+    """Mean over the vectors (V, D) of a caption's known words, every occurrence counted; not
+    normalised."""
 
     def __init__(self, words: Sequence[str], vectors: np.ndarray) -> None:
         self._index = index_words(words, vectors)
@@ -49,5 +46,5 @@ class MeanVector:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoder whose state this is."""
+        """The encoder of that state."""
         return cls(state.words, state.arrays["vectors"])

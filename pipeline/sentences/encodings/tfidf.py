@@ -16,33 +16,15 @@ from pipeline.sentences.params import TfIdfConfig
 from pipeline.sentences.state import Material, State
 from pipeline.sentences.stop_words import stop_words
 
-AGAIN = "encode the sentences again with: dvc repro encode_sentences"
-
 
 class TfIdf:
-    """Occurrences of D terms in a caption, times the terms' idf, scaled to unit Euclidean norm.
-
-    Args:
-        terms: D different lemmas.
-        idf: (D,), positive.
-        lemmatiser: from words to lemmas.
-        stop: words and lemmas that do not count.
-
-    Raises:
-        WorkbenchError: terms and idf do not fit each other.
-    """
+    """Occurrences of D terms in a caption, times the terms' idf (D,), scaled to unit Euclidean
+    norm. stop: words and lemmas that do not count."""
 
     def __init__(
         self, terms: Sequence[str], idf: np.ndarray, lemmatiser: Lemmatiser, stop: frozenset[str]
     ) -> None:
         self.dim, self._terms, self._stop = len(terms), set(terms), stop
-        fits = len(self._terms) == self.dim > 0 and idf.shape == (self.dim,)
-        if not fits or not (np.isfinite(idf) & (idf > 0)).all():
-            raise WorkbenchError(
-                f"{self.dim} terms with idf of shape {idf.shape}: needed are different terms, "
-                "each with a positive idf",
-                AGAIN,
-            )
         self._lemmatiser = lemmatiser
         self._vectoriser = TfidfVectorizer(analyzer=self._lemmas, vocabulary=list(terms))
         self._vectoriser.idf_ = idf.astype(np.float64)
@@ -72,28 +54,25 @@ class TfIdf:
 
     @classmethod
     def fit(cls, material: Material) -> "TfIdf":
-        """The encoder of the terms of the training captions; WorkbenchError as fit_tfidf."""
+        """The encoder of the terms of the training captions."""
         settings: TfIdfConfig = material.settings
+        chosen = lemmatiser(settings.lemmatiser, settings.wordnet_folder)
         stop = stop_words(settings.stop_words)
-        return fit_tfidf(material.captions, settings.terms, _chosen_lemmatiser(settings), stop)
+        return fit_tfidf(material.captions, settings.terms, chosen, stop)
 
     @staticmethod
     def depends_on(settings: TfIdfConfig) -> dict[str, Any]:
-        """The settings, files told by their content; WorkbenchError when the lemmatiser lacks its
-        own."""
+        """The settings, files told by their content."""
         chosen = settings.model_dump(exclude={"wordnet"})
-        chosen["lemmatiser"] = _chosen_lemmatiser(settings).provenance
+        chosen["lemmatiser"] = lemmatiser(settings.lemmatiser, settings.wordnet_folder).provenance
         if settings.stop_words not in ("function_words", "none"):
             chosen["stop_words"] = sha256_file(settings.stop_words)
         return chosen
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoder whose state this is.
-
-        wordnet: folder of WordNet's files, None to look for them; read for that lemmatiser alone.
-        Raises WorkbenchError when the lemmatiser is not the one it was fitted with.
-        """
+        """The encoder of that state; WorkbenchError when the lemmatiser is not the one it was
+        fitted with."""
         return cls.restore_with(lemmatiser(state.settings["lemmatiser"], wordnet), state)
 
     @classmethod
@@ -102,9 +81,10 @@ class TfIdf:
         needed = state.settings["provenance"]
         if needed != lemmatiser.provenance:
             raise WorkbenchError(
-                f"the terms were made with the lemmatiser {_named(needed)}, "
-                f"but here it is {_named(lemmatiser.provenance)}",
-                f"bring that one back (sentences.tfidf.lemmatiser, .wordnet), or {AGAIN}",
+                f"the terms were made with the lemmatiser {' '.join(needed.values())}, "
+                f"but here it is {' '.join(lemmatiser.provenance.values())}",
+                "bring that one back (sentences.tfidf.lemmatiser, .wordnet), or encode the "
+                "sentences again with: dvc repro encode_sentences",
             )
         stop = frozenset(state.settings["stop_words"])
         return cls(state.words, state.arrays["idf"], lemmatiser, stop)
@@ -118,18 +98,9 @@ def fit_tfidf(
 ) -> TfIdf:
     """Choose terms and weigh them.
 
-    Taken are the lemmas with the most occurrences, equally frequent ones in alphabetical order.
-    idf = ln((1 + n) / (1 + df)) + 1 for n captions, df of them with the lemma: never zero, and the
-    same as one more caption with every lemma.
-
-    Args:
-        captions: words of the training split's captions only.
-        terms: the largest number of terms.
-        lemmatiser: from words to lemmas.
-        stop: words and lemmas that do not count.
-
-    Raises:
-        WorkbenchError: no lemma is left.
+    Taken are the lemmas with the most occurrences, equally frequent ones in alphabetical order. idf
+    = ln((1 + n) / (1 + df)) + 1 for n captions, df of them with the lemma: never zero, and the same
+    as one more caption with every lemma. WorkbenchError where no lemma is left.
     """
     occurrences: Counter[str] = Counter()
     containing: Counter[str] = Counter()
@@ -150,20 +121,7 @@ def fit_tfidf(
 
 
 def content_lemmas(words: Sequence[str], lemmatiser: Lemmatiser, stop: frozenset[str]) -> list[str]:
-    """Lemmas of a caption's words, in their order.
-
-    Args:
-        words: of the caption, lower-case.
-        lemmatiser: from words to lemmas.
-        stop: left out are words that are in it and words whose lemma is.
-    """
+    """Lemmas of a caption's words, in their order, without words that are in `stop` or whose lemma
+    is."""
     lemmas = (lemmatiser.lemma(word) for word in words if word not in stop)
     return [lemma for lemma in lemmas if lemma not in stop]
-
-
-def _chosen_lemmatiser(settings: TfIdfConfig) -> Lemmatiser:
-    return lemmatiser(settings.lemmatiser, settings.wordnet_folder)
-
-
-def _named(provenance: dict[str, str]) -> str:
-    return " ".join(provenance.values())

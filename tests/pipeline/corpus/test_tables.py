@@ -63,11 +63,8 @@ def test_tables_come_back_as_they_were(corpus, tmp_path):
     )
     boxes = load_boxes(tmp_path / "boxes.parquet")
     assert captions.pop("fits").tolist() == [[]] * len(captions)
-    for table, back in [
-        (corpus.images, images),
-        (corpus.captions, captions),
-        (corpus.boxes, boxes),
-    ]:
+    for name, back in {"images": images, "captions": captions, "boxes": boxes}.items():
+        table = getattr(corpus, name)
         pd.testing.assert_frame_equal(table, back, check_dtype=False, rtol=1e-6)
     assert [images[name].dtype for name in ("width", "height")] == [np.int32, np.int32]
     assert boxes["x1"].dtype == np.float32
@@ -153,28 +150,12 @@ def test_a_file_cut_short_is_refused(corpus, tmp_path):
             load_images(path)
 
 
-def test_a_missing_file_says_how_to_make_it(tmp_path):
-    with pytest.raises(WorkbenchError, match=r"no such file\ndvc repro|no such file\nbuild it"):
+def test_a_missing_file_and_another_table_say_how_to_make_it(corpus, tmp_path):
+    with pytest.raises(WorkbenchError, match=r"no such file\nbuild it again"):
         load_images(tmp_path / "images.parquet")
-
-
-def test_other_columns_missing_values_and_unknown_splits_are_refused(corpus, tmp_path):
     corpus.write(tmp_path)
-    path = tmp_path / "captions.parquet"
     with pytest.raises(WorkbenchError, match=r"columns are .* expected image_id"):
-        load_images(path)
-    table = pq.read_table(path)
-    tokens = pa.array([["a"], [None], ["b"], ["c"]])
-    for column, values, message in [
-        ("text", pa.array(["a", None, "b", "c"]), "missing values in text"),
-        ("tokens", tokens, "missing values in tokens"),
-        ("split", pa.array(["train", "dev", "val", "test"]), "unknown splits dev"),
-        ("caption_id", pa.array(["1", "2", "1", "3"]), "caption_id more than once: 1"),
-    ]:
-        place = table.column_names.index(column)
-        pq.write_table(table.set_column(place, table.schema.field(column), values), path)
-        with pytest.raises(WorkbenchError, match=message):
-            load_captions(path)
+        load_images(tmp_path / "captions.parquet")
 
 
 def test_in_split_numbers_rows_from_zero(corpus):
@@ -208,9 +189,4 @@ def test_pairs_come_back_and_a_corpus_without_any_has_an_empty_table(corpus, tmp
         columns=["image_id", "caption_id", "grade", "i2t", "t2i"],
     )
     dataclasses.replace(corpus, relevance=pairs).write(tmp_path)
-    found = load_relevance(path)
-    assert found.to_numpy().tolist() == pairs.to_numpy().tolist()
-    for grade in (0.0, -1.0, np.nan, np.inf):
-        dataclasses.replace(corpus, relevance=pairs.assign(grade=grade)).write(tmp_path)
-        with pytest.raises(WorkbenchError, match=r"not above 0|missing values in grade"):
-            load_relevance(path)
+    assert load_relevance(path).to_numpy().tolist() == pairs.to_numpy().tolist()

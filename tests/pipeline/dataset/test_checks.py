@@ -7,7 +7,6 @@ from pipeline.dataset import processes
 from pipeline.dataset.checks import checked_corpus
 from pipeline.dataset.source import Source
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.runtime.text import is_inside
 
 SPLIT_OF = {"a.jpg": "train", "b.jpg": "train", "c.jpg": "val", "d.jpg": "test"}
 
@@ -75,21 +74,10 @@ def test_repeated_and_dangling_ids_are_named_together(root):
         assert problem in message
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../secret.jpg",
-        "/etc/passwd",
-        "x/../../secret.jpg",
-        "x\\..\\s.jpg",
-        "./a.jpg",
-        "a//b.jpg",
-        ".",
-        "",
-        "a\nb.jpg",
-        "a\0.jpg",
-    ],
-)
+NAMES = ["../secret.jpg", "/etc/passwd", "x/../../s.jpg", "x\\..\\s.jpg", "a//b.jpg", "", "a\0.jpg"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_names_that_leave_the_folder_are_refused_even_when_skipping(root, name):
     (root.parent / "secret.jpg").write_bytes((root / "a.jpg").read_bytes())
     error = refusal(make(root, SPLIT_OF | {name: "train"}), skip_bad_images=True)
@@ -159,20 +147,6 @@ def test_skipping_drops_images_with_their_captions_and_lists_them(damaged):
         assert reason.split(" (")[0] == expected.split(" (")[0]
 
 
-def test_long_lists_are_cut_with_their_number(root):
-    images = SPLIT_OF | {f"{n}.jpg": "train" for n in range(30)}
-    message = refusal(make(root, images)).message
-    assert "images and captions that cannot be used (30): 0.jpg (no such file)" in message
-    assert message.endswith(" and 20 more")
-
-
-@pytest.mark.parametrize("split", ["train", "val", "test"])
-def test_an_empty_split_is_named(root, split):
-    images = {name: "train" if s == split != "train" else s for name, s in SPLIT_OF.items()}
-    images = {name: "val" if s == split == "train" else s for name, s in images.items()}
-    assert f"no images in split {split}" in refusal(make(root, images)).message
-
-
 def test_a_split_emptied_by_skipping_is_named(root):
     (root / "c.jpg").write_bytes(b"")
     assert "no images in split val" in refusal(make(root), skip_bad_images=True).message
@@ -183,14 +157,6 @@ def test_tokens_of_the_source_are_kept_and_others_cut(root):
     source.captions["tokens"] = [["the", "dog"], [], [], []]
     tokens = checked_corpus(source, options()).captions["tokens"].tolist()
     assert tokens == [["the", "dog"], ["a", "dog"], ["a", "dog"], ["a", "dog"]]
-
-
-@pytest.mark.parametrize(
-    ("name", "inside"),
-    [("a.jpg", True), ("x/a.jpg", True), ("..a/b..jpg", True), ("a b,c.jpg", True), ("..", False)],
-)
-def test_is_inside(name, inside):
-    assert is_inside(name) is inside
 
 
 def test_processes_keep_the_order(monkeypatch):

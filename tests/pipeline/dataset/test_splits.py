@@ -12,14 +12,12 @@ from pipeline.runtime.errors import WorkbenchError
     [
         ("train-00000-of-00005", "train"),
         ("data/validation-00000-of-00001", "val"),
-        ("test-000000", "test"),
         ("default/train/0000", "train"),
         ("dev/0", "val"),
         ("flickr30k_TEST.00001", "test"),
         ("val2017", "val"),
         ("train/test-0", "test"),
         ("trained/latest-0", None),
-        ("00000", None),
         ("contest-1", None),
     ],
 )
@@ -82,10 +80,7 @@ def test_one_kind_alone_is_drawn_from_as_a_whole(kind):
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        (
-            {"train": 3, "val": 1},
-            "val_images = 1 and corpus.test_images = 1, but there are 1",
-        ),
+        ({"train": 3, "val": 1}, "val_images = 1 and corpus.test_images = 1, but there are 1"),
         ({"train": 1, "test": 1}, "corpus.val_images = 1, but there are 1 images"),
         ({"train": 2}, "leave nothing to train on: the corpus has 2 images"),
         ({"val": 5, "test": 5}, "name the splits test and val, but none to train on"),

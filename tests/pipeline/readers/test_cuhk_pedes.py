@@ -4,11 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reader_cases import options, read_all, save_images
 
-from pipeline.corpus.tables import in_split, load_captions, load_images
+from pipeline.corpus.tables import in_split
 from pipeline.readers.cuhk_pedes import read
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.ranks import retrieval_ranks
@@ -48,13 +46,6 @@ def raw(tmp_path):
     return raw
 
 
-@pytest.fixture(scope="module")
-def any_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("any")
-    (folder / "imgs").mkdir()
-    return folder
-
-
 def test_groups_are_persons_and_captions_vary(raw):
     corpus = read_all("cuhk_pedes", raw)
     files = ["CUHK03/a.png", "Market/c.png", "train_query/p1_s2.png"]
@@ -72,11 +63,10 @@ def test_groups_are_persons_and_captions_vary(raw):
     assert captions["image_id"].value_counts()["cam_a/d.png"] == 3
 
 
-def test_any_image_of_the_person_counts(raw, tmp_path):
-    """From the file to the ranks: the tables as the stages read them."""
-    read_all("cuhk_pedes", raw).write(tmp_path)
-    images = in_split(load_images(tmp_path / "images.parquet"), "test")
-    captions = in_split(load_captions(tmp_path / "captions.parquet"), "test")
+def test_any_image_of_the_person_counts(raw):
+    """From the file to the ranks."""
+    corpus = read_all("cuhk_pedes", raw)
+    images, captions = (in_split(table, "test") for table in (corpus.images, corpus.captions))
     group = images.set_index("image_id")["group"]
     assert captions["image_id"].tolist() == [
         "cam_b/b.png", "cam_a/d.png", "cam_a/d.png", "cam_a/d.png", "cam_a/e.png",
@@ -97,7 +87,7 @@ def test_any_image_of_the_person_counts(raw, tmp_path):
     assert alone.t2i.tolist() == [3, 1, 1, 2, 3]
 
 
-def test_both_files_give_the_same_captions(raw, tmp_path):
+def test_both_files_give_the_same_captions(raw):
     with_splits = read(raw, raw, options())
     content = [{k: r[k] for k in ("id", "file_path", "captions", "split")} for r in records()]
     write(raw, content, "caption_all.json")
@@ -151,13 +141,6 @@ def test_folders_of_images(raw):
         read(raw, raw, options(images="../raw/pictures"))
 
 
-def test_annotations_are_found_or_named(raw):
-    (raw / "reid_raw.json").rename(raw / "mine.json")
-    with pytest.raises(WorkbenchError, match=r"looked for reid_raw\.json, caption_all\.json"):
-        read(raw, raw, options())
-    assert len(read(raw, raw, options(annotations="mine.json")).images) == 6
-
-
 def test_persons_have_one_split(raw):
     content = records()
     content[2]["split"] = "test"
@@ -167,114 +150,3 @@ def test_persons_have_one_split(raw):
         read(raw, raw, options())
     assert "persons in more than one split, ids (1): 3" in caught.value.message
     assert "records without a split beside others with one (1): [5]" in caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"file_path": "../secret.png"}, "lead out of the image folder"),
-        ({"file_path": "/etc/passwd"}, "lead out of the image folder"),
-        ({"file_path": "Market/c.png"}, "images more than once"),
-        ({"file_path": "none.png"}, r"none\.png \("),
-        ({"captions": []}, "no caption"),
-        ({"captions": ["..."]}, "without a word"),
-    ],
-)
-def test_what_the_common_checks_refuse(raw, change, message):
-    content = records()
-    content[0] |= change
-    write(raw, content)
-    with pytest.raises(WorkbenchError, match=message):
-        read_all("cuhk_pedes", raw)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'[\n{"id" 1}]', "line 2, column 7: not valid JSON"),
-        (b'{"images": []}', "not a list of images"),
-        (b"[]", "not a list of images"),
-        (b"[" * 100_000, "not valid JSON"),
-        (b"[" + b"9" * 5000 + b"]", "not valid JSON"),
-        (b'[{"id": 1,\n"file_path": "caf\xe9"}]', r"line 2: not UTF-8 \(byte 0xe9\)"),
-    ],
-)
-def test_what_is_not_the_format_is_refused(raw, content, message):
-    (raw / "reid_raw.json").write_bytes(content)
-    with pytest.raises(WorkbenchError, match=message):
-        read_all("cuhk_pedes", raw)
-
-
-def test_all_faulty_fields_are_named_together(raw):
-    content = records()
-    content[0]["id"] = True
-    content[1]["split"] = "dev"
-    content[2]["captions"] = "none"
-    content[3]["captions"][1] = "\ud800"
-    del content[4]["file_path"]
-    write(raw, [*content, 5])
-    content[3]["captions"][1] = "Grey trousers."  # TEXTS shares this list
-    with pytest.raises(WorkbenchError) as caught:
-        read(raw, raw, options())
-    for fault in [
-        "faulty fields (6): ",
-        "[0].id is not a whole number",
-        "[1].split is not one of train, val, test",
-        "[2].captions is not a list",
-        "[3].captions[1] is not text",
-        "[4].file_path is not a name",
-        "[6] is not an object",
-    ]:
-        assert fault in caught.value.message
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["id", "file_path", "captions", "split"]), inner)
-    ),
-    max_leaves=12,
-)
-
-
-WHOLE = st.text(st.characters(codec="utf-8"), max_size=6)  # JSON can hold halves of characters
-
-
-@st.composite
-def valid_records(draw):
-    """One to six images, those of a person in one split, each with captions of any text."""
-    splits = {person: draw(st.sampled_from(["train", "val", "test"])) for person in range(3)}
-    names = draw(st.lists(st.sampled_from(sorted(TEXTS)), min_size=1, unique=True))
-    persons = [draw(st.integers(0, 2)) for _ in names]
-    return [
-        {
-            "id": person,
-            "file_path": name,
-            "split": splits[person],
-            "captions": draw(st.lists(WHOLE, max_size=3)),
-            **draw(st.dictionaries(st.just("processed_tokens"), JSON)),
-        }
-        for name, person in zip(names, persons, strict=True)
-    ]
-
-
-@settings(max_examples=100)
-@given(valid_records(), st.none() | st.tuples(st.integers(0, 5), JSON))
-def test_any_json_is_refused_or_read_and_valid_json_is_read(any_folder, content, damage):
-    """damage: put in place of a record, or into it where both are objects."""
-    if damage:
-        place, value = damage[0] % len(content), damage[1]
-        content[place] = content[place] | value if isinstance(value, dict) else value
-    write(any_folder, content)
-    try:
-        source = read(any_folder, any_folder, options())
-    except WorkbenchError:
-        assert damage, content
-        return
-    assert set(source.captions["image_id"]) <= set(source.images["image_id"])
-    assert source.images.groupby("group")["split"].nunique().max() == 1
-    if not damage:
-        assert source.images["image_id"].tolist() == [record["file_path"] for record in content]
-        texts = [text for record in content for text in record["captions"]]
-        assert source.captions["text"].tolist() == texts

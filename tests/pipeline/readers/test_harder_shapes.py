@@ -27,6 +27,7 @@ from pipeline.readers import shapes
 from pipeline.readers.shapes.clutter import marks
 from pipeline.readers.shapes.drawing import draw, polygon_mask, thing_mask
 from pipeline.readers.shapes.grammar import Speaker
+from pipeline.readers.shapes.mentions import plain
 from pipeline.readers.shapes.relations import lies_between, triples
 from pipeline.readers.shapes.scenes import Scene, make_scenes
 from pipeline.readers.shapes.spelling import edits, misspell
@@ -112,7 +113,7 @@ def test_scenes_have_as_many_objects_as_asked_for(read, objects):
     assert [counts.min(), counts.max()] == objects
 
 
-@pytest.mark.parametrize("objects", [[5, 3], [1, 4], [2, 9], [3], [2, 3, 4], "many"])
+@pytest.mark.parametrize("objects", [[5, 3], [1, 4], [2, 9], [3]])
 def test_numbers_of_objects_out_of_order_or_range_are_refused(objects):
     with pytest.raises(ValidationError, match="objects"):
         options(objects=objects)
@@ -124,8 +125,9 @@ def test_a_number_without_a_word_is_not_told():
     others = [replace(model, shape="star", colour="blue", size="large", texture="dotted")]
     boxes = [(0.0, 0.0, 9.0, 9.0)] * 8
     crowd = Scene(tuple([model] * 6 + others * 2), 1)
-    texts = Speaker(WORLD, SIDE, np.random.default_rng(0)).captions(crowd, boxes, 300)
-    numbers = {number for text in texts for number, _ in parse(text)[0]}
+    speaker = Speaker(WORLD, SIDE, np.random.default_rng(0))
+    texts = speaker.marked_captions(crowd, boxes, 300)
+    numbers = {number for text in texts for number, _ in parse(plain(text))[0]}
     assert numbers == {None, 2}
 
 
@@ -142,13 +144,6 @@ def test_clutter_changes_nothing_but_pixels_behind_the_objects(read):
             mask, (left, top) = thing_mask(thing, WORLD, SIDE)
             inside = np.s_[top : top + mask.shape[0], left : left + mask.shape[1]]
             np.testing.assert_array_equal(one[inside][mask == 1], other[inside][mask == 1])
-
-
-def test_near_duplicates_have_the_same_clutter():
-    one, other = make_scenes(WORLD, 2, 1.0, [8])
-    empty = [replace(scene, things=()) for scene in (one, other)]
-    first, second = (np.asarray(draw(scene, WORLD, SIDE, 10)) for scene in empty)
-    np.testing.assert_array_equal(first, second)
 
 
 def test_marks_are_small_inside_and_more_of_them_keep_the_first():

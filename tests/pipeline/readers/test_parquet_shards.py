@@ -78,9 +78,7 @@ def test_a_row_per_caption_gives_one_image_even_across_shards(tmp_path):
     write_parquet(raw / "0.parquet", rows[:3], schema(pa.string()))
     write_parquet(raw / "1.parquet", rows[3:], schema(pa.string()))
     corpus = read_all("parquet_shards", raw)
-    assert texts_of(corpus) == {
-        f"{n}.jpg": ["one", "two"] for n in corpus.images["image_id"].str[0]
-    }
+    assert texts_of(corpus) == {key: ["one", "two"] for key in corpus.images["image_id"]}
     assert sorted(corpus.images["split"]) == ["test", "train", "val"]
 
 
@@ -93,71 +91,66 @@ def test_images_without_a_path_are_named_by_their_content(tmp_path, types):
     assert set(read_all("parquet_shards", raw).images["image_id"]) == names
 
 
-@pytest.mark.parametrize("kind", ["binary", "large", "numbered", "named"])
-def test_columns_are_found_or_chosen(tmp_path, kind):
-    raw = tmp_path / "raw"
-    chosen = {}
-    if kind in ("binary", "large"):
-        image = pa.binary() if kind == "binary" else pa.large_binary()
-        text = pa.string() if kind == "binary" else pa.large_list(pa.large_string())
-        rows = [
-            {"picture": JPG[n], "n": n, "text": "x" if kind == "binary" else ["x"]}
-            for n in range(3)
-        ]
-        table = pa.schema({"picture": image, "n": pa.int64(), "text": text})
-    elif kind == "numbered":
-        rows = [{"image": row(n)["image"], "caption_0": "x", "caption_1": None} for n in range(3)]
-        table = pa.schema({"image": IMAGE, "caption_0": pa.string(), "caption_1": pa.string()})
-    else:
-        chosen = {"image_field": "right", "caption_field": "alt"}
-        rows = [
-            {"left": JPG[n + 3], "right": JPG[n], "caption": "wrong", "alt": "x"} for n in range(3)
-        ]
-        names = {"left": pa.binary(), "right": pa.binary(), "caption": pa.string()}
-        table = pa.schema(names | {"alt": pa.string()})
-        write_parquet(raw / "0.parquet", rows, table)
-        message = "several columns of image bytes: left (binary), right (binary), caption (string)"
-        assert message in refusal(raw)
-    write_parquet(raw / "0.parquet", rows, table)
-    corpus = read_all("parquet_shards", raw, **chosen)
+def bare(types, **cells):
+    """Three rows of images in a column `picture` and the same cells beside them."""
+    rows = [{"picture": JPG[n], **cells} for n in range(3)]
+    return rows, pa.schema(types)
+
+
+@pytest.mark.parametrize(
+    ("rows", "table", "changed"),
+    [
+        (*bare({"picture": pa.binary(), "text": pa.string()}, text="x"), {}),
+        (
+            *bare(
+                {"picture": pa.large_binary(), "text": pa.large_list(pa.large_string())},
+                text=["x"],
+            ),
+            {},
+        ),
+        (
+            *bare(
+                {"picture": IMAGE, "caption_0": pa.string(), "caption_1": pa.string()},
+                caption_0="x",
+            ),
+            {},
+        ),
+        (
+            *bare(
+                {"left": pa.binary(), "picture": pa.binary(), "alt": pa.string()},
+                left=b"y",
+                alt="x",
+            ),
+            {"image_field": "picture", "caption_field": "alt"},
+        ),
+    ],
+    ids=["binary", "large", "numbered", "named"],
+)
+def test_columns_are_found_or_chosen(tmp_path, rows, table, changed):
+    if table.field("picture").type == IMAGE:
+        rows = [row | {"picture": {"bytes": row["picture"]}} for row in rows]
+    write_parquet(tmp_path / "raw" / "0.parquet", rows, table)
+    corpus = read_all("parquet_shards", tmp_path / "raw", **changed)
     assert sorted(files_of(corpus).values()) == sorted(JPG[:3])
     assert corpus.captions["text"].tolist() == ["x"] * 3
 
 
+BYTES, TEXT = pa.binary(), pa.string()
+
+
 @pytest.mark.parametrize(
-    ("rows", "columns", "changed", "message"),
+    ("columns", "changed", "message"),
     [
-        (
-            [{"a": "x"}],
-            {"a": pa.string()},
-            {},
-            "no column of image bytes: a (string); set corpus.im",
-        ),
-        (
-            [row(0) | {"caption": 3}],
-            {"image": IMAGE, "caption": pa.int64()},
-            {},
-            "no column caption or captions or text or texts or sentences of text or lists of text",
-        ),
-        (
-            [row(0)],
-            dict.fromkeys(["image"], IMAGE),
-            {"image_field": "img"},
-            "no column 'img' of im",
-        ),
-        ([row(0)], {"image": IMAGE}, {"caption_field": "alt"}, "no column alt of text"),
-        (
-            [{"image": b"x", "caption": b"\x80\x04."}],
-            {"image": pa.binary(), "caption": pa.binary()},
-            {"image_field": "image"},
-            "no column caption or",
-        ),
+        ({"a": TEXT}, {}, "no column of image bytes: a (string); set corpus.image_field"),
+        ({"a": BYTES, "b": BYTES}, {}, "several columns of image bytes: a (binary), b (binary)"),
+        ({"image": IMAGE}, {"image_field": "img"}, "no column 'img' of image bytes"),
+        ({"image": IMAGE, "caption": pa.int64()}, {}, "no column caption or captions or text or"),
+        ({"image": IMAGE}, {"caption_field": "alt"}, "no column alt of text"),
+        ({"image": BYTES, "caption": BYTES}, {"image_field": "image"}, "no column caption or"),
     ],
 )
-def test_missing_columns_are_said_with_those_that_are_there(
-    tmp_path, rows, columns, changed, message
-):
-    write_parquet(tmp_path / "raw" / "0.parquet", rows, pa.schema(columns))
+def test_missing_columns_are_said_with_those_that_are_there(tmp_path, columns, changed, message):
+    write_parquet(tmp_path / "raw" / "0.parquet", [{}], pa.schema(columns))
     assert message in refusal(tmp_path / "raw", **changed)
 
 
@@ -186,27 +179,23 @@ def test_captions_without_image_bytes_are_named_and_may_be_left_out(raw):
     assert len(corpus.rejects) == 4
 
 
-@pytest.mark.parametrize("path", ["../../out.jpg", "/tmp/out.jpg", "a\\b.jpg", "a\nb.jpg", "a//b"])
+@pytest.mark.parametrize("path", ["../../out.jpg", "a\nb.jpg"])
 def test_paths_that_lead_out_are_refused(raw, path):
-    assert "names that lead out of the image folder (1): " in refusal(
-        third(raw, image(JPG[7], path))
-    )
+    message = refusal(third(raw, image(JPG[7], path)))
+    assert "names that lead out of the image folder (1): " in message
     assert not list(raw.parent.rglob("out.jpg"))
 
 
 def test_one_path_for_two_images_and_files_that_are_folders(raw):
-    assert "paths of more than one image (1): 'train/0.jpg'" in refusal(
-        third(raw, image(JPG[7], "0.jpg"))
-    )
+    message = refusal(third(raw, image(JPG[7], "0.jpg")))
+    assert "paths of more than one image (1): 'train/0.jpg'" in message
     message = refusal(third(raw, image(JPG[7], "0.jpg/x.jpg")))
     assert "train/0.jpg/x.jpg (its file would lie where another image's does)" in message
 
 
 def test_an_image_of_too_many_bytes_is_not_written(raw):
     message = refusal(third(raw, image(bytes(9_048_577))))
-    assert (
-        "train/7.jpg (9,048,577 bytes, allowed are 9,048,576 for corpus.max_megapixels)" in message
-    )
+    assert "train/7.jpg (9,048,577 bytes, allowed are 9,048,576 for corpus.max_mega" in message
 
 
 def test_captions_that_are_missing_or_empty(raw):
@@ -267,9 +256,7 @@ def test_every_cut_of_a_shard_is_noticed(raw):
     for length in [0, 4, 8, 100, len(whole) // 2, len(whole) - 8, len(whole) - 1]:
         path.write_bytes(whole[:length])
         message = refusal(raw, skip_bad_images=True)
-        assert (
-            "shards that cannot be read (1): data/train-00000-of-00002.parquet (cut sho" in message
-        )
+        assert "cannot be read (1): data/train-00000-of-00002.parquet (cut sho" in message
 
 
 def test_a_pickle_is_no_parquet(raw):
@@ -277,7 +264,7 @@ def test_a_pickle_is_no_parquet(raw):
     assert "(1): data/train-00002-of-00003.parquet (cut short, damaged or not" in refusal(raw)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 7), st.none() | st.lists(st.none() | st.text(max_size=5)))),
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), max_size=3),

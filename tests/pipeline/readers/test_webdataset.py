@@ -1,5 +1,4 @@
 import io
-import json
 import pickle
 import tarfile
 
@@ -9,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_tar
 
-from pipeline.dataset import extracted
 from pipeline.dataset.tar import DamagedTar, read_members
 from pipeline.readers.webdataset import read
 from pipeline.runtime.errors import WorkbenchError
@@ -63,10 +61,8 @@ def test_the_same_samples_as_webdataset_reads(raw, capsys):
         "val-000000/a/0.webp": ["x", "y"],
         "test-000000/0.jpg": ["A bird."],
     }
-    assert corpus.captions["caption_id"].tolist()[:2] == [
-        "train-000000/0001.jpg#0",
-        "train-000000/0001.jpg#1",
-    ]
+    first = [f"train-000000/0001.jpg#{n}" for n in range(2)]
+    assert corpus.captions["caption_id"].tolist()[:2] == first
     assert "left out, members of other kinds: 1 'cls'" in capsys.readouterr().err
 
 
@@ -108,19 +104,11 @@ def test_the_images_of_the_rest_of_val_do_not_stay(tmp_path):
 
 def test_fields_are_chosen_by_option(tmp_path):
     raw = tmp_path / "raw"
-    write_tar(
-        raw / "0.tar",
-        [
-            member
-            for n in range(3)
-            for member in [
-                (f"{n}.left.jpg", JPG[n]),
-                (f"{n}.right.jpg", JPG[n + 3]),
-                (f"{n}.txt", b"from the text"),
-                (f"{n}.json", json.dumps({"long": f"from the json {n}"}).encode()),
-            ]
-        ],
-    )
+    members = []
+    for n in range(3):
+        members += [(f"{n}.left.jpg", JPG[n]), (f"{n}.right.jpg", JPG[n + 3])]
+        members += [(f"{n}.txt", b"x"), (f"{n}.json", b'{"long": "from the json %d"}' % n)]
+    write_tar(raw / "0.tar", members)
     corpus = read_all("webdataset", raw, image_field="right.jpg", caption_field="long")
     assert files_of(corpus)["0/1.right.jpg"] == JPG[4]
     assert texts_of(corpus)["0/1.right.jpg"] == ["from the json 1"]
@@ -152,20 +140,15 @@ def link(name, kind):
     ("members", "message"),
     [
         ([("../../out.jpg", JPG[0]), ("../../out.txt", b"x")], "names that lead out"),
-        ([("/tmp/out.jpg", JPG[0]), ("/tmp/out.txt", b"x")], "names that lead out"),
-        ([("a\\b.jpg", JPG[0])], "names that lead out"),
         ([link("1.jpg", tarfile.SYMTYPE)], r"links and devices (1): '1.jpg'"),
-        ([link("1.jpg", tarfile.LNKTYPE)], r"links and devices (1): '1.jpg'"),
         ([link("1.jpg", tarfile.FIFOTYPE)], r"links and devices (1): '1.jpg'"),
         ([("1.pyd", pickle.dumps(1)), ("2.x.pkl", b"")], "pickles, which can run code and are not"),
         ([("1.jpg", JPG[0]), ("1.jpg", JPG[1])], "names more than once (1): '1.jpg'"),
         ([("1.jpg", JPG[0]), ("1.png", JPG[1])], "/1': 2 images; set corpus.image_field"),
         ([("1.jpg", JPG[0]), ("1.txt", b"caf\xe9")], "'1': 'utf-8' codec can't decode"),
-        ([("1.json", b"{")], "'1': Expecting property name"),
         ([("1.json", b"[" * 100_000)], "'1': maximum recursion depth"),
         ([("1.json", b"{}")], "no caption or captions or text or texts or sentences in the .json"),
         ([("1.json", b'{"text": [1]}')], "text in the .json is neither text nor a list of texts"),
-        ([("1.json", b'{"text": "\\ud800"}')], "text in the .json is neither text nor a list"),
         ([("1.txt", b"x" * 1_048_577)], "texts of more than 1,048,576 bytes (1): '1.txt'"),
         ([("caf\udce9.jpg", JPG[0])], "names that are not UTF-8 (1): 'caf\\udce9.jpg'"),
         ([("a.jpg/b.jpg", JPG[0]), ("a.jpg", JPG[1])], "where another image's does"),
@@ -191,9 +174,7 @@ def test_damage_of_several_shards_is_one_message(raw):
     for name in ("train-000000", "val-000000"):
         (raw / f"{name}.tar").write_bytes(b"\x1f\x8b" + bytes(2000))
     message = refusal(raw)
-    assert (
-        "shards that cannot be read (2): train-000000.tar (cut short or damaged: bad che" in message
-    )
+    assert "cannot be read (2): train-000000.tar (cut short or damaged: bad che" in message
     assert "val-000000.tar" in message
 
 
@@ -208,19 +189,10 @@ def test_no_shards_and_empty_shards_say_so(tmp_path):
         read_all("webdataset", raw / "none")
 
 
-def test_a_large_image_is_copied_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(extracted, "CHUNK", 7)
-    raw = tmp_path / "raw"
-    write_tar(
-        raw / "0.tar", [m for n in range(3) for m in [(f"{n}.jpg", JPG[n]), (f"{n}.txt", b"x")]]
-    )
-    assert files_of(read_all("webdataset", raw))["0/1.jpg"] == JPG[1]
-
-
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=150)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @example([("/", b""), ("a/", b"b")], tarfile.USTAR_FORMAT, None)
 @example([("n" * 120 + "/", b"b")], tarfile.PAX_FORMAT, None)
 @given(
@@ -240,12 +212,12 @@ def test_members_as_tarfile_reads_them_or_damage(tmp_path_factory, members, kind
         path.write_bytes(data)
     try:
         with open(path, "rb") as stream:
-            parts = [(m.name, m.offset, m.offset + m.size) for m in read_members(stream)]
+            parts = [(m.name, m.offset_data, m.size) for m in read_members(stream) if m.isreg()]
     except DamagedTar:
         assert damage
         return
     if not damage:
-        found = [(name.rstrip("/"), bytes(data[start:end])) for name, start, end in parts]
+        found = [(name.rstrip("/"), bytes(data[at : at + size])) for name, at, size in parts]
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             regular = [member for member in archive if member.isreg()]
             # Slashes at the end: tarfile drops them from names in extended headers, not from others
@@ -256,13 +228,10 @@ def test_members_as_tarfile_reads_them_or_damage(tmp_path_factory, members, kind
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ({"size": -512}, "has the size -512"),
-        ({"size": 10**15}, "member at byte 0 lacks its last .* bytes"),
-        ({"size": 10**7, "type": tarfile.XHDTYPE}, "empty header"),
-        ({"size": -512, "type": tarfile.XHDTYPE}, None),
-        ({"size": -512, "type": tarfile.GNUTYPE_LONGNAME}, None),
-        ({"size": -1024, "type": tarfile.XGLTYPE}, None),
-        ({"type": tarfile.GNUTYPE_SPARSE}, "is sparse, which is not read"),
+        ({"size": -512}, "member at byte 0: cut short"),
+        ({"size": -512, "type": b"x"}, None),
+        ({"size": 10**15}, "member at byte 0: cut short"),
+        ({"type": tarfile.GNUTYPE_SPARSE}, "sparse, which is not read"),
     ],
 )
 def test_headers_that_lie_are_refused(tmp_path, header, message):
@@ -275,24 +244,7 @@ def test_headers_that_lie_are_refused(tmp_path, header, message):
         list(read_members(stream))
 
 
-def test_an_extended_header_may_give_the_size_and_may_not_lie(tmp_path):
-    def shard(**records):
-        info = tarfile.TarInfo("1.txt")
-        info.pax_headers = records
-        write_tar(tmp_path / "x.tar", [info], format=tarfile.PAX_FORMAT)
-        with open(tmp_path / "x.tar", "rb") as stream:
-            return list(read_members(stream))
-
-    assert shard(comment="é" * 300)[0].name == "1.txt"
-    assert shard(path="other.txt")[0].name == "other.txt"
-    for size in ("-1", "9" * 25):
-        with pytest.raises(DamagedTar):
-            shard(size=size)
-    with pytest.raises(DamagedTar, match="sparse"):
-        shard(**{"GNU.sparse.major": "1"})
-
-
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.sampled_from(["txt", "json"]), st.binary(max_size=40)), max_size=4))
 def test_any_text_is_read_or_refused(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("any")

@@ -1,0 +1,40 @@
+"""Files from outside against the types of their fields: every fault is named by its place."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import read_text
+
+SHOWN = 10
+WHOLE = ("missing", "value_error", "json_invalid", "too_short")  # errors that are not of one value
+
+
+def read_annotations(path: Path, kind: Any, hint: str) -> Any:
+    """The JSON value of a file as a `kind`, without conversions; WorkbenchError names the faults.
+
+    kind: a type that pydantic knows, such as list[Record]; keys that it lacks are passed over.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(read_text(path), strict=True)
+    except ValidationError as error:
+        raise refusal(path, error, hint) from None
+
+
+def refusal(path: Path, error: ValidationError, hint: str) -> WorkbenchError:
+    """The message for a file of which some values are not allowed."""
+    faults = [_fault(detail) for detail in error.errors(include_url=False)]
+    more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
+    return WorkbenchError(f"{path}: " + "\n  ".join([*faults[:SHOWN], *more]), hint)
+
+
+def _fault(detail: ErrorDetails) -> str:
+    """`images[0].split = 'dev': must be 'train' or 'val'`, the value cut short."""
+    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in detail["loc"])
+    value, text = detail["input"], detail["msg"].removeprefix("Value error, ")
+    if detail["type"] not in WHOLE and isinstance(value, str | int | float | None):
+        place += f" = {value!r:.40}"
+    return f"{place}: {text}".lstrip(".: ").replace("Input should", "must")
