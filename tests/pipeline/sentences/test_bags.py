@@ -51,17 +51,7 @@ def test_words_are_indexed_by_row():
     assert index_words(["dog", "a"], np.zeros((2, 3))) == {"dog": 0, "a": 1}
 
 
-@pytest.mark.parametrize(
-    ("words", "vectors", "message"),
-    [
-        ([], np.zeros((0, 3)), "needs words with vectors, but there are none"),
-        (["a", "b"], np.zeros((3, 2)), r"2 words, but vectors of shape \(3, 2\)"),
-        (["a"], np.zeros(1), r"1 words, but vectors of shape \(1,\)"),
-        (["a", "b", "a"], np.zeros((3, 2)), "more than once: a$"),
-        (["a", "b"], np.array([[0, 1], [np.nan, 2]]), "1 word vectors .* not finite: b\n"),
-        (["a", "b"], np.array([[-np.inf, 1], [0, np.nan]]), "2 word vectors .* not finite: a, b\n"),
-    ],
-)
-def test_words_and_vectors_that_do_not_fit_are_plain_errors(words, vectors, message):
-    with pytest.raises(WorkbenchError, match=message):
-        index_words(words, vectors)
+def test_vectors_that_are_not_finite_are_named():
+    vectors = np.array([[-np.inf, 1], [0, 0], [0, np.nan]])
+    with pytest.raises(WorkbenchError, match=r"2 word vectors .* not finite: a, c\n"):
+        index_words(["a", "b", "c"], vectors)

@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.sentences.encoder import (
-    BLOCK,
-    SentenceEncoder,
-    blocks,
-    check_known,
-    project,
-    read_encoder,
-)
+from pipeline.sentences.encoder import SentenceEncoder, check_known, project, read_encoder
 from pipeline.sentences.encodings.mean_vector import MeanVector
 from pipeline.sentences.encodings.tfidf import fit_tfidf
 from pipeline.sentences.fisher import FisherVector
@@ -113,7 +106,6 @@ def test_captions_without_a_known_word_do_not_count_in_the_projection():
     [
         (captions(4), 4, "4 training captions with known words and 5 dimensions allow at most 3"),
         (captions(9), 6, "9 training captions with known words and 5 dimensions allow at most 5"),
-        ([UNKNOWN], 1, "0 training captions with known words and 5 dimensions allow at most 0"),
     ],
 )
 def test_too_many_components(texts, components, words):
@@ -123,14 +115,6 @@ def test_too_many_components(texts, components, words):
     assert caught.value.hint == f"lower {PCA_KEY} or set it to none"
 
 
-@pytest.mark.parametrize("count", [0, 1, BLOCK, BLOCK + 1])
-def test_blocks_cover_the_captions_in_order(count):
-    texts = [[str(i)] for i in range(count)]
-    found = list(blocks(texts))
-    assert [caption for _, block in found for caption in block] == texts
-    assert [start for start, _ in found] == list(range(0, count, BLOCK))
-
-
 def test_unknown_captions_are_counted_and_named(capsys):
     check_known(["a", "b", "c"], np.array([0, 2, 0]), "zero")
     line = "2 of 3 captions have no known word: a, c; their vectors are zero\n"
@@ -138,11 +122,7 @@ def test_unknown_captions_are_counted_and_named(capsys):
     with pytest.raises(WorkbenchError, match="2 of 3 captions have no known word: a, c") as caught:
         check_known(["a", "b", "c"], np.array([0, 2, 0]), "error")
     assert "sentences.unknown to zero" in caught.value.hint
-
-
-@pytest.mark.parametrize("unknown", ["zero", "error"])
-def test_nothing_is_said_when_every_caption_has_a_known_word(capsys, unknown):
-    check_known(["a", "b"], np.array([1, 2]), unknown)
+    check_known(["a", "b"], np.array([1, 2]), "error")
     assert capsys.readouterr().err == ""
 
 
@@ -156,7 +136,7 @@ def content(tmp_path_factory):
 @given(
     place=st.floats(0, 1, exclude_max=True), bit=st.none() | st.integers(0, 7), cut=st.booleans()
 )
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_flipped_bit_or_a_cut_is_noticed(tmp_path_factory, content, place, bit, cut):
     """Bits that HDF5 itself leaves unread may flip unseen, but not one of a value."""
     path, at = tmp_path_factory.mktemp("damage") / "encoder.h5", int(place * len(content))
@@ -173,32 +153,20 @@ def test_a_flipped_bit_or_a_cut_is_noticed(tmp_path_factory, content, place, bit
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"),
+    "changes",
     [
-        ("fisher", {"projection/mean": np.zeros(4, np.float32)}),
-        ("fisher", {"projection/components": np.zeros((3, 4), np.float32)}),
-        ("fisher", {"projection/total": np.zeros(1)}),
-        ("fisher", {"projection/total": np.zeros(0)}),
-        ("fisher", {"arrays/weights": np.ones(7)}),
-        ("fisher", {"arrays/mean": np.ones((2, 7))}),
-        ("fisher", {"arrays/laplacian": np.ones(10, np.uint8)}),
-        ("fisher", {"arrays/vectors": np.ones((12, 4), np.float32)}),
-        ("fisher", {"arrays/extra": np.ones(1)}),
-        ("fisher", {"words/words": ["one"]}),
-        ("fisher", {"settings": "[]"}),
-        ("fisher", {"settings": "{"}),
-        ("fisher", {"encoding": "tfidf"}),
-        ("fisher", {"encoding": "bert"}),
-        ("mean_vector", {"arrays/vectors": np.ones(12, np.float32)}),
-        ("mean_vector", {"words/words": WORDS[:1] * 12}),
-        ("tfidf", {"arrays/idf": np.ones(1)}),
-        ("tfidf", {"settings": json.dumps({"lemmatiser": "none", "provenance": ["none"]})}),
+        {"arrays/weights": np.ones(7)},
+        {"arrays/extra": np.ones(1)},
+        {"projection/total": np.zeros(0)},
+        {"settings": "{"},
+        {"encoding": "tfidf"},
+        {"encoding": "bert"},
     ],
 )
-def test_parts_that_do_not_fit_each_other_are_refused(tmp_path, name, changes):
+def test_parts_that_do_not_fit_each_other_are_refused(tmp_path, changes):
     """The digests are right: such a file was made by another program."""
     path = tmp_path / "encoder.h5"
-    encoder(name, 3).write(path)
+    encoder("fisher", 3).write(path)
     groups, attributes = parts_of(path)
     for key, value in changes.items():
         group, _, dataset = key.rpartition("/")

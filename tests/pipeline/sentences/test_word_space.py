@@ -24,7 +24,7 @@ def unit(row: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_apply_is_the_literal_formula(scale: float) -> None:
+def test_apply_is_the_literal_formula(scale):
     random = np.random.default_rng(1)
     vectors = random.normal(size=(20, 5)).astype(np.float32)
     whitening = random.normal(size=(3, 5)).astype(np.float32)
@@ -35,7 +35,7 @@ def test_apply_is_the_literal_formula(scale: float) -> None:
         np.testing.assert_allclose(image, scale * unit(whitening @ unit(row)), rtol=1e-5)
 
 
-def test_without_ica_vectors_are_only_normalised_and_scaled() -> None:
+def test_without_ica_vectors_are_only_normalised_and_scaled():
     vectors = some_vectors(30)
     space = fit_word_space(vectors, None, 10.0, seed=0)
     assert space.whitening is None
@@ -43,25 +43,17 @@ def test_without_ica_vectors_are_only_normalised_and_scaled() -> None:
     np.testing.assert_allclose(space.apply(vectors), expected, rtol=1e-6)
 
 
-def test_a_row_does_not_depend_on_the_block_it_is_mapped_in(monkeypatch) -> None:
-    vectors = some_vectors(50)
-    space = WordSpace(np.random.default_rng(0).normal(size=(4, 5)).astype(np.float32), 10.0)
-    whole = space.apply(vectors)
-    monkeypatch.setattr(word_space, "_ROWS", 7)
-    np.testing.assert_allclose(space.apply(vectors), whole, rtol=1e-6)
-
-
-def test_the_matrix_is_that_of_scikit_learn() -> None:
+def test_the_matrix_is_that_of_scikit_learn(capsys):
     vectors = some_vectors()
     units = np.array([unit(row) for row in vectors])
     ica = FastICA(3, whiten="unit-variance", whiten_solver="eigh", random_state=7)
     space = fit_word_space(vectors, 3, 10.0, seed=7)
-    assert space.whitening is not None
+    assert "not settled" not in capsys.readouterr().err
     assert space.whitening.dtype == np.float32
     np.testing.assert_allclose(space.whitening, ica.fit(units).components_, rtol=1e-4, atol=1e-5)
 
 
-def test_independent_sources_are_recovered() -> None:
+def test_independent_sources_are_recovered():
     """Sources mixed so that the vectors are near a common direction: after L2, x is its mean plus
     a linear function of the sources to first order, so that the sources come back."""
     random = np.random.default_rng(3)
@@ -70,7 +62,6 @@ def test_independent_sources_are_recovered() -> None:
     mixing = random.normal(size=(4, 4))
     vectors = np.ones(5) + sources @ mixing @ away.T
     space = fit_word_space(vectors, 4, 1.0, seed=0)
-    assert space.whitening is not None
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     found = units @ space.whitening.T
     match = np.abs(np.corrcoef(found.T, sources.T)[:4, 4:])
@@ -78,26 +69,15 @@ def test_independent_sources_are_recovered() -> None:
     assert match.max(axis=1).min() > 0.99
 
 
-def test_components_have_unit_variance_and_no_correlation() -> None:
-    vectors = some_vectors()
-    space = fit_word_space(vectors, 5, 1.0, seed=0)
-    assert space.whitening is not None
-    found = np.array([space.whitening @ unit(row) for row in vectors])
-    np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(5), atol=1e-4)
-
-
-def test_same_seed_same_bytes_and_another_seed_not() -> None:
+def test_same_seed_same_bytes_and_another_seed_not():
     vectors = some_vectors()
     first, second, other = (fit_word_space(vectors, 4, 10.0, seed).whitening for seed in (1, 1, 2))
-    assert first is not None
-    assert second is not None
-    assert other is not None
     assert first.tobytes() == second.tobytes()
     assert first.tobytes() != other.tobytes()
 
 
 @pytest.mark.parametrize("components", [None, 4])
-def test_rows_of_zeros_stay_zero(components: int | None) -> None:
+def test_rows_of_zeros_stay_zero(components):
     vectors = some_vectors()
     vectors[[0, 17]] = 0
     mapped = fit_word_space(vectors, components, 10.0, seed=0).apply(vectors)
@@ -106,22 +86,15 @@ def test_rows_of_zeros_stay_zero(components: int | None) -> None:
     np.testing.assert_allclose(np.delete(lengths, [0, 17]), 10, rtol=1e-5)
 
 
-def test_a_vector_that_the_matrix_maps_to_zero_stays_zero() -> None:
-    space = WordSpace(np.array([[1, 0], [2, 0]], np.float32), 10.0)
-    np.testing.assert_array_equal(space.apply(np.array([[0, 3]], np.float32)), [[0, 0]])
-
-
-def test_a_constant_first_dimension_is_left_out() -> None:
+def test_a_constant_first_dimension_is_left_out():
     vectors = some_vectors()
     vectors[:, 0] = 0
     with_it = fit_word_space(vectors, 4, 10.0, seed=0).whitening
     without = fit_word_space(vectors[:, 1:], 4, 10.0, seed=0).whitening
-    assert with_it is not None
-    assert without is not None
     np.testing.assert_array_equal(with_it, np.column_stack([np.zeros(4), without]))
 
 
-def test_ica_that_does_not_settle_says_so(monkeypatch, capsys) -> None:
+def test_ica_that_does_not_settle_says_so(monkeypatch, capsys):
     monkeypatch.setattr(word_space, "ITERATIONS", 2)
     gaussians = np.random.default_rng(0).normal(size=(300, 6))
     with warnings.catch_warnings():
@@ -130,27 +103,10 @@ def test_ica_that_does_not_settle_says_so(monkeypatch, capsys) -> None:
     assert "not settled after 2 iterations" in capsys.readouterr().err
 
 
-def test_ica_that_settles_says_nothing_of_it(capsys) -> None:
-    fit_word_space(some_vectors(), 3, 1.0, seed=7)
-    assert "not settled" not in capsys.readouterr().err
-
-
-def test_other_warnings_are_passed_on(monkeypatch) -> None:
-    class Talkative(FastICA):
-        def fit(self, X, y=None):
-            warnings.warn("something else", RuntimeWarning, stacklevel=1)
-            return super().fit(X, y)
-
-    monkeypatch.setattr(word_space, "FastICA", Talkative)
-    with pytest.warns(RuntimeWarning, match="something else"):
-        fit_word_space(some_vectors(), 3, 1.0, seed=0)
-
-
 @pytest.mark.parametrize(
     ("vectors", "components", "message"),
     [
         (np.ones((50, 4)), 5, "5 ICA components: allowed are 1 to 4"),
-        (np.ones((50, 4)), 0, "0 ICA components: allowed are 1 to 4"),
         (some_vectors(4, 4), 4, "need 5 word vectors: there are 4"),
         (np.repeat(some_vectors(4, 4), 5, axis=0), 4, "vary in 3 directions only"),
         (np.ones((50, 4)), 2, "vary in 0 directions only"),
@@ -158,14 +114,12 @@ def test_other_warnings_are_passed_on(monkeypatch) -> None:
         (np.array([[1, 2], [np.nan, 0]]), None, "1 of 2 word .*: rows 1$"),
     ],
 )
-def test_bad_input_is_named(vectors: np.ndarray, components: int | None, message: str) -> None:
+def test_bad_input_is_named(vectors, components, message):
     with pytest.raises(WorkbenchError, match=message):
         fit_word_space(vectors, components, 10.0, seed=0)
 
 
-def test_vectors_that_do_not_fit_the_space_are_refused() -> None:
+def test_vectors_that_are_not_finite_are_refused():
     space = WordSpace(np.ones((2, 3), np.float32), 1.0)
-    with pytest.raises(WorkbenchError, match="of 4 numbers: the word space was fitted on 3"):
-        space.apply(np.ones((5, 4), np.float32))
     with pytest.raises(WorkbenchError, match="not finite: rows 1"):
         space.apply(np.array([[0, 0, 1], [0, np.nan, 1]], np.float32))

@@ -1,11 +1,7 @@
-import random
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import pipeline.sentences.wordnet as module
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.wordnet import FILES, PARTS_OF_SPEECH, WordNet, find_wordnet
 
@@ -23,12 +19,7 @@ TINY = {
     "adv.exc": "best well\n\n",
 }
 POS_LETTERS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
-ENDINGS = {
-    "noun": ["s", "es", "ses", "ves", "ies", "men"],
-    "verb": ["s", "es", "ies", "ed", "ing"],
-    "adj": ["er", "est", "s"],
-    "adv": ["s", "er", "ly"],
-}
+ENDINGS = ["s", "es", "ses", "ves", "ies", "men", "ed", "ing", "er", "est", "ly"]
 
 
 def folder_of(path, **changes):
@@ -59,30 +50,18 @@ def installed():
         ("mice", "noun", "mice"),  # an irregular form of a lemma that the index does not have
         ("hoping", "verb", "hop"),  # the shortest of hope and hop
         ("hopping", "verb", "hopping"),  # one pass: doubled letters are not undone
+        ("1", "noun", "1"),  # the licence's lines are no entries
         ("went", "verb", "go"),
         ("goes", "verb", "goes"),  # the exceptions decide alone: the rule es -> "" is not tried
         ("went", "noun", "went"),
         ("larger", "adj", "large"),
         ("best", "adv", "well"),
         ("wells", "adv", "wells"),  # adverbs have no rules
-        ("s", "noun", "s"),
         ("", "noun", ""),
-        ("zebra", "noun", "zebra"),
     ],
 )
 def test_lemmas_of_a_tiny_wordnet(tmp_path, word, pos, lemma):
     assert WordNet(folder_of(tmp_path)).lemma(word, pos) == lemma
-
-
-def test_forms_are_empty_for_a_word_that_is_not_known(tmp_path):
-    wordnet = WordNet(folder_of(tmp_path))
-    assert wordnet.forms("mice", "noun") == []
-    assert wordnet.forms("axes", "noun") == ["axis", "ax"]
-    assert wordnet.forms("glasses", "noun") == ["glasses", "glass"]
-
-
-def test_the_licence_is_not_read_as_entries(tmp_path):
-    assert WordNet(folder_of(tmp_path)).forms("1", "noun") == []
 
 
 def test_digest_tells_contents_apart_and_not_folders(tmp_path):
@@ -99,40 +78,22 @@ def test_digest_tells_contents_apart_and_not_folders(tmp_path):
     ("name", "content", "line"),
     [
         ("index_noun", LICENCE + "axis n 2 1 @ 2 1 00000010", 2),  # cut off
+        ("index_verb", LICENCE, 0),
         ("index_noun", LICENCE + "axis v 1 0 1 0 00000010", 2),
         ("index_verb", "hope v 1 0 1 0 00000010\n\nhop v one 0 1 0 00000011", 3),
         ("index_adv", "well", 1),
-        ("index_adj", "large a " + "9" * 5000 + " 0 1 0 00000010", 1),
         ("verb_exc", b"went go\nfianc\xe9ed fianc\xe9", 2),
-        ("index_noun", b"\x00\x01", 1),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, name, content, line):
     folder = folder_of(tmp_path, **{name: content})
     with pytest.raises(WorkbenchError) as caught:
         WordNet(folder)
-    assert f"{name.replace('_', '.')}, line {line}:" in str(caught.value)
+    place = f", line {line}: not " if line else ": has no entries"
+    assert name.replace("_", ".") + place in str(caught.value)
 
 
-def test_an_index_without_entries_is_refused(tmp_path):
-    with pytest.raises(WorkbenchError, match=r"index\.verb: has no entries"):
-        WordNet(folder_of(tmp_path, index_verb=LICENCE))
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.sampled_from(FILES), st.binary(max_size=60) | st.text("an 1\n", max_size=40))
-def test_any_content_is_read_or_refused(tmp_path, name, content):
-    """That lines of the format are read, the next test says."""
-    folder = folder_of(tmp_path, **{name.replace(".", "_"): content})
-    problem = name
-    try:
-        WordNet(folder)
-    except WorkbenchError as error:
-        problem = error.message
-    assert name in problem
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(st.data())
 def test_any_lines_of_the_format_are_read(tmp_path, data):
     """Some lines of each file, in any order."""
@@ -144,7 +105,7 @@ def test_any_lines_of_the_format_are_read(tmp_path, data):
         chosen[name] = data.draw(picked, name)
     texts = {name.replace(".", "_"): "\n".join(lines) for name, lines in chosen.items()}
     wordnet = WordNet(folder_of(tmp_path, **texts))
-    for pos in ENDINGS:
+    for pos in PARTS_OF_SPEECH:
         for line in chosen[f"index.{pos}"]:
             assert wordnet.lemma(line.split()[0], pos) is not None
             assert line.split()[0] in wordnet.forms(line.split()[0], pos)
@@ -158,29 +119,15 @@ def test_a_given_folder_must_be_complete(tmp_path):
         find_wordnet(partial)
     for way in ("wordnet-base", "nltk.downloader wordnet", "lemmatiser=lemminflect"):
         assert way in caught.value.hint
-    with pytest.raises(WorkbenchError, match=r"no such folder: .*nowhere"):
+    with pytest.raises(WorkbenchError, match=r"no .*nowhere"):
         find_wordnet(tmp_path / "nowhere")
 
 
 def test_nltk_data_is_searched_in_order_for_a_complete_folder(tmp_path, monkeypatch):
     folder_of(tmp_path / "a/corpora/wordnet", verb_exc=None)
     second = folder_of(tmp_path / "b/corpora/wordnet")
-    home = folder_of(tmp_path / "home/nltk_data/corpora/wordnet")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NLTK_DATA", f"{tmp_path / 'a'}:{tmp_path / 'b'}")
     assert find_wordnet(None) == second
-    monkeypatch.delenv("NLTK_DATA")
-    assert find_wordnet(None) == home
-
-
-def test_all_places_are_named_when_nothing_is_found(tmp_path, monkeypatch):
-    partial, absent = tmp_path / "corpora" / "wordnet", tmp_path / "other"
-    folder_of(partial, index_adj=None)
-    monkeypatch.setattr(module, "_places", lambda: [partial, absent])
-    with pytest.raises(WorkbenchError) as caught:
-        find_wordnet(None)
-    assert f"{partial} lacks index.adj" in caught.value.message
-    assert f"no such folder: {absent}" in caught.value.message
 
 
 @pytest.fixture(scope="module")
@@ -205,17 +152,13 @@ def nltk_lemmatise(installed, tmp_path_factory):
         yield WordNetLemmatizer().lemmatize
 
 
-def words_to_compare(folder: Path, pos: str) -> list[str]:
+def words_to_compare(folder, pos):
     """Every word of the exceptions, a sample of the index, and endings put on both."""
-    exceptions = (folder / f"{pos}.exc").read_text().split()
     lines = (folder / f"index.{pos}").read_text().splitlines()
-    index = [line.split()[0] for line in lines if not line.startswith(" ")]
-    chosen = random.Random(0)
-    plain = exceptions + chosen.sample(index, min(len(index), 2000))
-    stems = chosen.sample(plain, min(len(plain), 500))
-    cut = [stem[:-1] for stem in stems]
-    ends = sorted({end for endings in ENDINGS.values() for end in endings})
-    return plain + cut + [stem + end for stem in stems + cut for end in ends]
+    plain = [line.split()[0] for line in lines[::50] if not line.startswith(" ")]
+    plain += (folder / f"{pos}.exc").read_text().split()
+    stems = plain[::10] + [stem[:-1] for stem in plain[::10]]
+    return plain + [stem + end for stem in stems for end in ENDINGS]
 
 
 @pytest.mark.parametrize("pos", PARTS_OF_SPEECH)

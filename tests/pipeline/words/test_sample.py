@@ -70,10 +70,6 @@ def test_no_sample_asks_for_nothing_and_the_seed_decides():
     assert set(first.names) != set(other.names)
 
 
-def test_room_grows_with_the_entries_and_not_with_the_size():
-    assert drawn(numbered(3), 10**12).vectors.shape == (3, 2)
-
-
 def test_names_are_ids_of_a_feature_file_whatever_the_words_are(tmp_path):
     words = ["a", "", "a", "n\0l", "#2", "\udcff", "x" * (LONGEST_NAME + 1), "é", "a", "#x", " "]
     found = drawn([(word, np.full(2, i, np.float32)) for i, word in enumerate(words)], 20)
