@@ -4,7 +4,6 @@ Downloaded photographs come grey, in CMYK, with palettes, transparency, 16 bits,
 tag, cut short or not as images at all. Here they become 8-bit RGB or one exception with a reason.
 """
 
-import hashlib
 import io
 import os
 import warnings
@@ -15,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
 
 # Pillow's own bomb limit is a constant of the process and warns before it raises; `max_pixels`
 # takes its place, checked on the header before any pixel is decoded.
@@ -56,14 +56,18 @@ class CheckedImage:
 
 
 def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
-    """Decode an image file to 8-bit RGB, upright after its EXIF orientation; ImageError names the
-    file.
+    """Decode an image file to 8-bit RGB, upright after its EXIF orientation, or raise ImageError.
 
     16-bit grey is scaled to 8 bits, transparency is laid over white, the first frame of an
-    animation is taken. max_pixels: larger images are refused before decoding; None for files that
+    animation is taken. max_pixels: larger images are refused before decoding; None for those that
     prepare_corpus has checked.
     """
-    _check_file(path)
+    if not os.path.lexists(path):
+        raise ImageError(path, "no such file")
+    if not os.path.isfile(path):  # a pipe would block for ever
+        raise ImageError(path, "not a regular file")
+    if os.path.getsize(path) == 0:
+        raise ImageError(path, "empty file")
     return _decoded(path, path, max_pixels)
 
 
@@ -84,8 +88,7 @@ def check_image(path: str, max_pixels: int | None) -> CheckedImage:
     """Decode a file once and digest its bytes; a bad file gives a reason, not an exception."""
     try:
         image = open_rgb(path, max_pixels)
-        with open(path, "rb") as handle:
-            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        digest = sha256_file(path)
     except ImageError as error:
         return CheckedImage(reason=error.reason)
     except OSError as error:
@@ -95,15 +98,6 @@ def check_image(path: str, max_pixels: int | None) -> CheckedImage:
         reason = f"{width} x {height} pixels, more than {MAX_ASPECT} times as long as wide"
         return CheckedImage(reason=reason)
     return CheckedImage(width, height, digest)
-
-
-def _check_file(path: Path | str) -> None:
-    if not os.path.lexists(path):
-        raise ImageError(path, "no such file")
-    if not os.path.isfile(path):  # a pipe would block for ever
-        raise ImageError(path, "not a regular file")
-    if os.path.getsize(path) == 0:
-        raise ImageError(path, "empty file")
 
 
 def _decoded(

@@ -1,6 +1,5 @@
 """Batches of images decoded by worker processes ahead of their use, whatever becomes of them."""
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError, first_line
+from pipeline.runtime.files import sha256_file
 
 Rows = npt.NDArray[np.int64]
 
@@ -42,9 +42,7 @@ class ImageFiles:
         """Upright RGB; WorkbenchError naming the file when it cannot be read or has changed."""
         path = Path(self.paths[row])
         image = open_rgb(path, self.max_pixels)
-        with open(path, "rb") as handle:
-            digest = hashlib.file_digest(handle, "sha256").hexdigest()
-        if digest != self.digests[row]:
+        if sha256_file(path) != self.digests[row]:
             raise WorkbenchError(f"{path}: changed since the corpus was prepared")
         return image
 

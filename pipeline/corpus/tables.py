@@ -145,11 +145,8 @@ def write_table(path: Path, table: pd.DataFrame, schema: pa.Schema) -> None:
 
 
 def read_table(path: Path, schema: pa.Schema, rows: range | None = None) -> pd.DataFrame:
-    """Read a table, numbered from 0; WorkbenchError when it is missing, damaged or of another
-    schema.
-
-    rows: those wanted; only the groups of rows that hold them are read.
-    """
+    """Read a table, or some of its rows (only their groups are read), numbered from 0;
+    WorkbenchError when it is missing, damaged or of another schema."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REBUILD)
     try:

@@ -1,9 +1,9 @@
 """Words of captions as numbers, and the matrix of their vectors, as models read them.
 
 The vocabulary is readable JSON, the matrix HDF5; row i of the matrix belongs to token i. Both are
-made in word_matrix.py, apart from this file so that a change there does not concern the models.
-What is fitted on word vectors leaves out the random rows, and may add a sample of other words.
-Beside them may lie vectors of unlisted words: words of the captions that have no id.
+made in pipeline/words/matrix.py. What is fitted on word vectors leaves out the random rows, and may
+add a sample of other words. Beside them may lie vectors of unlisted words: words of the captions
+that have no id.
 """
 
 import hashlib
@@ -66,8 +66,7 @@ class Vocabulary:
 
     @property
     def sha256(self) -> str:
-        """Digest over the tokens in order, markers included, by which a model finds its
-        vocabulary."""
+        """Digest over the tokens, markers included: a model finds its vocabulary by it."""
         return hashlib.sha256(json.dumps(self.tokens).encode()).hexdigest()
 
     @classmethod
@@ -140,8 +139,7 @@ def load_unlisted_vectors(folder: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _beside_the_vectors(folder: Path, name: str) -> FeatureFile | None:
-    """A file of more word vectors, None when there is none; WorkbenchError for another
-    vocabulary's."""
+    """A file of more word vectors, None for none; WorkbenchError for another vocabulary's."""
     path = folder / name
     if not path.exists():
         return None

@@ -57,8 +57,7 @@ def checked_corpus(source: Source, options: Options) -> Corpus:
 
 
 def check_ids(source: Source) -> None:
-    """Every id once, every caption with its image, every file inside the folder; else
-    WorkbenchError."""
+    """Raise WorkbenchError for ids that repeat, lead nowhere, or out of the folder."""
     images, captions = source.images, source.captions
     ids, described = images["image_id"], captions["image_id"]
     problems = Problems(str(source.root))

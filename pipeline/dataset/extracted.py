@@ -30,9 +30,8 @@ class ExtractedImages:
             ) from None
 
     def write(self, image_id: str, size: int, stream: BinaryIO) -> str:
-        """Copy `size` bytes of a stream to the file of an image; returns what is wrong, or "".
-        Nothing is written for a name that leads out of the folder: the check of all ids refuses
-        it."""
+        """Copy `size` bytes of a stream to the file of an image; returns what is wrong, or "". A
+        name that leads out of the folder is not written: the check of all ids refuses it."""
         if not is_inside(image_id) or not is_text(image_id):
             return "a name that leads out of the image folder"
         if size > self.max_bytes:

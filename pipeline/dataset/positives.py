@@ -50,8 +50,20 @@ def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFram
     absent = _absent(pairs, corpus)
     if not own_ids:
         _check_coco(name, pairs, absent)
-    _tell(name, pairs, absent)
-    return _ordered(pairs, corpus)
+    images, captions = (
+        pairs.loc[pairs[way], query].nunique() for way, query in zip(absent, PAIR, strict=True)
+    )
+    say(
+        f"positives {name}: {len(pairs):,} pairs, {images:,} image queries and {captions:,} "
+        "caption queries; not in the list, hence false: "
+        + ", ".join(f"{count:,} own pairs {way}" for way, (count, _) in absent.items())
+    )
+    rows = {
+        column: pairs[column].map(pd.Series(table.index, index=table[column]))
+        for column, table in zip(PAIR, (corpus.images, corpus.captions), strict=True)
+    }
+    order = pd.DataFrame(rows).sort_values(PAIR).index
+    return pairs.loc[order, RELEVANCE.names].reset_index(drop=True)
 
 
 def _check_known(pairs: pd.DataFrame, corpus: Corpus) -> None:
@@ -84,23 +96,3 @@ def _check_coco(name: str, pairs: pd.DataFrame, absent: dict[str, tuple[int, int
             f"{len(pairs):,} pairs, and {total - missing:,} of {total:,} captions with their image",
             "read MS-COCO with dataset: karpathy_json, or set corpus.positives: none",
         )
-
-
-def _tell(name: str, pairs: pd.DataFrame, absent: dict[str, tuple[int, int]]) -> None:
-    queries = [
-        pairs.loc[pairs[way], query].nunique() for way, query in zip(absent, PAIR, strict=True)
-    ]
-    say(
-        f"positives {name}: {len(pairs):,} pairs, {queries[0]:,} image queries and {queries[1]:,} "
-        "caption queries; not in the list, hence false: "
-        + ", ".join(f"{count:,} own pairs {way}" for way, (count, _) in absent.items())
-    )
-
-
-def _ordered(pairs: pd.DataFrame, corpus: Corpus) -> pd.DataFrame:
-    rows = {
-        column: pairs[column].map(pd.Series(table.index, index=table[column]))
-        for column, table in zip(PAIR, (corpus.images, corpus.captions), strict=True)
-    }
-    order = pd.DataFrame(rows).sort_values(PAIR).index
-    return pairs.loc[order, RELEVANCE.names].reset_index(drop=True)

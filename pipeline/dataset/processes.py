@@ -17,9 +17,9 @@ WORTH_IT = 500  # starting processes takes about as long as decoding this many s
 def ordered_map(
     function: Callable[[T], R], items: Sequence[T], workers: int, title: str, unit: str = "images"
 ) -> list[R]:
-    """[function(item) for item in items] in worker processes with a progress display; below two
-    workers, or few items, in this one. WorkbenchError when a process dies (killed for its memory,
-    or by a decoder's fault)."""
+    """[function(item) for item in items] in worker processes; below two workers, or for few items,
+    in this one. WorkbenchError when a process dies (killed for its memory, or by a decoder's
+    fault)."""
     with Progress(title, len(items), unit) as progress:
         results: list[R] = []
         if workers < 2 or len(items) < WORTH_IT:

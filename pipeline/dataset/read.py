@@ -33,8 +33,7 @@ def read_corpus(dataset: str, raw: Path, out: Path, options: Options) -> Corpus:
 
 
 def training_pairs(corpus: Corpus, pairs: pd.DataFrame) -> "pd.Series[list[str]]":
-    """For every caption, the training images that it fits beside its own, sorted; pairs: as
-    RELEVANCE."""
+    """For every caption, the training images that it fits beside its own, sorted."""
     own = dict(zip(corpus.captions["caption_id"], corpus.captions["image_id"], strict=True))
     training = corpus.images["image_id"][corpus.images["split"] == "train"]
     kept = pairs[pairs["image_id"].isin(training)]

@@ -78,9 +78,8 @@ def read_shards(
 
 
 def find_shards(raw: Path, name: str | None, ending: str) -> list[Shard]:
-    """The shards in `raw`, at any depth, by name; WorkbenchError when there are none, or when only
-    some of them name a split. name: a shard or a folder inside raw (corpus.annotations); None: all
-    of raw."""
+    """The shards in `raw`, or in the shard or folder `name` there, at any depth; WorkbenchError
+    when there are none, or when only some of them name a split."""
     require_folder(raw)
     place = raw if name is None else find_in_raw(raw, name, "corpus.annotations")
     paths = [place] if place.is_file() else place.rglob(f"*{ending}")

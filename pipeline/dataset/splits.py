@@ -24,32 +24,25 @@ class Settled(NamedTuple):
 
 def split_in_path(path: str) -> str | None:
     """The split that a path names, or None: words count between anything but letters, as in
-    `train-00000-of-00005` and `val2017`; the last one decides, so that a file's own name comes
-    before its folders'."""
+    `train-00000-of-00005` and `val2017`; the last one, the nearest to the file's own name,
+    decides."""
     words = _WORD.findall(path.lower())
     return _SPLIT_OF[words[-1]] if words else None
 
 
 def seeded_splits(names: Sequence[str], options: Options) -> dict[str, str]:
     """A split for each image, drawn over the sorted names: the file's order does not matter."""
-    numbers = _numbers(("val", "test"), len(names), options)
-    if len(names) <= sum(numbers.values()):
-        raise WorkbenchError(
-            f"{_asked(numbers, options)} leave nothing to train on: "
-            f"the corpus has {len(names):,} images",
-            "make them smaller in params.yaml",
-        )
-    return _drawn(names, numbers, "train", options)
+    return _held_out(names, ("val", "test"), "train", options)
 
 
 def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled:
-    """Train, val and test from the splits that files name, of which some may not be there.
+    """Train, val and test from the splits that files name: image_id to a split, or to None for all
+    images.
 
     All three are taken as they are. Train and val alone: both held-out splits are drawn from val,
     corpus.val_images and corpus.test_images of them, and the rest of val is left out, because
     nobody may train on it. Train and test alone: corpus.val_images are drawn from train. One alone,
-    or none named: all three are drawn. named: image_id to train, val, test, or to None for every
-    image.
+    or none named: all three are drawn.
     """
     there = {str(split) for split in named.values()}
     if there == set(SPLITS):
@@ -75,20 +68,6 @@ def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled
     return Settled({image: split for image, split in splits.items() if split}, (remark,))
 
 
-def _numbers(kinds: Sequence[str], among: int, options: Options) -> dict[str, int]:
-    """How many of `among` images are held out for each split; a share gives at least one."""
-    asked = {kind: getattr(options.corpus, f"{kind}_images") for kind in kinds}
-    return {
-        kind: max(1, round(value * among)) if isinstance(value, float) else value
-        for kind, value in asked.items()
-    }
-
-
-def _asked(kinds: Iterable[str], options: Options) -> str:
-    keys = [f"{kind}_images" for kind in kinds]
-    return " and ".join(f"corpus.{key} = {getattr(options.corpus, key)}" for key in keys)
-
-
 def _counted(splits: Iterable[str]) -> str:
     there = list(splits)
     return ", ".join(f"{there.count(kind):,} {kind}" for kind in ("val", "test") if kind in there)
@@ -97,21 +76,22 @@ def _counted(splits: Iterable[str]) -> str:
 def _held_out(
     names: Sequence[str], kinds: Sequence[str], rest: str, options: Options
 ) -> dict[str, str]:
-    numbers = _numbers(kinds, len(names), options)
-    if len(names) < sum(numbers.values()) + bool(rest):
+    """A split for each image, drawn by seed, and `rest` for the others; a share gives one at
+    least."""
+    asked = {kind: getattr(options.corpus, f"{kind}_images") for kind in kinds}
+    drawn = []
+    for kind, value in asked.items():
+        share = isinstance(value, float)
+        drawn += [kind] * (max(1, round(value * len(names))) if share else value)
+    if len(names) < len(drawn) + bool(rest):
+        numbers = " and ".join(f"corpus.{kind}_images = {value}" for kind, value in asked.items())
         raise WorkbenchError(
-            f"{_asked(kinds, options)}, but there are {len(names):,} images to draw them from",
+            f"{numbers}, but there are {len(names):,} images to draw them from"
+            + (" and to train on" if rest else ""),
             "make them smaller in params.yaml",
         )
-    return _drawn(names, numbers, rest, options)
-
-
-def _drawn(
-    names: Sequence[str], numbers: Mapping[str, int], rest: str, options: Options
-) -> dict[str, str]:
+    drawn += [rest] * (len(names) - len(drawn))
     order = np.random.default_rng([options.seed, 0x5B117]).permutation(len(names))
-    kinds = [split for split, number in numbers.items() for _ in range(number)]
-    kinds += [rest] * (len(names) - len(kinds))
     ranked = sorted(names)
-    drawn = {ranked[n]: kind for n, kind in zip(order, kinds, strict=True)}
-    return {name: drawn[name] for name in names}
+    splits = {ranked[n]: kind for n, kind in zip(order, drawn, strict=True)}
+    return {name: splits[name] for name in names}

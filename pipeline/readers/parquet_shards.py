@@ -33,8 +33,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
     image_id is `<split>/<path of the image>` (without the split where no file names one); an image
     without a path is named by its content. Rows of the same image give it all their captions, as in
-    datasets with a row per caption. caption_id is `<image_id>#<number>`. One name for two images is
-    an error.
+    datasets with a row per caption. caption_id is `<image_id>#<number>`.
     """
     digests: dict[str, bytes | None] = {}
     counts: dict[str, int] = {}
@@ -98,7 +97,11 @@ def _find_columns(schema: pa.Schema, config: CorpusConfig) -> tuple[str, list[st
         images = [name for name in images if name == config.image_field]
     texts = [field.name for field in schema if _is_text(field.type)]
     names = CAPTION_FIELDS if config.caption_field is None else (config.caption_field,)
-    found = next((chosen for name in names if (chosen := _numbered(name, texts))), [])
+    found: list[str] = []
+    for name in names:
+        numbered = re.compile(re.escape(name) + r"_\d+")
+        found = found or [text for text in texts if text == name]
+        found = found or [text for text in texts if numbered.fullmatch(text)]
     columns = listing(f"{field.name} ({field.type})" for field in schema)
     if len(images) != 1:
         kind = "several columns" if images else "no column"
@@ -110,13 +113,6 @@ def _find_columns(schema: pa.Schema, config: CorpusConfig) -> tuple[str, list[st
             "set corpus.caption_field"
         )
     return images[0], found
-
-
-def _numbered(name: str, texts: list[str]) -> list[str]:
-    if name in texts:
-        return [name]
-    numbered = re.compile(re.escape(name) + r"_\d+")
-    return [text for text in texts if numbered.fullmatch(text)]
 
 
 def _is_image(kind: pa.DataType) -> bool:

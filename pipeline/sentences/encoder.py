@@ -1,7 +1,5 @@
-"""A fitted sentence encoder as one thing: an encoding, a projection behind it, and their file.
-
-The file holds all that a new sentence needs to be encoded as those of the corpus were.
-"""
+"""A fitted sentence encoder as one thing: an encoding, a projection behind it, and their file,
+which holds all that a new sentence needs to be encoded as those of the corpus were."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -45,8 +43,7 @@ class Encoding(Protocol):
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoding whose state this is; wordnet: folder of WordNet's files, None to look for
-        them."""
+        """The encoding whose state this is; wordnet: folder of its files, None to look for them."""
 
     def known(self, captions: Captions) -> np.ndarray:
         """How many words of each of M captions it knows, (M,) int64."""
@@ -80,10 +77,8 @@ class SentenceEncoder:
         return len(self.projection.components) if self.projection else self.encoding.dim
 
     def encode(self, captions: Captions) -> np.ndarray:
-        """Vectors (M, dim) float32 of M lists of words; zeros where no word is known.
-
-        Equal captions in equal blocks give equal bytes: the caller passes blocks of BLOCK.
-        """
+        """Vectors (M, dim) float32 of M lists of words; zeros where no word is known. Equal
+        captions in equal blocks give equal bytes: the caller passes blocks of BLOCK."""
         vectors = self.encoding.encode(captions)
         if self.projection is None:
             return vectors
@@ -157,9 +152,8 @@ def check_known(ids: Sequence[str], known: np.ndarray, unknown: str) -> None:
 
 
 def project(encoding: Encoding, captions: Captions, components: int, key: str) -> Projection:
-    """Fit a projection to the vectors of those captions that have a known word; WorkbenchError when
-    these or the dimensions are too few. key: the parameter that asks for so many components, for
-    messages."""
+    """Fit a projection to the vectors of those captions that have a known word. key: the parameter
+    that asks for so many components, for messages."""
     usable = [
         words for words, known in zip(captions, encoding.known(captions), strict=True) if known
     ]

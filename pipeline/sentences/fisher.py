@@ -1,10 +1,10 @@
-"""Fisher vectors of captions, as fast as memory can be read.
+"""Fisher vectors of captions, as fast as memory can be read (Klein et al. 2015, arXiv:1411.7399,
+without the gradients of the mixture's weights).
 
-Before its normalisation the Fisher vector of a caption is a sum over its words, and the summand
-depends on the word alone. All summands are computed once, as a table, so that encoding a caption is
-adding rows. A word of many dimensions belongs to few centres of a mixture; where most words do, the
-table holds their gradients for those alone. The definition is that of Klein et al. 2015
-(arXiv:1411.7399), without the gradients of the mixture's weights.
+Before its normalisation the Fisher vector of a caption is a sum over its words. The summands are
+computed once, as a table, so that encoding a caption is adding rows. A word of many dimensions
+belongs to few centres of a mixture; where most words do, the table holds their gradients for those
+alone.
 
 Shapes: V words, C dimensions of a word vector, K centres, M captions of T known words, P pairs of a
 word and a centre that it belongs to.
@@ -77,11 +77,9 @@ class FisherVector:
 
 
 def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
-    """Signed root of every value, then unit rows: (M, 2K, C) float32 into `out` of that shape.
-
-    A row of zeros stays one. A factor common to a row drops out, so the T^-1/2 of the definition is
-    never multiplied in.
-    """
+    """Signed root of every value, then unit rows: (M, 2K, C) float32 into `out`; rows of zeros
+    stay. A factor common to a row drops out: the T^-1/2 of the definition is never multiplied
+    in."""
     torch.abs(sums, out=out)
     # The squared L2 norm of the roots is the sum of the values. In two steps, because a sum to one
     # number is split among the threads and its last bits then depend on how many rows there are.
@@ -129,8 +127,8 @@ class FisherTable:
 def fisher_table(
     vectors: np.ndarray, mixture: Mixture, dtype: type[np.floating] = np.float32
 ) -> FisherTable:
-    """The Fisher vectors of single words before normalisation, of vectors (V, C). Computed in
-    float64 a few pairs at a time, rounded to `dtype` once."""
+    """The Fisher vectors of single words (V, C) before normalisation, computed in float64 a few
+    pairs at a time and rounded to `dtype` once."""
     share = mixture.responsibilities(vectors) / np.sqrt(mixture.weights)
     kept = share > LEAST * share.max(axis=1, keepdims=True)
     full = bool(kept.mean() > FULL)
@@ -158,12 +156,10 @@ def fisher_table(
 
 
 class _Gradients:
-    """Gradients of words' log-likelihood with respect to the centres' locations and widths.
-
-    They are divided by the roots of the Fisher information, which is w / sigma^2 and 2w / sigma^2
-    for mean and deviation of a Gaussian, w / s^2 for median and scale of a Laplacian. At its median
-    a Laplacian's slope is taken from the right.
-    """
+    """Gradients of words' log-likelihood with respect to the centres' locations and widths, divided
+    by the roots of the Fisher information: w / sigma^2 and 2w / sigma^2 for mean and deviation of a
+    Gaussian, w / s^2 for median and scale of a Laplacian, whose slope at its median is taken from
+    the right."""
 
     def __init__(self, mixture: Mixture) -> None:
         laplacian = mixture.laplacian

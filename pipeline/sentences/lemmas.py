@@ -18,48 +18,33 @@ _UNIVERSAL = tuple(pos.upper() for pos in PARTS_OF_SPEECH)  # tags of universald
 
 
 class Lemmatiser:
-    """A rule from lower-case word to lemma, with its results kept.
-
-    `provenance` is its name, one of NAMES, and its origin, whatever else decides about the lemmas;
-    equal provenance, equal lemmas.
-    """
+    """A rule from lower-case word to lemma, with its results kept. `provenance`: its name and
+    whatever else decides about the lemmas."""
 
     def __init__(self, name: str, origin: Mapping[str, str], rule: Callable[[str], str]) -> None:
         self.provenance: dict[str, str] = {"name": name, **origin}
-        self._rule = cache(rule)
-
-    def lemma(self, word: str) -> str:
-        """The lemma of a lower-case word."""
-        return self._rule(word)
+        self.lemma = cache(rule)
 
 
 def lemmatiser(name: str, wordnet_folder: Path | None) -> Lemmatiser:
     """The lemmatiser called `name`; WorkbenchError when the name is unknown or what it needs is not
     installed. wordnet_folder: where WordNet's files are, None to look for them."""
     if name == "wordnet":
-        return _wordnet(WordNet(find_wordnet(wordnet_folder)))
+        files = WordNet(find_wordnet(wordnet_folder))
+
+        def first_known(word: str) -> str:
+            known = (pos for pos in PARTS_OF_SPEECH if files.forms(word, pos))
+            return next((files.lemma(word, pos) for pos in known), word)
+
+        return Lemmatiser(name, {"sha256": files.digest}, first_known)
     if name == "lemminflect":
-        return _lemminflect()
+        import lemminflect
+
+        def first_listed(word: str) -> str:
+            found = lemminflect.getAllLemmas(word)  # of its dictionary; it does not guess here
+            return next((found[pos][0] for pos in _UNIVERSAL if pos in found), word)
+
+        return Lemmatiser(name, {"version": lemminflect.__version__}, first_listed)
     if name == "none":
-        return Lemmatiser("none", {}, str)
+        return Lemmatiser(name, {}, str)
     raise WorkbenchError(f"lemmatiser {name!r}: allowed are {', '.join(NAMES)}")
-
-
-def _wordnet(files: WordNet) -> Lemmatiser:
-    def rule(word: str) -> str:
-        for pos in PARTS_OF_SPEECH:
-            if files.forms(word, pos):
-                return files.lemma(word, pos)
-        return word
-
-    return Lemmatiser("wordnet", {"sha256": files.digest}, rule)
-
-
-def _lemminflect() -> Lemmatiser:
-    import lemminflect
-
-    def rule(word: str) -> str:
-        found = lemminflect.getAllLemmas(word)  # of its dictionary; it does not guess here
-        return next((found[pos][0] for pos in _UNIVERSAL if pos in found), word)
-
-    return Lemmatiser("lemminflect", {"version": lemminflect.__version__}, rule)

@@ -24,10 +24,8 @@ _BLOCK = 2**16  # numbers worked on at a time, half a megabyte: they stay in the
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture with independent dimensions, all arrays of numbers float64.
-
-    Where a dimension is of one family, the other's parameters are not read.
-    """
+    """A mixture with independent dimensions, all arrays of numbers float64. Where a dimension is of
+    one family, the other's parameters are not read."""
 
     kind: str  # one of KINDS
     weights: np.ndarray  # (K,), sum to 1, none below WEIGHT_FLOOR but for rounding
@@ -73,13 +71,12 @@ def _expect(mixture: Mixture, x: np.ndarray) -> tuple[np.ndarray, float]:
 def fit_mixture(
     x: np.ndarray, kind: str, centres: int, iterations: int, seed: int
 ) -> tuple[Mixture, list[float]]:
-    """Fit a mixture of K centres to x (N, D) by EM; the mean log-likelihood of x after every
+    """Fit a mixture of K centres to x (N, D) by EM; also the mean log-likelihood after every
     iteration.
 
     The log-likelihood never falls but for rounding: every M step takes the best parameters among
-    those that respect FLOOR, the old ones included. The same x and seed give the same mixture.
-    Beside x this holds N x D int32 (not for gmm) and a few N x K float64. WorkbenchError for rows
-    that are not numbers, and fewer different rows than centres.
+    those that respect FLOOR, the old ones included. Beside x this holds N x D int32 (not for gmm)
+    and some N x K float64.
     """
     _check_numbers(x)
     order = None if kind == "gmm" else sort_dimensions(x)
@@ -106,11 +103,9 @@ def sort_dimensions(x: np.ndarray) -> np.ndarray:
 def initial_mixture(
     x: np.ndarray, order: np.ndarray | None, kind: str, centres: int, seed: int
 ) -> Mixture:
-    """Where EM starts: K different rows of x (N, D), equal weights, the spread of all of x.
-
-    Half the dimensions of a hybrid, drawn at random, are Laplacian. order: (D, N) of
-    sort_dimensions, None for gmm, whose scales are then 1.
-    """
+    """Where EM starts: K different rows of x (N, D), equal weights, the spread of all of x; half
+    the dimensions of a hybrid, drawn at random, are Laplacian. order: (D, N) of sort_dimensions,
+    None for gmm, whose scales are 1."""
     random = np.random.default_rng(seed)
     rows = _different_rows(x, centres, random)
     shape, everyone = rows.shape, np.ones((len(x), 1))
@@ -131,8 +126,7 @@ def initial_mixture(
 def maximise(
     mixture: Mixture, x: np.ndarray, order: np.ndarray | None, gamma: np.ndarray
 ) -> Mixture:
-    """The M step: the mixture that suits x (N, D) best, given responsibilities gamma (N, K), rows
-    sum to 1.
+    """The M step: the mixture that suits x (N, D) best, given responsibilities gamma (N, K).
 
     A centre left with less than WEIGHT_FLOOR of the rows keeps its parameters, since nothing
     estimates them, and that weight. The parameters of a family that the kind has no use for stay as
@@ -154,10 +148,8 @@ def maximise(
 
 
 def fit_gaussians(x: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted means, weighted variances of at least FLOOR, and the mean log density they reach.
-
-    x: (N, D); gamma: (N, K); all three results are (K, D).
-    """
+    """Weighted means, weighted variances of at least FLOOR, and the mean log density they reach,
+    each (K, D). x: (N, D); gamma: (N, K)."""
     mass = _mass(gamma)
     mean = np.zeros((gamma.shape[1], x.shape[1]))
     for rows in _blocks(*x.shape):

@@ -33,8 +33,8 @@ class WordSpace:
     scale: float
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
-        """L2, W x, L2, times scale: (V, D) to (V, C) float32. Rows of zeros stay zero; nothing is
-        subtracted from x."""
+        """L2, W x, L2, times scale: (V, D) to (V, C) float32. Rows of zeros stay zero; x is not
+        centred."""
         _check_finite(vectors)
         width = vectors.shape[1] if self.whitening is None else len(self.whitening)
         mapped = np.empty((len(vectors), width), np.float32)

@@ -3,11 +3,9 @@
 Of WordNet only two kinds of files are needed: `index.<pos>`, whose lines begin with the lemmas, and
 `<pos>.exc`, the irregular forms. The method is WordNet's morphy(7WN) as nltk's WordNetLemmatizer
 has it: one pass of suffix rules, every form checked against the index, the shortest taken. Its
-known oddities (men -> men, us -> u) are kept, since published dictionaries have them too.
-
-nltk's reader gives the same lemmas as fast, but takes eight times as long to load, five times the
-memory, and needs WordNet's `data` files and a `lexnames` that Debian's wordnet-base does not have
-(docs/benchmarks.md).
+known oddities (men -> men, us -> u) are kept, since published dictionaries have them too. nltk's
+reader takes eight times as long to load, five times the memory, and files that Debian's
+wordnet-base does not have.
 """
 
 import hashlib
@@ -53,8 +51,8 @@ class WordNet:
             self._irregular[pos] = {form: lemmas for form, *lemmas in lines}
 
     def forms(self, word: str, pos: str) -> list[str]:
-        """The lemmas `word` may be a form of, itself first if it is one; empty when unknown. pos:
-        noun, verb, adj or adv."""
+        """The lemmas `word` may be a form of, itself first; empty when unknown. pos: noun, verb,
+        adj, adv."""
         others = self._irregular[pos].get(word)
         if others is None:  # an irregular form does not follow the rules as well
             others = [

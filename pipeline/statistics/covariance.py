@@ -1,10 +1,9 @@
 """Mean and covariance of rows that are seen once and never held together.
 
 Precision: blocks are multiplied in float32, twice as fast as float64, but only CHUNK rows at a
-time, and the products are summed in float64; a float32 sum over many chunks would lose a digit with
-every tenfold of rows. Rows are shifted by the mean of the first chunk, so that the products hold
-the spread of the data and not the square of their offset.
-Memory: one D x D float64 triangle, one chunk of rows and one panel of a product.
+time, and the products are summed in float64. Rows are shifted by the mean of the first chunk, so
+that the products hold the spread of the data and not the square of their offset. Memory: one D x D
+float64 triangle, one chunk of rows and one panel of a product.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,11 +21,8 @@ Blocks = Iterable[tuple[np.ndarray, ...]]
 
 
 class Covariance:
-    """Sums over rows made of one or more parts, such as image features and sentence vectors, which
-    messages call by `names`. The result does not depend on how the rows were cut into blocks.
-
-    widths: columns of each part, D in all; rows: how many will come.
-    """
+    """Sums over rows made of parts that messages call by `names`; the cut into blocks changes
+    nothing. widths: columns of each part, D in all; rows: how many will come."""
 
     def __init__(self, names: Sequence[str], widths: Sequence[int], rows: int) -> None:
         self.names, self.rows, self.count = names, rows, 0
@@ -39,8 +35,7 @@ class Covariance:
         self.products = np.zeros((width, width))
 
     def add(self, parts: Sequence[np.ndarray]) -> None:
-        """Add B rows, one (B, width) array per part; WorkbenchError for values that are not
-        finite."""
+        """Add B rows, one (B, width) array per part; WorkbenchError for NaN and infinity."""
         if len({len(part) for part in parts}) != 1:
             raise ValueError(f"parts of {[len(part) for part in parts]} rows do not pair up")
         if self.count + self.filled + len(parts[0]) > self.rows:
@@ -57,12 +52,9 @@ class Covariance:
                 self._sum_chunk()
 
     def finish(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (D,) and covariance (D, D) over rows - 1, both float64.
-
-        The covariance is in Fortran order with its lower triangle filled, as LAPACK reads it in
-        place; it takes over this object's memory. WorkbenchError for values whose products
-        overflow.
-        """
+        """Mean (D,) and covariance (D, D) over rows - 1, both float64. The covariance is in Fortran
+        order with its lower triangle filled, as LAPACK reads it in place; it takes over this
+        object's memory."""
         if self.filled:
             self._sum_chunk()
         if self.count != self.rows:
@@ -80,7 +72,15 @@ class Covariance:
     def _sum_chunk(self) -> None:
         rows = self.chunk[: self.filled]
         sums = rows.sum(axis=0, dtype=np.float64)
-        self._require_finite(sums)
+        for name, left, right in zip(self.names, self.edges, self.edges[1:], strict=False):
+            # a column's sum is finite exactly when all its float32 values are
+            broken = int(np.count_nonzero(~np.isfinite(sums[left:right])))
+            if broken:
+                raise WorkbenchError(
+                    f"{name}: NaN or infinity in {broken:,} of {right - left:,} columns, "
+                    f"in rows {self.count:,} to {self.count + self.filled - 1:,}",
+                    "make the features again, or look for what broke them",
+                )
         if self.count == 0:
             self.shift = (sums / len(rows)).astype(np.float32)
         self.sums += sums
@@ -95,21 +95,9 @@ class Covariance:
         for start in range(0, len(self.products), PANEL):
             yield slice(start, start + PANEL), slice(start, None)
 
-    def _require_finite(self, sums: np.ndarray) -> None:
-        """A column's sum is finite exactly when all its float32 values are."""
-        for name, left, right in zip(self.names, self.edges, self.edges[1:], strict=False):
-            broken = int(np.count_nonzero(~np.isfinite(sums[left:right])))
-            if broken:
-                raise WorkbenchError(
-                    f"{name}: NaN or infinity in {broken:,} of {right - left:,} columns, "
-                    f"in rows {self.count:,} to {self.count + self.filled - 1:,}",
-                    "make the features again, or look for what broke them",
-                )
-
 
 def peek(blocks: Blocks) -> tuple[list[int], Blocks]:
-    """Widths of the parts of the first block, and all the blocks; WorkbenchError when there is
-    none."""
+    """Widths of the parts of the first block, and all the blocks; WorkbenchError for none."""
     iterator = iter(blocks)
     first = next(iterator, None)
     if first is None:
@@ -120,9 +108,8 @@ def peek(blocks: Blocks) -> tuple[list[int], Blocks]:
 def measure(
     title: str, names: Sequence[str], widths: Sequence[int], blocks: Blocks, rows: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (D,) and covariance (D, D) of all blocks, as Covariance.finish gives them, under a
-    progress display. blocks: one (B, width) array per part, block after block; rows: of all blocks
-    together."""
+    """Mean (D,) and covariance (D, D) of all blocks, as Covariance.finish gives them, with a
+    progress display. blocks: one (B, width) array per part; rows: of all blocks together."""
     covariance = Covariance(names, widths, rows)
     with Progress(title, rows, "rows") as progress:
         for parts in blocks:

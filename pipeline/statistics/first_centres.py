@@ -39,8 +39,8 @@ def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
 
 
 def draw(weights: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """`count` indices (int64) in proportion to weights, with replacement; weights: (N,) float64 on
-    the CPU, not all zero."""
+    """`count` indices (int64), drawn with replacement by weights (N,) float64 on the CPU, not all
+    zero."""
     totals = weights.cumsum(0)
     marks = torch.rand(count, generator=generator, dtype=torch.float64) * totals[-1]
     found = torch.searchsorted(totals, marks, right=True)
@@ -54,8 +54,8 @@ def accept(
     candidates: torch.Tensor,
     generator: torch.Generator,
 ) -> list[int]:
-    """Positions of the candidates (C,) to take, in their order. The first is always taken: its
-    chance has not changed.
+    """Positions of the candidates (C,) to take, in order; the first always: its chance has not
+    changed.
 
     nearest: (N,) squared distances from the nearest centre when the candidates were drawn; between:
     (N, C) squared distances from all points to the candidates.

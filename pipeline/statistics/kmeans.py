@@ -1,10 +1,9 @@
 """K-means by Lloyd's algorithm, in float32, the same code on CPU and GPU.
 
 The pseudo classes of Zheng et al. 2020 (table 5) are 3,000 and 10,000 clusters of 113,287 features
-of width 2,048. Distances are a matrix product in blocks. On a GPU rows are added to their clusters
-in the order of threads unless torch is asked for deterministic algorithms, as every stage does
-(pipeline.runtime.repeatable.seed_everything). After a few updates most clusters keep their points,
-and their centres stay where they are: only distances from the others are computed anew.
+of width 2,048. Distances are a matrix product in blocks. A GPU adds rows to clusters in the order
+of threads unless torch is asked for deterministic algorithms, as every stage does. After a few
+updates most centres stay where they are: only distances from the others are computed anew.
 """
 
 import hashlib
@@ -39,8 +38,7 @@ class Clustering:
 
     @property
     def empty(self) -> int:
-        """Clusters without points: only where fewer points differ than there are clusters, or when
-        the iterations did not suffice to mend them."""
+        """Clusters without points: too few points differ, or the iterations did not suffice."""
         return int((self.sizes == 0).sum())
 
 
@@ -52,16 +50,17 @@ def kmeans(
     tolerance: float = 1e-4,
     seed: int = 0,
 ) -> Clustering:
-    """Cluster N points (N, D), on their device, into k clusters.
+    """Cluster N points (N, D), on their device, into k clusters; WorkbenchError for NaN and
+    overflow.
 
     A cluster that gets no points is moved to the point farthest from its centre, several one after
     the other, each counting as a centre for the next. The points are copied once, as float32 around
     their mean, where squares lose least; beside that copy, memory grows with neither N x k nor N x
-    D. WorkbenchError for values that are not finite or too large to be squared.
+    D.
 
     initialisation: kmeans++, random (k different points) or the centres (k, D) themselves.
-    iterations: at most. tolerance: stop when the inertia falls by no more than this share of itself
-    and no cluster is empty, 0 to go on until it stands still.
+    tolerance: stop when the inertia falls by no more than this share of itself and no cluster is
+    empty.
     """
     _check_finite(points)
     mean = points.mean(0, dtype=torch.float64).to(torch.float32)
@@ -187,9 +186,8 @@ def updated(points: torch.Tensor, state: Assignment) -> tuple[torch.Tensor, int]
 
 
 def farthest(points: torch.Tensor, squared: torch.Tensor, count: int) -> torch.Tensor:
-    """Up to `count` rows of points (N, D), int64, each the farthest from its centre and from those
-    before it; fewer when all others are at 0. squared: (N,) squared distances from the nearest
-    centre."""
+    """Up to `count` rows of points (N, D), each the farthest from its centre and from those before
+    it, as long as one is not at 0. squared: (N,) squared distances from the nearest centre."""
     rows: list[torch.Tensor] = []
     while len(rows) < count and bool(squared.any()):
         row = squared.argmax()

@@ -1,9 +1,9 @@
 """Principal components of rows too many and too wide to hold, such as Fisher vectors.
 
-One pass for the covariance and one exact eigendecomposition: incremental forms are several times
-slower and less exact, randomised ones lose variance. Both the sum and the eigendecomposition are
-float64, 2.6 GB at D = 18,000: float32 would halve the time of the latter, with errors of the size
-of its rounding of the largest variance, and 6,000 components are kept for the sake of small ones.
+One pass for the covariance and one exact eigendecomposition, both in float64, 2.6 GB at D = 18,000:
+incremental forms are several times slower and less exact, randomised ones lose variance, and
+float32 has errors of the size of its rounding of the largest variance, while 6,000 components are
+kept for small ones.
 """
 
 from collections.abc import Iterable
@@ -37,9 +37,9 @@ class Projection:
 
 
 def fit_projection(blocks: Iterable[np.ndarray], components: int, rows: int) -> Projection:
-    """Fit P = `components` principal components in one pass over blocks (B, D) float32, which may
-    be cut anywhere; WorkbenchError for values that are not finite and rows that are all equal.
-    rows: of all blocks."""
+    """Fit P = `components` principal components in one pass over blocks (B, D) float32 of `rows`
+    rows in all, cut anywhere; WorkbenchError for values that are not finite and rows that are all
+    equal."""
     (width,), parts = peek((block,) for block in blocks)
     mean, covariance = measure("pca", ["sentence vectors"], [width], parts, rows)
     total = float(covariance.trace())

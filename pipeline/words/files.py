@@ -1,9 +1,8 @@
 """The two public formats of word vectors, word2vec's .bin and text, read as a stream.
 
-Published files are far larger than what a corpus needs (GoogleNews: 3 million words, 3.6 GB), so
-they are read once through a buffer, and only the wanted rows and a random sample of the others are
-kept. They come from outside: sizes are checked against the file before they are believed, and every
-fault is a WorkbenchError.
+Published files are far larger than what a corpus needs (GoogleNews: 3 million words, 3.6 GB): only
+the wanted rows and a random sample of the others are kept. Sizes are checked against the file
+before they are believed, and every fault is a WorkbenchError.
 """
 
 import gzip
@@ -33,10 +32,7 @@ Rows = dict[str, np.ndarray]
 
 
 class Stream(ExitStack):
-    """A vector file read once, gzipped or not, with progress; damage is a WorkbenchError.
-
-    size: bytes in the file; None when it is compressed and the size of its content unknown.
-    """
+    """A vector file read once, gzipped or not, with progress; damage is a WorkbenchError."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -84,8 +80,8 @@ class Stream(ExitStack):
 
 
 def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
-    """The wanted rows of word2vec's .bin format: D, and a row (D,) float32 per wanted word that the
-    file has.
+    """The wanted rows of word2vec's .bin format: D, and a row (D,) float32 per wanted word that is
+    there.
 
     It is a line `count D`, then per word its bytes, a space, D little-endian float32, and in some
     files a newline. Words that are not UTF-8 are passed over; the first of equal words counts.
@@ -102,11 +98,8 @@ def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) ->
 def _binary_entries(
     stream: Stream, count: int, length: int, wanted: Container[bytes], sample: WordSample
 ) -> Iterator[tuple[bytes, bytearray, int]]:
-    """Yield (wanted word, a chunk of the file, where in it the vector's `length` bytes begin).
-
-    The entries of a chunk are cut by one regular expression: a loop over every word of the file
-    would be most of the cost of reading it.
-    """
+    """Yield (wanted word, a chunk of the file, where in it the vector's `length` bytes begin), cut
+    by one regular expression: a loop over every word would be most of the cost of reading."""
     # The second alternative takes the incomplete entry at the end, so that it is looked at once.
     entry = re.compile(rb"([^ ]*+) (?s:.{%d})|(?s:.+)" % length)
     # One buffer for all: fresh memory for every chunk cost more than cutting it.
@@ -140,7 +133,7 @@ def _binary_entries(
 def _complete(
     words: list[bytes], chunk: bytearray, length: int, filled: int
 ) -> tuple[list[bytes], list[int]]:
-    """The words whose vectors lie in the chunk as a whole, and where each of these ends."""
+    """The words whose vectors are whole in the chunk, and where each of these ends."""
     ends = list(accumulate([len(word) + 1 + length for word in words]))
     if words and (ends[-1] > filled or chunk[ends[-1] - length - 1] != ord(" ")):
         return words[:-1], ends[:-1]
@@ -210,7 +203,7 @@ def _trailing_numbers(stream: Stream, line: bytes) -> int:
 
 
 def _sizes(stream: Stream, line: bytes, bytes_per_number: int) -> tuple[int, int]:
-    """Number of words and dimension in a header, checked against the size of the file."""
+    """Number of words and dimension in a header, as far as the file can hold them."""
     match = HEADER.fullmatch(line)
     count, dim = (int(match[1]), int(match[2])) if match else (0, 0)
     if count < 1 or not 1 <= dim <= LARGEST_DIM:

@@ -96,7 +96,7 @@ def count_words(sentences: Iterable[Sequence[str]]) -> Counter[str]:
 
 
 def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
-    """Words seen at least `min_count` times: by descending count, then alphabetically;
+    """Words seen at least `min_count` times, by descending count, then alphabetically;
     WorkbenchError for none. Those spelt like a reserved token are left out: they are `<unk>`, lest
     two ids share a spelling."""
     words = [word for word in counts if word not in RESERVED and counts[word] >= min_count]
@@ -110,8 +110,7 @@ def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
 
 
 def unlisted_words(captions: Iterable[Sequence[str]], words: Iterable[str]) -> list[str]:
-    """Words of captions of all splits that are not among `words`, however rare, in alphabetical
-    order."""
+    """Words of captions of all splits that are not among `words`, in alphabetical order."""
     return sorted({word for caption in captions for word in caption}.difference(words, RESERVED))
 
 
@@ -128,10 +127,9 @@ def build_vocabulary(
 ) -> BuiltVocabulary:
     """Choose the words and lay out their vectors.
 
-    counts: occurrences of each word in the training captions, of which there are `captions`.
-    unlisted: words that are no tokens, of which the vectors are kept. known_words_only: leave out
-    words without a vector (dual-path CNN, Zheng et al. 2020, section 4.1). seed: of the rows of
-    tokens without a vector.
+    counts: occurrences of each word in the training captions. unlisted: words that are no tokens,
+    of which the vectors are kept. known_words_only: leave out words without a vector (dual-path
+    CNN, Zheng et al. 2020, section 4.1). seed: of the rows of tokens without a vector.
     """
     words = frequent_words(counts, min_count)
     coverage = measure_coverage(words, counts, vectors)
@@ -157,8 +155,7 @@ def build_vocabulary(
 def measure_coverage(
     words: Sequence[str], counts: Mapping[str, int], vectors: WordVectors
 ) -> Coverage:
-    """How far the vectors cover `words`, the most frequent first; WorkbenchError where none has a
-    vector."""
+    """How far the vectors cover `words`, the most frequent first; WorkbenchError for not at all."""
     known = [word for word in words if word in vectors.rows]
     missing = [word for word in words if word not in vectors.rows]
     if not known:
@@ -179,11 +176,9 @@ def measure_coverage(
 
 
 def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarray:
-    """The vectors of a vocabulary, (V, D) float32: zero for `<pad>`, random for tokens without one.
-
-    Random rows are normal with the root mean square of all known values as standard deviation, so
-    that they have the length of a word's vector; seeded, drawn in the order of the ids.
-    """
+    """The vectors of a vocabulary, (V, D) float32: zero for `<pad>`; for tokens without one normal
+    with the root mean square of all known values as standard deviation, so that they have the
+    length of a word's vector, drawn in the order of the ids."""
     known = np.stack([vectors.rows[token] for token in vocabulary.tokens if token in vectors.rows])
     scale = float(np.sqrt(np.square(known, dtype=np.float64).mean()))
     generator = np.random.default_rng(seed)

@@ -55,21 +55,13 @@ class VocabularyConfig(Section):
     @contradictions
     def _vectors_fit_the_source(self) -> Iterator[InitErrorDetails]:
         if self.source == "train":
-            yield from self._without_a_file()
+            if self.vectors is not None:
+                yield wrong_value("vectors", self.vectors, "must be null when source is 'train'")
+            for key in ("known_words_only", "other_cases", "background", "words"):
+                if (value := getattr(self, key)) not in (0, "training"):
+                    yield wrong_value(key, value, "needs a source of vectors other than 'train'")
         elif self.vectors is None:
             text = f"source {self.source!r} needs the path of a vector file"
             yield wrong_value("vectors", None, text)
         elif not os.path.isfile(self.vectors):
             yield wrong_value("vectors", self.vectors, "no such file")
-
-    def _without_a_file(self) -> Iterator[InitErrorDetails]:
-        if self.vectors is not None:
-            yield wrong_value("vectors", self.vectors, "must be null when source is 'train'")
-        for key in ("known_words_only", "other_cases", "background"):
-            if value := getattr(self, key):
-                yield wrong_value(key, value, "needs a source of vectors other than 'train'")
-        if self.words != "training":
-            text = (
-                "needs a source of vectors other than 'train', which sees training captions alone"
-            )
-            yield wrong_value("words", self.words, text)

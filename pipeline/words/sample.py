@@ -1,9 +1,9 @@
 """Random other words of a vector file: ICA and mixtures are fitted on more words than a corpus has.
 
 Klein et al. 2015 (arXiv:1411.7399) fit theirs on some 300,000 word vectors. Which entries qualify
-is only seen as they pass, so a reservoir is kept rather than rows chosen beforehand. It skips ahead
-to the next entry to look at, and so costs nothing for all the others: algorithm L of Li 1994
-("Reservoir-sampling algorithms of time complexity O(n(1+log(N/n)))", ACM TOMS 20).
+is only seen as they pass, so a reservoir is kept, which skips ahead to the next entry to look at:
+algorithm L of Li 1994 ("Reservoir-sampling algorithms of time complexity O(n(1+log(N/n)))", ACM
+TOMS 20).
 """
 
 import math
@@ -53,11 +53,9 @@ class WordSample:
             self.next += int(math.log(1 - self._random()) / math.log1p(-self._share))
 
     def result(self, dim: int) -> Background:
-        """The sample, (N, dim). It is not in the order of the file when that has more than `size`.
-
-        An entry's name is its word; `#<number>` when it is empty, longer than LONGEST_NAME, no
-        text, holds NUL, looks like such a number, or is already the name of an earlier one.
-        """
+        """The sample, (N, dim), not in the order of the file. An entry's name is its word;
+        `#<number>` when it is empty, longer than LONGEST_NAME, no text, holds NUL, looks like such
+        a number, or is an earlier one's."""
         names, used = [], {""}
         for number, word in self._entries:
             names.append(f"#{number}" if word in used else word)

@@ -85,14 +85,13 @@ def read_vectors(
     background: int = 0,
     seed: int = 0,
 ) -> WordVectors:
-    """Read the vectors of those of `words` and of `unlisted` that a file (word2vec_bin, or
-    word2vec_text, which may be GloVe's; also gzipped) has; WorkbenchError names the place of a
-    fault, or the words with NaN.
+    """Read the vectors of those of `words` and `unlisted` that a file has (word2vec_bin, or
+    word2vec_text, also GloVe's; also gzipped); WorkbenchError names the place of a fault, or the
+    words with NaN.
 
-    unlisted: words that leave the background as it is without them, so that what is fitted on it
-    does not depend on them. other_cases: a word that the file lacks takes the vector of the first
-    of its `spellings` that the file has. background: how many other words to sample, none of them a
-    spelling of `words`.
+    The background, a sample of so many words that are no spelling of `words`, does not depend on
+    unlisted ones. other_cases: a word that the file lacks takes the vector of the first of its
+    `spellings` there.
     """
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")

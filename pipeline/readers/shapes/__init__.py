@@ -90,16 +90,15 @@ def render(
 
 
 def spoken(task: Task, boxes: list[Box], world: World, options: ShapesConfig) -> list[str]:
-    """The captions of a scene as they are spelt right, with marks around what stands for objects;
-    boxes in pixels."""
+    """The captions of a scene, spelt right, with marks around what stands for objects; boxes in
+    pixels."""
     rng, between = np.random.default_rng(task.seed), options.relations == "between"
     speaker = Speaker(world, options.image_size, rng, between)
     return speaker.marked_captions(task.scene, boxes, options.captions_per_image)
 
 
 def world_of(raw: Path, options: ShapesConfig) -> World:
-    """The world of raw/world.yaml with the numbers of objects and the words that the options ask
-    for."""
+    """The world of raw/world.yaml with the numbers of objects and the words that are asked for."""
     world = load_world(raw / "world.yaml")
     if options.objects is not None:
         world = world.model_copy(update={"objects": tuple(options.objects)})

@@ -12,7 +12,7 @@ _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601 luma
 
 
 def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image:
-    """Render a scene as an RGB image of `side` x `side` pixels with a number of marks behind the
+    """Render a scene as an RGB image of `side` x `side` pixels; clutter: marks behind the
     objects."""
     canvas = background(scene.background, side)
     for outline, colour in marks(scene.background, clutter, side):
@@ -21,7 +21,7 @@ def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image
         patch = canvas[top : top + height, left : left + width]
         patch += mask[..., None] * (colour - patch)
     for thing in scene.things:
-        mask, (left, top) = thing_mask(thing, world, side)
+        mask, (left, top) = polygon_mask(corners(thing, world, side))
         height, width = mask.shape
         patch = canvas[top : top + height, left : left + width]
         paint = _paint(thing, world, side, left, top, width, height)
@@ -44,14 +44,9 @@ def box(thing: Thing, world: World, side: int) -> tuple[float, float, float, flo
     return float(x1), float(y1), float(x2), float(y2)
 
 
-def thing_mask(thing: Thing, world: World, side: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """The mask of an object, as polygon_mask gives it."""
-    return polygon_mask(corners(thing, world, side))
-
-
 def polygon_mask(points: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-    """How much of each pixel around a polygon of corners (P, 2), x and y in pixels, it covers: (H,
-    W) float32 in 0..1, and the patch's left and top in pixels."""
+    """How much of each pixel around a polygon (P, 2), x and y in pixels, it covers: (H, W) float32
+    in 0..1, and the patch's left and top in pixels."""
     left, top = np.floor(points.min(axis=0)).astype(int)
     right, bottom = np.ceil(points.max(axis=0)).astype(int)
     size = ((right - left) * SUPERSAMPLING, (bottom - top) * SUPERSAMPLING)

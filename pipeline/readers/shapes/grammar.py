@@ -29,11 +29,8 @@ BETWEEN = 0.5  # share of relations that are told of three objects, where they a
 
 
 class Speaker:
-    """Draws captions for scenes of one world from one generator of random numbers.
-
-    side: of the image, pixels, the unit of "clearly left of". between: also say what lies between
-    two others.
-    """
+    """Draws captions for scenes of one world. side: of the image, pixels, the unit of "clearly left
+    of". between: also say what lies between two others."""
 
     def __init__(
         self, world: World, side: int, rng: np.random.Generator, between: bool = False
@@ -41,9 +38,8 @@ class Speaker:
         self.world, self.side, self.rng, self.between = world, side, rng, between
 
     def marked_captions(self, scene: Scene, boxes: Sequence[Box], count: int) -> list[str]:
-        """Captions with marks around what stands for objects (mentions.marked), different from each
-        other as far as the scene has that many to say. boxes: x1, y1, x2, y2 in pixels of each
-        object."""
+        """Captions with marks around what stands for objects, different from each other as far as
+        the scene has that many to say. boxes: x1, y1, x2, y2 in pixels of each object."""
         captions: list[str] = []
         said: set[str] = set()
         for _ in range(count):
@@ -107,8 +103,7 @@ class Speaker:
         return marked("relation", three[:1], text)
 
     def _counted(self, scene: Scene) -> str:
-        """How many objects share something, and one or two others; "" when none do. Numbers without
-        a word are not told."""
+        """How many objects share something, and one or two others; "" when none do, or too many."""
         things = scene.things
         model = self._pick(things)
         groups = [

@@ -15,12 +15,9 @@ _PIECE = re.compile(r"\[\w+#[\d+]+ |\]|\w+")
 
 @dataclass(frozen=True)
 class Mention:
-    """Words of a caption that stand for objects.
-
-    kind: object | several (objects that are counted or listed) | relation (an object, told by where
-    it lies to others). numbers: of the objects in their scene. first, last: range of words, last
-    excluded.
-    """
+    """Words of a caption, from `first` to before `last`, that stand for objects of its scene by
+    number. kind: object | several (counted or listed) | relation (an object, told by where it lies
+    to others)."""
 
     kind: str
     numbers: tuple[int, ...]

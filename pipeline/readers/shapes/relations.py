@@ -15,8 +15,7 @@ MIDDLE = 0.25  # what lies between two others is this share of their distance fr
 
 def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
     """Whether the first box (x1, y1, x2, y2 in pixels) lies clearly in the relation's direction
-    from the second: centres differ by at least GAP of the side in that direction, and by no more
-    across it."""
+    from the second: by at least GAP of the side in that direction, and by no more across it."""
     dx = (first[0] + first[2] - second[0] - second[2]) / 2
     dy = (first[1] + first[3] - second[1] - second[3]) / 2
     along = {"left": -dx, "right": dx, "up": -dy, "down": dy}[relation.direction]
@@ -25,11 +24,10 @@ def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
 
 
 def lies_between(middle: Box, first: Box, second: Box, side: int) -> bool:
-    """Whether a box lies clearly between two others, whose order does not matter.
+    """Whether a box lies clearly between two others, in any order; boxes and side in pixels.
 
     Its centre is off the line through theirs by at most GAP of the side, and its foot on that line
-    is in the middle of their segment, MIDDLE of its length or more from both ends. Boxes and side
-    in pixels.
+    is in the middle of their segment, MIDDLE of its length or more from both ends.
     """
     centre, one, two = (
         np.array([box[0] + box[2], box[1] + box[3]]) / 2 for box in (middle, first, second)

@@ -77,7 +77,10 @@ def twins(world: World, scene: Scene, rng: np.random.Generator) -> tuple[Scene, 
     changes = list(_changes(world, scene))
     for pick in rng.permutation(len(changes)):
         number, attribute, value = changes[pick]
-        thing = _with_attribute(world, scene.things[number], attribute, value, rng)
+        changed: dict[str, Any] = {attribute: value}
+        if attribute == "size":
+            changed["radius"] = _radius(world, value, rng)
+        thing = replace(scene.things[number], **changed)
         others = [*scene.things[:number], *scene.things[number + 1 :]]
         if _fits(thing, others):
             things = (*scene.things[:number], thing, *scene.things[number + 1 :])
@@ -125,12 +128,3 @@ def _changes(world: World, scene: Scene) -> Iterator[tuple[int, Attribute, str]]
             for value in world.choices(attribute):
                 if value != getattr(thing, attribute):
                     yield number, attribute, value
-
-
-def _with_attribute(
-    world: World, thing: Thing, attribute: Attribute, value: str, rng: np.random.Generator
-) -> Thing:
-    if attribute == "size":
-        return replace(thing, size=value, radius=_radius(world, value, rng))
-    changed: dict[str, Any] = {attribute: value}
-    return replace(thing, **changed)

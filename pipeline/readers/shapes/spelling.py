@@ -10,6 +10,12 @@ LEAST = 4  # letters of a word that may be misspelt: one edit of "a" or "red" le
 TRIES = 20
 
 _WORD = re.compile(r"[A-Za-z]+")
+_EDITS: tuple[Callable[[str, str, str], str], ...] = (  # of what is before a place, and behind it
+    lambda before, after, letter: before + after[1:],
+    lambda before, after, letter: before + letter + after,
+    lambda before, after, letter: before + letter + after[1:],
+    lambda before, after, letter: before + after[:2][::-1] + after[2:],
+)
 
 
 def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator) -> str:
@@ -42,30 +48,8 @@ def edits(word: str) -> set[str]:
 def _slip(word: str, words: Set[str], rng: np.random.Generator) -> str:
     for _ in range(TRIES):
         edit = _EDITS[int(rng.integers(len(_EDITS)))]
-        slip = edit(word, int(rng.integers(len(word))), _letter(rng))
+        place, letter = int(rng.integers(len(word))), int(rng.integers(len(ascii_lowercase)))
+        slip = edit(word[:place], word[place:], ascii_lowercase[letter])
         if slip not in words and edits(slip) & words == {word}:
             return slip
     return word
-
-
-def _letter(rng: np.random.Generator) -> str:
-    return ascii_lowercase[int(rng.integers(len(ascii_lowercase)))]
-
-
-def _left_out(word: str, place: int, letter: str) -> str:
-    return word[:place] + word[place + 1 :]
-
-
-def _put_in(word: str, place: int, letter: str) -> str:
-    return word[:place] + letter + word[place:]
-
-
-def _changed(word: str, place: int, letter: str) -> str:
-    return word[:place] + letter + word[place + 1 :]
-
-
-def _exchanged(word: str, place: int, letter: str) -> str:
-    return word[:place] + word[place : place + 2][::-1] + word[place + 2 :]
-
-
-_EDITS: tuple[Callable[[str, int, str], str], ...] = (_left_out, _put_in, _changed, _exchanged)

@@ -55,8 +55,7 @@ class Shape(Section):
     synonyms: MoreNouns = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def visible(self) -> "Shape":
-        """The outline stays within the unit circle and covers enough of it to be seen."""
+    def _visible(self) -> "Shape":
         points = self.points()
         if np.hypot(*points.T).max() > 1.001:
             raise ValueError("outline leaves the unit circle")
@@ -86,8 +85,7 @@ class Size(Section):
     synonyms: MoreWords = ()
 
     @model_validator(mode="after")
-    def ordered(self) -> "Size":
-        """The least radius comes first."""
+    def _ordered(self) -> "Size":
         if self.radius[0] > self.radius[1]:
             raise ValueError("radius must be least, then most")
         return self
@@ -127,8 +125,7 @@ class World(Section):
     frames: Annotated[tuple[Frame, ...], Field(min_length=1, max_length=50, strict=False)]
 
     @model_validator(mode="after")
-    def unambiguous(self) -> "World":
-        """Numbers have words, and no word has two meanings."""
+    def _unambiguous(self) -> "World":
         if self.objects[0] > self.objects[1]:
             raise ValueError("objects must be fewest, then most")
         if len(self.counts) != self.objects[1] - 1:
@@ -144,13 +141,7 @@ class World(Section):
 
     def choices(self, attribute: Attribute) -> tuple[str, ...]:
         """The values an attribute may take, in the order of the file."""
-        table: dict[str, dict] = {
-            "shape": self.shapes,
-            "colour": self.colours,
-            "size": self.sizes,
-            "texture": self.textures,
-        }
-        return tuple(table[attribute])
+        return tuple(getattr(self, f"{attribute}s"))
 
     def vocabulary(self) -> frozenset[str]:
         """Every word that a caption may hold, in small letters."""
@@ -159,20 +150,15 @@ class World(Section):
 
     def saying_all(self) -> "World":
         """This world with its synonyms among its words."""
-        shapes = {
-            name: shape.model_copy(update={"words": shape.words | shape.synonyms, "synonyms": {}})
-            for name, shape in self.shapes.items()
-        }
-        adjectives = {
-            table: {
-                name: entry.model_copy(
-                    update={"words": entry.words + entry.synonyms, "synonyms": ()}
-                )
-                for name, entry in getattr(self, table).items()
-            }
-            for table in ("colours", "sizes", "textures")
-        }
-        return self.model_copy(update={"shapes": shapes, **adjectives})
+        tables: dict[str, dict[str, Section]] = {}
+        for table in ("shapes", "colours", "sizes", "textures"):
+            tables[table] = {}
+            for name, entry in getattr(self, table).items():
+                both = entry.words, entry.synonyms
+                words = both[0] | both[1] if table == "shapes" else both[0] + both[1]
+                update = {"words": words, "synonyms": type(words)()}
+                tables[table][name] = entry.model_copy(update=update)
+        return self.model_copy(update=tables)
 
     def _words(self) -> Iterator[str]:
         shapes = self.shapes.values()

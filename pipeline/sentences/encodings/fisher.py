@@ -14,7 +14,7 @@ import numpy as np
 from pipeline.corpus.vocabulary import load_background, load_known_vectors, load_unlisted_vectors
 from pipeline.runtime.process import say
 from pipeline.sentences.fisher import FisherVector
-from pipeline.sentences.mixtures import Mixture, fit_mixture
+from pipeline.sentences.mixtures import fit_mixture
 from pipeline.sentences.params import FisherConfig
 from pipeline.sentences.state import Material, State
 from pipeline.sentences.word_space import SCALES, fit_word_space
@@ -71,7 +71,12 @@ class JoinedFisher:
         for kind in settings.mixtures:
             scaled = replace(space, scale=SCALES[kind])
             placed = scaled.apply(basis)
-            mixture = _fit(kind, placed, settings, material.seed)
+            centres = settings.centres
+            mixture, fit = fit_mixture(placed, kind, centres, settings.iterations, material.seed)
+            say(
+                f"{kind} of {centres} centres on {len(placed):,} word vectors: mean log-likelihood "
+                f"{fit[0]:.2f} after the first iteration, {fit[-1]:.2f} after {len(fit)}"
+            )
             rows = np.concatenate([placed[: len(words)], scaled.apply(more)])
             parts[kind] = FisherVector([*words, *unlisted], rows, mixture)
         return cls(parts)
@@ -90,13 +95,3 @@ class JoinedFisher:
             for kind, arrays in kinds.items()
         }
         return cls(parts)
-
-
-def _fit(kind: str, placed: np.ndarray, settings: FisherConfig, seed: int) -> Mixture:
-    mixture, likelihoods = fit_mixture(placed, kind, settings.centres, settings.iterations, seed)
-    say(
-        f"{kind} of {settings.centres} centres on {len(placed):,} word vectors: "
-        f"mean log-likelihood {likelihoods[0]:.2f} after the first iteration, "
-        f"{likelihoods[-1]:.2f} after {len(likelihoods)}"
-    )
-    return mixture

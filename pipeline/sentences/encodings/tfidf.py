@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ class TfIdf:
     ) -> None:
         self.dim, self._terms, self._stop = len(terms), set(terms), stop
         self._lemmatiser = lemmatiser
+        self._lemmas = partial(content_lemmas, lemmatiser=lemmatiser, stop=stop)
         self._vectoriser = TfidfVectorizer(analyzer=self._lemmas, vocabulary=list(terms))
         self._vectoriser.idf_ = idf.astype(np.float64)
 
@@ -71,8 +73,8 @@ class TfIdf:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoder of that state; WorkbenchError when the lemmatiser is not the one it was
-        fitted with."""
+        """The encoder of that state; WorkbenchError for another lemmatiser than it was fitted
+        with."""
         return cls.restore_with(lemmatiser(state.settings["lemmatiser"], wordnet), state)
 
     @classmethod
@@ -88,9 +90,6 @@ class TfIdf:
             )
         stop = frozenset(state.settings["stop_words"])
         return cls(state.words, state.arrays["idf"], lemmatiser, stop)
-
-    def _lemmas(self, words: Sequence[str]) -> list[str]:
-        return content_lemmas(words, self._lemmatiser, self._stop)
 
 
 def fit_tfidf(
@@ -121,7 +120,6 @@ def fit_tfidf(
 
 
 def content_lemmas(words: Sequence[str], lemmatiser: Lemmatiser, stop: frozenset[str]) -> list[str]:
-    """Lemmas of a caption's words, in their order, without words that are in `stop` or whose lemma
-    is."""
+    """Lemmas of a caption's words, without words that are in `stop` or whose lemma is."""
     lemmas = (lemmatiser.lemma(word) for word in words if word not in stop)
     return [lemma for lemma in lemmas if lemma not in stop]

@@ -65,7 +65,7 @@ def test_shares_count_the_images_they_are_drawn_from():
     assert counts(held_out) == {"train": 50, "val": 3, "test": 4}
     one_each = settled_splits(named(none=3), options(val_images=0.01, test_images=0.01))
     assert counts(one_each) == {"train": 1, "val": 1, "test": 1}
-    with pytest.raises(WorkbenchError, match=r"val_images = 0\.5 and .*test_images = 0\.5 leave"):
+    with pytest.raises(WorkbenchError, match=r"val_images = 0\.5 and .*test_images = 0\.5, but"):
         settled_splits(named(none=8), options(val_images=0.5, test_images=0.5))
 
 
@@ -82,7 +82,7 @@ def test_one_kind_alone_is_drawn_from_as_a_whole(kind):
     [
         ({"train": 3, "val": 1}, "val_images = 1 and corpus.test_images = 1, but there are 1"),
         ({"train": 1, "test": 1}, "corpus.val_images = 1, but there are 1 images"),
-        ({"train": 2}, "leave nothing to train on: the corpus has 2 images"),
+        ({"train": 2}, "but there are 2 images to draw them from and to train on"),
         ({"val": 5, "test": 5}, "name the splits test and val, but none to train on"),
     ],
 )

@@ -25,7 +25,7 @@ from scene_reading import (
 
 from pipeline.readers import shapes
 from pipeline.readers.shapes.clutter import marks
-from pipeline.readers.shapes.drawing import draw, polygon_mask, thing_mask
+from pipeline.readers.shapes.drawing import corners, draw, polygon_mask
 from pipeline.readers.shapes.grammar import Speaker
 from pipeline.readers.shapes.mentions import plain
 from pipeline.readers.shapes.relations import lies_between, triples
@@ -97,16 +97,6 @@ def test_every_caption_of_a_hard_world_is_true_of_its_scene(read):
         assert is_true(corrected(row.text), things[row.image_id]), f"{row.image_id}: {row.text}"
 
 
-def test_some_captions_of_a_hard_world_are_false_of_other_scenes(read):
-    source = read(**HARD)
-    things = list(scene_things(source).values())
-    shares = [
-        np.mean([is_true(corrected(text), others) for others in things])
-        for text in source.captions["text"][:60]
-    ]
-    assert np.median(shares) < 0.2
-
-
 @pytest.mark.parametrize("objects", [[6, 6], [3, 8]])
 def test_scenes_have_as_many_objects_as_asked_for(read, objects):
     counts = read(objects=objects).boxes.groupby("image_id").size()
@@ -141,27 +131,23 @@ def test_clutter_changes_nothing_but_pixels_behind_the_objects(read):
     for scene in make_scenes(WORLD, 10, 0.0, [4]):
         one, other = (np.asarray(draw(scene, WORLD, SIDE, count)) for count in (0, 30))
         for thing in scene.things:
-            mask, (left, top) = thing_mask(thing, WORLD, SIDE)
+            mask, (left, top) = polygon_mask(corners(thing, WORLD, SIDE))
             inside = np.s_[top : top + mask.shape[0], left : left + mask.shape[1]]
             np.testing.assert_array_equal(one[inside][mask == 1], other[inside][mask == 1])
 
 
 def test_marks_are_small_inside_and_more_of_them_keep_the_first():
-    smallest = min(
-        thing_mask(replace(thing, shape=name, radius=WORLD.sizes["small"].radius[0]), WORLD, SIDE)[
-            0
-        ].sum()
-        for thing in make_scenes(WORLD, 1, 0.0, [1])[0].things
-        for name in WORLD.shapes
-    )
+    thing = make_scenes(WORLD, 1, 0.0, [1])[0].things[0]
+    radius = WORLD.sizes["small"].radius[0]
+    things = [replace(thing, shape=name, radius=radius) for name in WORLD.shapes]
+    smallest = min(polygon_mask(corners(one, WORLD, SIDE))[0].sum() for one in things)
     for seed in range(50):
         made = marks(seed, 12, SIDE)
-        for corners, colour in made:
-            assert 0 <= corners.min() <= corners.max() <= SIDE
-            assert polygon_mask(corners)[0].sum() < smallest
-            assert colour.shape == (3,)
-        for (corners, _), (same, _) in zip(made, marks(seed, 20, SIDE), strict=False):
-            np.testing.assert_array_equal(corners, same)
+        for outline, _ in made:
+            assert 0 <= outline.min() <= outline.max() <= SIDE
+            assert polygon_mask(outline)[0].sum() < smallest
+        for (outline, _), (same, _) in zip(made, marks(seed, 20, SIDE), strict=False):
+            np.testing.assert_array_equal(outline, same)
 
 
 def test_captions_tell_what_is_between_only_where_asked(read):

@@ -4,18 +4,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 from full_disk import files_of_at_most
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from reader_cases import options
-from ruamel.yaml import YAML
-from scene_reading import PLAIN, RAW, SIDE, TEXT, WORLD, facts, is_true, parse, scene_things
+from scene_reading import RAW, SIDE, TEXT, WORLD, facts, is_true, parse, scene_things
 
 from pipeline.readers import shapes
-from pipeline.readers.shapes.drawing import background, box, draw, thing_mask
+from pipeline.readers.shapes.drawing import box, corners, draw, polygon_mask
 from pipeline.readers.shapes.mentions import plain
 from pipeline.readers.shapes.scenes import ATTRIBUTES, make_scenes
-from pipeline.readers.shapes.world import load_world
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -64,12 +60,6 @@ def test_sizes_come_from_the_options(source):
         assert (image.format, image.size) == ("JPEG", (SIDE, SIDE))
 
 
-def test_every_value_of_every_attribute_appears(source):
-    values = {value for attributes in source.boxes["attributes"] for value in attributes}
-    assert values == {*PLAIN["colours"], *PLAIN["sizes"], *PLAIN["textures"]}
-    assert set(source.boxes["object"]) == set(PLAIN["shapes"])
-
-
 def test_boxes_are_tight_around_what_is_drawn():
     """The pixels that an object changes, against its box."""
     for scene in make_scenes(WORLD, 40, 0.0, [5]):
@@ -83,14 +73,6 @@ def test_boxes_are_tight_around_what_is_drawn():
             np.testing.assert_allclose(drawn, box(thing, WORLD, SIDE), atol=tip)
 
 
-def test_masks_cover_the_area_of_the_outline():
-    for thing in (thing for scene in make_scenes(WORLD, 40, 0.0, [6]) for thing in scene.things):
-        mask, _ = thing_mask(thing, WORLD, SIDE)
-        x, y = WORLD.shapes[thing.shape].points().T * thing.radius * SIDE
-        area = abs(x @ np.roll(y, 1) - y @ np.roll(x, 1)) / 2
-        assert mask.sum() == pytest.approx(area, rel=0.12)
-
-
 def test_objects_do_not_overlap_and_stay_inside():
     for scene in make_scenes(WORLD, 100, 1.0, [7]):
         for one, other in combinations(scene.things, 2):
@@ -98,7 +80,7 @@ def test_objects_do_not_overlap_and_stay_inside():
             assert distance >= one.radius + other.radius
         total = np.zeros((SIDE, SIDE))
         for thing in scene.things:
-            mask, (left, top) = thing_mask(thing, WORLD, SIDE)
+            mask, (left, top) = polygon_mask(corners(thing, WORLD, SIDE))
             height, width = mask.shape
             assert min(left, top) >= 0
             total[top : top + height, left : left + width] += mask
@@ -168,13 +150,6 @@ def test_larger_splits_keep_the_scenes_of_smaller_ones():
     assert make_scenes(WORLD, 5, 0.0, [1, 2]) == make_scenes(WORLD, 9, 0.0, [1, 2])[:5]
 
 
-def test_backgrounds_vary_and_are_muted():
-    pixels = np.stack([background(seed, 32) for seed in range(40)])
-    assert pixels.mean(axis=(1, 2, 3)).std() > 10
-    saturation = pixels.mean(axis=(1, 2)).max(axis=1) - pixels.mean(axis=(1, 2)).min(axis=1)
-    assert saturation.max() < 40  # the least saturated object has over 100
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -209,7 +184,7 @@ def test_a_broken_world_says_where(tmp_path, old, new, message):
     [
         (b"", "expected a mapping"),
         (b"x" * 300_000, "300,000 characters; allowed are 262,144"),
-        (b"1: 2\n", "unknown|Extra|required"),
+        (b"objects: [[2], {}]\n", r"objects\[0\]: must be a valid integer"),
         (
             b"a: &a [x, x, x, x, x, x, x, x, x]\n"
             + b"".join(
@@ -235,35 +210,6 @@ def test_a_world_without_room_is_an_error(tmp_path):
     (tmp_path / "world.yaml").write_text(crowded)
     with pytest.raises(WorkbenchError, match="no room for 8 objects"):
         shapes.read(tmp_path, tmp_path, options(train=1, val=1, test=1))
-
-
-ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=20)
-@given(
-    st.dictionaries(st.sampled_from(sorted(PLAIN)), ANY, max_size=1),
-    st.fixed_dictionaries(
-        {"rotation": st.integers(0, 45)},
-        optional={"frames": st.lists(st.sampled_from(PLAIN["frames"]), min_size=1)},
-    ),
-)
-def test_any_value_is_refused_or_taken_and_a_valid_one_is_taken(tmp_path_factory, damage, valid):
-    folder = tmp_path_factory.getbasetemp()
-    with open(folder / "world.yaml", "w", encoding="utf-8") as handle:
-        YAML(typ="safe", pure=True).dump(PLAIN | valid | damage, handle)
-    try:
-        world = load_world(folder / "world.yaml")
-    except WorkbenchError:
-        assert damage, valid
-        return
-    assert set(world.model_dump()) == set(PLAIN)
-    if not damage:
-        assert world.rotation == valid["rotation"]
 
 
 def test_an_image_that_could_not_be_written_is_named(tmp_path):
