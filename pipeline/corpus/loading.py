@@ -60,8 +60,8 @@ def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
 
 def decode_ahead(batches: Dataset[Batch], workers: int, section: str) -> Iterator[Batch]:
     """The batches in order, decoded by worker processes (0: by this one) ahead of their use;
-    WorkbenchError for the problems of the first batch that has any, and for a worker that died.
-    section: of params.yaml, for the advice."""
+    WorkbenchError for problems of a batch, and for a worker that died. section: of params.yaml, for
+    the advice."""
     loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
     try:
         for batch in cast(Iterator[Batch], loader):

@@ -20,44 +20,22 @@ from pipeline.runtime.files import write_bytes, write_text
 SPLITS = ("train", "val", "test")
 REBUILD = "build it again with: dvc repro prepare_corpus"
 
+_TEXT, _WORDS, _SIDE, _FLAG = pa.string(), pa.list_(pa.string()), pa.float32(), pa.bool_()
 IMAGES = pa.schema(
-    [
-        ("image_id", pa.string()),
-        ("path", pa.string()),
-        ("split", pa.string()),
-        ("group", pa.string()),
-        ("width", pa.int32()),
-        ("height", pa.int32()),
-        ("sha256", pa.string()),
-    ]
+    dict.fromkeys(("image_id", "path", "split", "group"), _TEXT)
+    | {"width": pa.int32(), "height": pa.int32(), "sha256": _TEXT}
 )
-CAPTIONS = pa.schema(
-    [
-        ("caption_id", pa.string()),
-        ("image_id", pa.string()),
-        ("split", pa.string()),
-        ("text", pa.string()),
-        ("tokens", pa.list_(pa.string())),
-        # images of training that it fits beside its own: no negatives of it
-        ("fits", pa.list_(pa.string())),
-    ]
+CAPTIONS = pa.schema(  # fits: images of training that it fits beside its own, no negatives of it
+    dict.fromkeys(("caption_id", "image_id", "split", "text"), _TEXT)
+    | dict.fromkeys(("tokens", "fits"), _WORDS)
 )
 BOXES = pa.schema(
-    [
-        ("image_id", pa.string()),
-        *((side, pa.float32()) for side in ("x1", "y1", "x2", "y2")),
-        ("object", pa.string()),
-        ("attributes", pa.list_(pa.string())),
-    ]
+    {"image_id": _TEXT}
+    | dict.fromkeys(("x1", "y1", "x2", "y2"), _SIDE)
+    | {"object": _TEXT, "attributes": _WORDS}
 )
 RELEVANCE = pa.schema(
-    [
-        ("image_id", pa.string()),
-        ("caption_id", pa.string()),
-        ("grade", pa.float32()),
-        ("i2t", pa.bool_()),
-        ("t2i", pa.bool_()),
-    ]
+    {"image_id": _TEXT, "caption_id": _TEXT, "grade": pa.float32(), "i2t": _FLAG, "t2i": _FLAG}
 )
 
 

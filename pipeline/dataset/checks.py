@@ -120,7 +120,6 @@ def _caption_fault(text: str, words: list[str], max_words: int) -> str:
 
 
 def _decoded(source: Source, files: list[str], options: Options) -> list[CheckedImage]:
-    """Decode every image that its reader could bring."""
     faults = source.images["fault"].tolist() if "fault" in source.images else [""] * len(files)
     there = [file for file, fault in zip(files, faults, strict=True) if not fault]
     check = partial(check_image, max_pixels=int(options.corpus.max_megapixels * 1e6))

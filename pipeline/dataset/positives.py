@@ -34,11 +34,8 @@ def read_list(raw: Path, config: CorpusConfig) -> pd.DataFrame | None:
 
 
 def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The pairs of a list as RELEVANCE, in the corpus's order.
-
-    Published lists cover images that a corpus need not have: their other pairs are left out, and
-    counted. A list of one's own must fit, else WorkbenchError.
-    """
+    """The pairs of a list as RELEVANCE, in the corpus's order. Published lists cover images that a
+    corpus need not have: these pairs are left out, and counted. A list of one's own must fit."""
     own_ids = POSITIVES.constant(name, "OWN_IDS", False)
     if own_ids:
         pairs = listed

@@ -27,11 +27,8 @@ _LISTS = {
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read captions.txt or results.csv.
-
-    image_id is the file's name, caption_id `<image>#<number>`. The splits come from the lists in
-    corpus.split_files, else from the seed.
-    """
+    """Read captions.txt or results.csv: image_id is the file's name, caption_id `<image>#<number>`.
+    The splits come from the lists in corpus.split_files, else from the seed."""
     path = find_annotations(raw, options.corpus.annotations, SIGNS)
     captions = pd.DataFrame(read_captions(path), columns=["caption_id", "image_id", "text"])
     names = list(dict.fromkeys(captions["image_id"]))

@@ -51,8 +51,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     """Read the captions of train2017, of val2017, or of both, in raw or raw/annotations.
 
     image_id is `<folder>/<file_name>`, caption_id the annotation's id. With both files training is
-    train2017, and the held-out images are drawn from val2017; with one all splits are drawn from it
-    (see settled_splits).
+    train2017, and held-out images are drawn from val2017; with one all splits are drawn from it.
     """
     named: dict[str, str | None] = {}
     captions: list[tuple[str, str, str]] = []

@@ -31,11 +31,10 @@ class _Image(BaseModel):
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read reid_raw.json, which has the splits, or caption_all.json.
+    """Read reid_raw.json, which has the splits, or caption_all.json; its tokens are not used, as the
+    other has none.
 
-    image_id is file_path, group the person's id, caption_id `<file_path>#<number>`. Words are cut
-    from the captions, because only one of the files has tokens and both should give the same
-    corpus. Records without splits get those of the papers: the last 1,000 persons by id are for
+    image_id is file_path, group the person's id, caption_id `<file_path>#<number>`. Records without splits get those of the papers: the last 1,000 persons by id are for
     test (Zheng et al. 2020, section 6.1), the 1,000 before for validation.
     """
     name, remarks = options.corpus.annotations, []

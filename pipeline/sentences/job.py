@@ -18,11 +18,9 @@ from pipeline.storage.writer import FeatureWriter
 def encoder_job(
     fitted: Path, wordnet: Path | None, captions: DataFrame, settings: str, machine: list[Any]
 ) -> tuple[FeatureJob, SentenceEncoder]:
-    """The vectors of captions, and the encoder that makes them.
-
-    It is read from its file, so that a run that was continued computes with the very same numbers.
-    settings: what of params.yaml the vectors depend on; machine: what else.
-    """
+    """The vectors of captions, and the encoder that makes them, read from its file, so that a
+    continued run computes with the very same numbers. settings: what of params.yaml the vectors
+    depend on; machine: what else."""
     made = read_encoder(fitted, wordnet)
     attributes: dict[str, str | int | float] = {
         "params": settings,

@@ -123,14 +123,10 @@ def _check_finite(vectors: np.ndarray) -> None:
 
 
 def _check_components(units: np.ndarray, components: int) -> None:
-    count, width = units.shape
-    if components > width:
+    if len(units) <= components:
         raise WorkbenchError(
-            f"{components} ICA components: allowed are 1 to {width}, the width of the word vectors"
-        )
-    if count < components + 1:
-        raise WorkbenchError(
-            f"{components} ICA components need {components + 1} word vectors: there are {count}",
+            f"{components} ICA components need {components + 1} word vectors: there are "
+            f"{len(units)}",
             "ask for fewer components, or give more word vectors",
         )
     directions = _directions(units)

@@ -67,7 +67,9 @@ class WordSample:
         place = len(self._entries)
         if place < self.size:
             self._entries.append(entry)
-            self._grow(len(vector))
+            if place == len(self._vectors):  # grown in place: a file may have far fewer than `size`
+                room = min(self.size, place + max(1024, place // 4))
+                self._vectors.resize((room, len(vector)), refcheck=False)
         else:
             place = int(self._random() * self.size)
             self._entries[place] = entry
@@ -75,12 +77,6 @@ class WordSample:
         if len(self._entries) == self.size:
             share = self._share * math.exp(math.log(1 - self._random()) / self.size)
             self._share = min(share, math.nextafter(1, 0))
-
-    def _grow(self, dim: int) -> None:
-        room = len(self._vectors)
-        if len(self._entries) > room:  # resized in place: the file may have far fewer than `size`
-            room = min(self.size, room + max(1024, room // 4))
-            self._vectors.resize((room, dim), refcheck=False)
 
 
 def _is_name(word: str) -> bool:

@@ -1,8 +1,8 @@
 """Word vectors for the words of a corpus: trained on its captions, or read from a published file.
 
-A word is found under exactly its own spelling, unless others are allowed. Corpus tokens are
-lower-case, so whether a file's `Paris` is the vector of `paris` depends on the method. The first of
-several equal words counts, as in gensim.
+A word is found under exactly its own spelling, unless others are allowed: whether a file's `Paris`
+is the vector of `paris` depends on the method. The first of several equal words counts, as in
+gensim.
 """
 
 import zlib

@@ -1,7 +1,7 @@
 """Which words of a caption stand for which objects: marks around them while a caption is made.
 
-A mark is `[kind#numbers words]`, one inside another where a phrase holds others; no word of a world
-has brackets. Numbers are those of the objects in their scene, joined by +.
+A mark is `[kind#numbers words]`, one inside another where a phrase holds others; numbers are those
+of the objects in their scene, joined by +. No word of a world has brackets.
 """
 
 import re

@@ -49,12 +49,6 @@ def test_rows_follow_the_splits_and_captions_their_images(root):
     assert corpus.boxes["x1"].tolist() == [3, 2, 1, 4]
 
 
-def test_groups_come_from_the_source_where_it_has_them(root):
-    source = make(root)
-    source.images["group"] = ["p", "p", "q", "r"]
-    assert checked_corpus(source, options()).images["group"].tolist() == ["p", "p", "q", "r"]
-
-
 def test_repeated_and_dangling_ids_are_named_together(root):
     images = pd.DataFrame(
         [*SPLIT_OF.items(), ("a.jpg", "val"), ("e.jpg", "dev")], columns=["image_id", "split"]
@@ -150,13 +144,6 @@ def test_skipping_drops_images_with_their_captions_and_lists_them(damaged):
 def test_a_split_emptied_by_skipping_is_named(root):
     (root / "c.jpg").write_bytes(b"")
     assert "no images in split val" in refusal(make(root), skip_bad_images=True).message
-
-
-def test_tokens_of_the_source_are_kept_and_others_cut(root):
-    source = make(root)
-    source.captions["tokens"] = [["the", "dog"], [], [], []]
-    tokens = checked_corpus(source, options()).captions["tokens"].tolist()
-    assert tokens == [["the", "dog"], ["a", "dog"], ["a", "dog"], ["a", "dog"]]
 
 
 def test_processes_keep_the_order(monkeypatch):

@@ -6,25 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from reader_cases import options, read_all, save_images
+from reader_cases import options
 
 from pipeline.dataset import READERS, brings_boxes
-from pipeline.dataset import read as read_module
 from pipeline.dataset.source import Options, Source
-from pipeline.runtime.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[3]
-TINY = '''
-"""Every image of a folder in a split of its own, with its name for a caption."""
-import pandas as pd
-from pipeline.dataset.source import Source
-
-def read(raw, out, options):
-    names = sorted(path.name for path in raw.glob("*.png"))
-    images = pd.DataFrame({"image_id": names, "split": ["train", "val", "test"]})
-    captions = pd.DataFrame({"caption_id": names, "image_id": names, "text": ["a dog"] * 3})
-    return Source(raw, images, captions, remarks=("hello",))
-'''
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -42,18 +29,6 @@ def test_shapes_alone_bring_boxes(tmp_path):
     source = READERS.load("shapes")(ROOT / "data/raw/shapes", tmp_path, options())
     assert source.boxes is not None
     assert len(source.boxes)
-
-
-def test_a_new_reader_is_a_file(tmp_path, monkeypatch, capsys):
-    (tmp_path / "tiny_readers").mkdir()
-    (tmp_path / "tiny_readers/tiny.py").write_text(TINY)
-    monkeypatch.syspath_prepend(tmp_path)
-    own = Registry("tiny_readers", "reader", "read", "read", root=tmp_path)
-    monkeypatch.setattr(read_module, "READERS", own)
-    save_images(tmp_path / "raw", "a.png", "b.png", "c.png")
-    corpus = read_all("tiny", tmp_path / "raw")
-    assert corpus.images["image_id"].tolist() == ["a.png", "b.png", "c.png"]
-    assert "hello" in capsys.readouterr().err
 
 
 def test_the_lists_load_nothing_heavy():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reader_cases import options, read_all, save_images
 
-from pipeline.readers import captions_csv, karpathy_json
+from pipeline.readers import captions_csv
 from pipeline.runtime.errors import WorkbenchError
 
 MINI = Path(__file__).resolve().parents[4] / "shared" / "flickr8k-mini"
@@ -74,14 +74,6 @@ def test_lines_that_cannot_be_read_are_named_together(raw):
     (raw / "captions.txt").write_bytes(COMMA.encode() + b"a.jpg,caf\xe9\n")
     with pytest.raises(WorkbenchError, match="line 8: not UTF-8"):
         texts(raw)
-
-
-def test_both_files_are_one_too_many(raw):
-    (raw / "captions.txt").write_text(COMMA)
-    (raw / "results.csv").write_text(BAR)
-    with pytest.raises(WorkbenchError, match=r"several annotation files: captions\.txt, results"):
-        texts(raw)
-    assert len(texts(raw, annotations="results.csv")) == 4
 
 
 def test_seeded_split_by_image(raw):
@@ -158,12 +150,3 @@ def test_lines_of_the_format_are_read(tmp_path_factory, header, pairs):
     path.write_text(header + "\n".join(lines), encoding="utf-8")
     found = list(captions_csv.read_captions(path))
     assert [(image, text) for _, image, text in found] == pairs
-
-
-@pytest.mark.skipif(not MINI.is_dir(), reason="no real photographs beside the repository")
-def test_reads_the_same_captions_as_the_json_of_the_same_images():
-    by_comma = captions_csv.read(MINI, MINI, options()).captions
-    by_json = karpathy_json.read(MINI, MINI, options()).captions
-    lines = [sorted(zip(t["image_id"], t["text"], strict=True)) for t in (by_comma, by_json)]
-    assert lines[0] == lines[1]
-    assert by_comma["caption_id"].is_unique

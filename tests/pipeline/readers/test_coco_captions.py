@@ -102,9 +102,3 @@ def test_ids_that_do_not_fit_are_named_together(raw):
         "captions of images that the file does not list, ids (1): 70",
     ]:
         assert line in caught.value.message
-
-
-def test_a_caption_id_of_both_files_is_refused(raw):
-    write(raw, "val2017", content(VAL))
-    with pytest.raises(WorkbenchError, match="caption ids more than once"):
-        read_all("coco_captions", raw, val_images=2, test_images=2)

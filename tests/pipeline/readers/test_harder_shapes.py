@@ -28,7 +28,7 @@ from pipeline.readers.shapes.clutter import marks
 from pipeline.readers.shapes.drawing import corners, draw, polygon_mask
 from pipeline.readers.shapes.grammar import Speaker
 from pipeline.readers.shapes.mentions import plain
-from pipeline.readers.shapes.relations import lies_between, triples
+from pipeline.readers.shapes.relations import lies_between
 from pipeline.readers.shapes.scenes import Scene, make_scenes
 from pipeline.readers.shapes.spelling import edits, misspell
 
@@ -183,11 +183,6 @@ def test_between_is_near_the_middle_half_of_the_line(middle, expected):
     assert lies_between(square(*middle), ends[0], ends[0], 100) is False
 
 
-def test_triples_name_the_middle_first():
-    boxes = [square(20, 20), square(80, 80), square(50, 50), square(80, 20)]
-    assert triples(boxes, 100) == [(2, 0, 1), (2, 1, 0)]
-
-
 def test_synonyms_are_said_only_where_asked(read):
     assert not SYNONYMS & set(words(read()))
     plain, more = read(), read(synonyms=True)
@@ -206,15 +201,6 @@ def test_a_share_of_the_long_words_is_one_edit_off(read, share):
     long = [meant != said for meant, said in pairs if len(meant) > 3]
     assert np.mean(long) == pytest.approx(share, abs=0.03)
     assert [corrected(text) for text in slips.captions["text"]] == plain.captions["text"].tolist()
-
-
-def test_edits_are_all_words_at_distance_one():
-    letters = "abc"
-    near = {word for word in edits("abca") if set(word) <= set(letters)}
-    every = {""}
-    for _ in range(5):
-        every |= {word + letter for word in every for letter in letters}
-    assert near == {word for word in every if one_edit_apart(word, "abca")}
 
 
 def test_a_word_that_every_slip_would_make_another_stays():

@@ -6,10 +6,9 @@ import pytest
 import webdataset
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_tar
+from reader_cases import files_of, image_bytes, read_all, texts_of, write_tar
 
 from pipeline.dataset.tar import DamagedTar, read_members
-from pipeline.readers.webdataset import read
 from pipeline.runtime.errors import WorkbenchError
 
 JPG = [image_bytes(n) for n in range(6)]
@@ -242,19 +241,3 @@ def test_headers_that_lie_are_refused(tmp_path, header, message):
     (tmp_path / "x.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
     with open(tmp_path / "x.tar", "rb") as stream, pytest.raises(DamagedTar, match=message):
         list(read_members(stream))
-
-
-@settings(max_examples=20)
-@given(st.lists(st.tuples(st.sampled_from(["txt", "json"]), st.binary(max_size=40)), max_size=4))
-def test_any_text_is_read_or_refused(tmp_path_factory, texts):
-    folder = tmp_path_factory.mktemp("any")
-    rows = [[(f"{n}.jpg", JPG[n]), (f"{n}.{k}", text)] for n, (k, text) in enumerate(texts)]
-    write_tar(folder / "0.tar", [member for row in rows for member in row])
-    try:
-        source = read(folder, folder / "out", options())
-    except WorkbenchError:
-        return
-    plain = [text.decode("utf-8-sig") for kind, text in texts if kind == "txt"]
-    assert {line for text in plain for line in text.split("\n") if line.strip()} <= set(
-        source.captions["text"]
-    )

@@ -1,5 +1,4 @@
 import string
-from functools import partial
 
 import numpy as np
 import pytest
@@ -141,29 +140,6 @@ def test_at_its_median_a_laplacian_is_climbed_from_the_right():
     assert below[0, :5].tolist() == [-1] * 5
 
 
-def test_gmm_agrees_with_scikit_image_after_undoing_its_deviations():
-    skimage_feature = pytest.importorskip("skimage.feature")
-    from sklearn.mixture import GaussianMixture
-
-    model, vectors = mixture("gmm"), word_vectors()
-    theirs = GaussianMixture(4, covariance_type="diag")
-    theirs.weights_, theirs.means_, theirs.covariances_ = model.weights, model.mean, model.variance
-    theirs.precisions_cholesky_ = 1 / np.sqrt(model.variance)
-    fisher = partial(skimage_feature.fisher_vector, gmm=theirs)
-    signs = np.repeat([1, -1], 4 * 5)
-
-    encoder = FisherVector(WORDS, vectors, model)
-    table = whole(fisher_table(vectors, model, np.float64))
-    for caption in (["a"], ["b", "b", "c"], WORDS):
-        rows = [WORDS.index(word) for word in caption]
-        x = vectors[rows].astype(np.float64)
-        raw = fisher(x)[4:] * signs * len(caption)
-        np.testing.assert_allclose(table[rows].sum(axis=0), raw, rtol=1e-10, atol=1e-12)
-        improved = fisher(x, improved=True, alpha=0.5)[4:] * signs
-        expected = improved / np.linalg.norm(improved)
-        assert_close_before_the_root(encoder.encode([caption])[0], expected)
-
-
 @settings(max_examples=30)
 @given(
     st.sampled_from(KINDS),
@@ -183,18 +159,6 @@ def test_captions_agree_with_loops(kind, captions, centres, dims, seed):
         assert known == sum(word in WORDS for word in caption)
         expected = by_loops(WORDS, vectors, model, caption)
         assert_close_before_the_root(found, expected)
-
-
-def test_captions_without_known_words_are_zero_rows_and_leave_others_alone():
-    encoder = FisherVector(WORDS, word_vectors(), mixture("hglmm"))
-    captions = [["zebra"], ["a", "b"], [], ["c", "zebra"], []]
-    encoded = encoder.encode(captions)
-    assert encoder.known(captions).tolist() == [0, 2, 0, 1, 0]
-    assert encoded.any(axis=1).tolist() == [False, True, False, True, False]
-    np.testing.assert_array_equal(encoded[[1, 3]], encoder.encode([["a", "b"], ["c"]]))
-    np.testing.assert_allclose(np.linalg.norm(encoded[[1, 3]], axis=1), 1, rtol=1e-6)
-    assert encoder.encode([["zebra"], []]).tolist() == np.zeros((2, 40)).tolist()
-    assert encoder.encode([]).shape == (0, 40)
 
 
 def test_gradients_that_cancel_are_a_zero_row():

@@ -41,13 +41,6 @@ def test_two_are_their_concatenation_at_unit_length(parts):
     np.testing.assert_array_equal(joined.known(texts), parts["gmm"].known(texts))
 
 
-def test_order_is_that_of_the_names(parts):
-    texts = captions()
-    turned = JoinedFisher(dict(reversed(parts.items()))).encode(texts)
-    found = JoinedFisher(parts).encode(texts)
-    np.testing.assert_array_equal(turned, np.roll(found, 16, axis=1))
-
-
 def test_a_part_whose_gradients_cancel_leaves_the_other_at_unit_length():
     flat = np.zeros((1, 1), bool)
     shape = {name: np.ones((1, 1)) for name in ("variance", "median", "scale")}

@@ -260,11 +260,3 @@ def test_rows_that_are_not_numbers_are_named(bad: float, monkeypatch):
     x[[3, 41], [0, 2]] = bad
     with pytest.raises(WorkbenchError, match=r"2 of 60 rows .*: rows 3, 41$"):
         fit_mixture(x, "lmm", 2, 1, 0)
-
-
-def test_equal_rows_do_not_count_twice():
-    x = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 1.0]] * 10)
-    with pytest.raises(WorkbenchError, match="3 centres need 3 different rows: there are 2 in 30"):
-        fit_mixture(x, "hglmm", 3, 1, 0)
-    mixture, _ = fit_mixture(x, "hglmm", 2, 1, 0)
-    assert mixture.weights.shape == (2,)

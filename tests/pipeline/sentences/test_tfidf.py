@@ -104,9 +104,3 @@ def test_a_restored_encoder_gives_the_same_bytes():
     assert again.state().settings == settings
     assert settings["lemmatiser"] == "singular"
     assert settings["stop_words"] == ["a", "the"]
-
-
-def test_another_lemmatiser_is_refused():
-    newer = Lemmatiser("singular", {"version": "2"}, str)
-    with pytest.raises(WorkbenchError, match=r"lemmatiser singular 1, but here it is singular 2"):
-        TfIdf.restore_with(newer, fitted().state())

@@ -8,19 +8,9 @@ import torch
 from pipeline.statistics.first_centres import (
     FEWEST,
     accept,
-    draw,
     spread_rows,
     squared_distances,
 )
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_draws_follow_the_weights(count):
-    weights = torch.tensor([0.0, 1, 0, 3, 4, 0], dtype=torch.float64)
-    generator = torch.Generator().manual_seed(0)
-    found = torch.cat([draw(weights, count, generator) for _ in range(6000 // count)])
-    shares = torch.bincount(found, minlength=6) / len(found)
-    torch.testing.assert_close(shares.double(), weights / 8, atol=0.02, rtol=0)
 
 
 def test_kmeans_plus_plus_in_batches_has_the_law_of_one_by_one():

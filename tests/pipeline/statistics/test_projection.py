@@ -124,12 +124,6 @@ def test_values_whose_squares_overflow():
         fit_projection([sample(50, 4) * np.float32(1e25)], 2, 50)
 
 
-@pytest.mark.parametrize(("rows", "found"), [(99, "more rows .* 99"), (101, "100 rows .* 101")])
-def test_another_number_of_rows_than_announced(rows, found):
-    with pytest.raises(WorkbenchError, match=found):
-        fit_projection(cut(sample(100, 5), 40), 2, rows)
-
-
 def test_rows_that_are_all_equal():
     row = np.random.default_rng(0).standard_normal(6, dtype=np.float32) * 1e3
     with pytest.raises(WorkbenchError, match="all 150 sentence vectors are equal"):

@@ -104,16 +104,6 @@ def test_entries_may_lie_anywhere_in_the_buffer(tmp_path, random_table, newline,
         assert_same(read_vectors("word2vec_bin", path, random_table), random_table)
 
 
-@on_disk
-@given(table=tables(), newline=st.sampled_from([b"", b"\n"]), data=st.data())
-def test_binary_round_trip(tmp_path, table, newline, data):
-    path = tmp_path / "v.bin"
-    path.write_bytes(binary(table, newline))
-    wanted = data.draw(st.sets(st.sampled_from(list(table))))
-    found = read_vectors("word2vec_bin", path, [*wanted, "a word that no file has"])
-    assert_same(found, {word: table[word] for word in wanted})
-
-
 # GloVe 840B has words such as ". . ." and "at name@domain.com".
 spaced = st.lists(words, min_size=1, max_size=3).map(" ".join)
 
@@ -340,14 +330,6 @@ def test_the_background_leaves_out_what_is_not_finite_and_names_what_is_no_text(
     np.testing.assert_array_equal(found.vectors[:, 0], [0, 1, 3, 4])
 
 
-def test_a_damaged_line_in_the_background_is_refused(tmp_path):
-    path = tmp_path / "v"
-    path.write_text("a 1 1\nb 1 x\n")
-    assert read_vectors("word2vec_text", path, ["a"]).rows.keys() == {"a"}
-    with pytest.raises(WorkbenchError, match="line 2: could not convert"):
-        read_vectors("word2vec_text", path, ["a"], background=1)
-
-
 @pytest.mark.parametrize("value", ["nan", "-inf", "1e39"])
 def test_values_that_are_not_finite_name_their_words(tmp_path, value):
     path = tmp_path / "v.txt"
@@ -386,18 +368,6 @@ SENTENCES = [["a", "dog", "runs"], ["a", "cat", "sits", "rarely"], ["the", "dog"
 def trained():
     words = ["a", "dog", "runs", "cat", "sits", "the"]
     return train_vectors(SENTENCES, words, dim=12, epochs=2, seed=1)
-
-
-def test_training_brings_words_of_equal_use_together():
-    """`red` and `blue` share all contexts, `runs` shares none: a property of any word2vec."""
-    uses = {"red": "ball", "blue": "ball", "runs": "dog"}
-    sentences = [["the", word, noun, "here"] for word, noun in uses.items()] * 300
-    rows = train_vectors(sentences, [*uses, "ball", "dog"], dim=16, epochs=20, seed=0).rows
-
-    def cosine(a, b):
-        return rows[a] @ rows[b] / np.linalg.norm(rows[a]) / np.linalg.norm(rows[b])
-
-    assert cosine("red", "blue") > cosine("red", "runs") + 0.1
 
 
 def test_training_repeats_byte_for_byte_in_other_processes():
