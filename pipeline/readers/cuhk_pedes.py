@@ -31,11 +31,11 @@ class _Image(BaseModel):
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read reid_raw.json, which has the splits, or caption_all.json; its tokens are not used, as the
-    other has none.
+    """Read reid_raw.json or caption_all.json; words are cut from the captions, as one has no tokens.
 
-    image_id is file_path, group the person's id, caption_id `<file_path>#<number>`. Records without splits get those of the papers: the last 1,000 persons by id are for
-    test (Zheng et al. 2020, section 6.1), the 1,000 before for validation.
+    image_id is file_path, group the person's id, caption_id `<file_path>#<number>`. Records without
+    splits get those of the papers: the last 1,000 persons by id are for test (Zheng et al. 2020,
+    section 6.1), the 1,000 before for validation.
     """
     name, remarks = options.corpus.annotations, []
     if name is None and all((raw / file).is_file() for file in (WITH_SPLITS, WITHOUT_SPLITS)):
