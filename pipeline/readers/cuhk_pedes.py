@@ -31,7 +31,7 @@ class _Image(BaseModel):
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read reid_raw.json or caption_all.json. Only one has tokens: words are cut from captions.
+    """Read reid_raw.json or caption_all.json. Words are cut from the captions: one has no tokens.
 
     image_id is file_path, group the person's id, caption_id `<file_path>#<number>`. Records without
     splits get those of the papers: the last 1,000 persons by id are for test (Zheng et al. 2020,

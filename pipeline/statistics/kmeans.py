@@ -147,7 +147,8 @@ def nearest_of_all(
 def nearest_of_moved(
     points: torch.Tensor, centres: torch.Tensor, before: Assignment
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result of `nearest_of_all`, from products with those centres that moved since `before`.
+    """The result of `nearest_of_all`, (N,) each, from products of points (N, D) with those centres
+    that moved.
 
     No centre that stayed has a lower score than the one that a point had. So a moved one that
     reaches it is the nearest of all; else the old one is, if it stayed. Only points whose own
