@@ -22,8 +22,7 @@ from pipeline.storage.hdf5 import mapped
 
 
 class ProposalRows:
-    """Vectors of proposals at places (H, 2), row of an image and slot, read from their file: rows
-    (B,) of places to float32 (B, D)."""
+    """From rows (B,) of places (H, 2), row of an image and slot, to vectors (B, D) of a file."""
 
     def __init__(self, proposals: FeatureFile, places: np.ndarray) -> None:
         self.values = mapped(proposals.path, proposals.layouts["features"])

@@ -21,8 +21,7 @@ def phrase_scores(
     vectors: FeatureFile,
     device: torch.device,
 ) -> np.ndarray:
-    """Inner products of Q phrases and the proposals of their images, (Q, R) float32, -inf where an
-    image has fewer.
+    """Inner products of Q phrases and their images' proposals: (Q, R) float32, -inf beyond them.
 
     The network embeds regions as images and phrases as captions. It is left in the mode it was in.
     """

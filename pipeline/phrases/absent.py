@@ -10,7 +10,7 @@ ABSENT = {"phrases": "none"}
 
 
 def write_absent(path: Path) -> None:
-    """Say in place of an artefact of phrases that the corpus has none."""
+    """Say in place of an artefact that the corpus has no phrases."""
     write_groups(path, {}, ABSENT)
     say(f"{path}: the corpus has no phrases")
 

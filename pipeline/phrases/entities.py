@@ -173,11 +173,8 @@ def listed_splits(root: Path) -> dict[str, str]:
 
 
 def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame:
-    """The corpus's images that the lists name.
-
-    The vocabulary and the encoder have seen the corpus's training captions, so the lists must have
-    the corpus's splits.
-    """
+    """The corpus's images that the lists name; their splits must be the corpus's, whose training
+    captions the vocabulary and the encoder have seen."""
     stems = [Path(name).stem for name in images["image_id"]]
     listed = images[[stem in splits for stem in stems]]
     wanted = [splits[stem] for stem in stems if stem in splits]

@@ -72,27 +72,19 @@ def train(folder, output, killer, interval):
         killer.event("write")
         publish(finished, target)
 
+    def freeze(model):
+        model.text.requires_grad_(False)
+
     files.publish = publish_or_die
+    objectives = [objective_of(pair_loss("sum_margin", margin)) for margin in (0.1, 0.2, 0.3)]
+    own = {"batches": PairBatches(toy_split(10, 0), 5, seed=4)}
     fitted = fit(
         model,
         optimiser("adam", model.parameters(), 0.01),
         [
-            Phase("first", 1, objective_of(pair_loss("sum_margin", 0.1))),
-            Phase(
-                "second",
-                9,
-                objective_of(pair_loss("sum_margin", 0.2)),
-                batches=PairBatches(toy_split(10, 0), 5, seed=4),
-                prepare=lambda model: model.text.requires_grad_(False),
-                lr=0.02,
-                stop_below=1.0,
-            ),
-            Phase(
-                "third",
-                1,
-                objective_of(pair_loss("sum_margin", 0.3)),
-                prepare=lambda model: model.text.requires_grad_(True),
-            ),
+            Phase("first", 1, objectives[0]),
+            Phase("second", 9, objectives[1], **own, prepare=freeze, lr=0.02, stop_below=1.0),
+            Phase("third", 1, objectives[2], prepare=lambda model: model.text.requires_grad_(True)),
         ],
         PairBatches(toy_split(10, 0), 4, seed=3),
         score,

@@ -16,15 +16,11 @@ PLAIN = YAML(typ="safe", pure=True).load(TEXT)
 WORLD = load_world(RAW / "world.yaml")
 SIDE = 128
 
+KINDS = {"object": "shapes", "colour": "colours", "size": "sizes", "texture": "textures"}
 MEANING = {
     word: (kind, name)
-    for kind, table in [
-        ("object", PLAIN["shapes"]),
-        ("colour", PLAIN["colours"]),
-        ("size", PLAIN["sizes"]),
-        ("texture", PLAIN["textures"]),
-    ]
-    for name, entry in table.items()
+    for kind, table in KINDS.items()
+    for name, entry in PLAIN[table].items()
     for words in [entry["words"], entry["synonyms"]]
     for word in [*words, *(words.values() if isinstance(words, dict) else [])]
 }

@@ -178,25 +178,10 @@ def draw_patches(path, colours, generator):
 
 
 # changes of params.yaml for the dual path on those images
-DUAL_PATH = {
-    "loss": "sum_margin",
-    "detector__weights": "random",
-    "detector__channels": 4,
-    "detector__hidden": 4,
-    "image_features__weights": "random",
-    "image_features__layers": ["layer1"],
-    "image_features__size": SIDE,
-    "image_features__batch_size": 16,
-    "image_features__workers": 0,
-    "pseudo_classes__source": "instance",
-    "dual_path__dim": 16,
-    "dual_path__hidden": 24,
-    "dual_path__dropout": 0.1,
-    "dual_path__slots": 12,
-    "dual_path__word_dim": 6,
-    "dual_path__text_width": 4,
-    "dual_path__resize": SIDE,
-    "dual_path__crop": SIDE - 4,
-    "dual_path__training__batch_size": 8,
-    "dual_path__training__workers": 0,
-}
+FEATURES = {"weights": "random", "layers": ["layer1"], "size": SIDE, "batch_size": 16, "workers": 0}
+OWN = {"dim": 16, "hidden": 24, "dropout": 0.1, "slots": 12, "word_dim": 6, "text_width": 4}
+OWN |= {"resize": SIDE, "crop": SIDE - 4, "training__batch_size": 8, "training__workers": 0}
+DUAL_PATH = {f"dual_path__{key}": value for key, value in OWN.items()}
+DUAL_PATH |= {f"image_features__{key}": value for key, value in FEATURES.items()}
+DUAL_PATH |= {"detector__weights": "random", "detector__channels": 4, "detector__hidden": 4}
+DUAL_PATH |= {"loss": "sum_margin", "pseudo_classes__source": "instance"}

@@ -141,22 +141,6 @@ def test_bf16_trains_close_to_fp32(toy, tmp_path):
     assert all(value.dtype == torch.float32 for value in reduced.weights.values())
 
 
-def test_each_phase_has_its_objective(toy):
-    used = []
-
-    def objective_of(name):
-        def objective(model, batch):
-            used.append(name)
-            return toy.objective(model, batch)
-
-        return objective
-
-    toy.phases = [Phase("a", 1, objective_of("a")), Phase("b", 2, objective_of("b"))]
-    history = toy.fit().history
-    assert used == ["a"] * 5 + ["b"] * 10
-    assert [row["phase"] for row in history] == ["a", "b", "b"]
-
-
 def test_a_phase_may_have_batches_a_rate_and_a_score_of_its_own(toy):
     sizes, scored = [], []
 
