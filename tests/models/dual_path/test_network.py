@@ -112,3 +112,29 @@ def test_a_frozen_part_does_not_change(batch, part):
         if not torch.equal(value, before[name])
     }
     assert changed == set(PARTS) - {part}
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "width"),
+    [
+        ("resnet18", "pool5", 512),
+        ("resnet50", "pool5", 2048),
+        ("resnet152", "pool5", 2048),
+        ("vgg16", "fc7", 4096),
+        ("vgg19", "fc7", 4096),
+        ("vgg19", "pool5", 512),
+    ],
+)
+def test_the_image_networks_of_the_papers(name, layer, width):
+    """Their shapes, without memory, in training mode and with gradients for every weight."""
+    with torch.device("meta"):
+        backbone, found = cut(classifier(name, 0), [layer], "mean", 224)
+        make = functools.partial(
+            DualPath, found, 20, 300, "resnet50", 64, 2048, 2048, image_cnn=backbone
+        )
+        model = make().train()
+        images = torch.zeros(2, 3, 224, 224, dtype=torch.uint8)
+        vectors = model(images, torch.zeros(2, 32, dtype=torch.int64))
+    assert (found, vectors[0].shape, vectors[1].shape) == (width, (2, 2048), (2, 2048))
+    (vectors[0] * vectors[1]).sum().backward()
+    assert all(value.grad is not None for value in model.parameters())

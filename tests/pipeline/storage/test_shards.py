@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from sharded_program import BATCH, COUNT, MADE
 
+from pipeline.runtime.section import RuntimeConfig
 from pipeline.storage.features import FeatureFile
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -148,3 +149,19 @@ def test_a_process_that_would_make_other_values_refuses(tmp_path):
         said = process.stderr.read()
     assert "work/shards/0f.h5: this process would make other values than the one that" in said
     assert not (tmp_path / "work").exists()
+
+
+def test_a_shard_that_is_not_there_is_refused(world):
+    ask(world, "lose-8")
+    status, said = run(world, shard=8)
+    assert status == 1
+    assert "error: shard of rows 8 to 15: work/shards/" in said
+    assert "is missing, though its process came to its end" in said
+    assert succeed(world, shard=8)[1] == [8, 12, 16, 20]
+
+
+@pytest.mark.parametrize("others", [{"engine": "ray"}, {"workers": 2}])
+def test_workers_without_shards_contradict(others):
+    sharing = {"engine": "local", "workers": 1, "shard": None} | others
+    with pytest.raises(ValueError, match="needs a number of rows"):
+        RuntimeConfig(device="cpu", threads=1, processes=1, extraction=sharing)
