@@ -129,10 +129,8 @@ def test_the_image_networks_of_the_papers(name, layer, width):
     """Their shapes, without memory, in training mode and with gradients for every weight."""
     with torch.device("meta"):
         backbone, found = cut(classifier(name, 0), [layer], "mean", 224)
-        make = functools.partial(
-            DualPath, found, 20, 300, "resnet50", 64, 2048, 2048, image_cnn=backbone
-        )
-        model = make().train()
+        sizes = 20, 300, "resnet50", 64, 2048, 2048
+        model = DualPath(found, *sizes, image_cnn=backbone).train()
         images = torch.zeros(2, 3, 224, 224, dtype=torch.uint8)
         vectors = model(images, torch.zeros(2, 32, dtype=torch.int64))
     assert (found, vectors[0].shape, vectors[1].shape) == (width, (2, 2048), (2, 2048))
