@@ -98,6 +98,15 @@ def test_captions_are_inert_text(root):
         assert not [name for name in element.attributes if name.startswith("on")], element.tag
 
 
+def test_names_of_models_are_inert_text(tmp_path):
+    put_corpus(tmp_path)
+    name = 'a<b onclick=x>"&$q$'
+    put_model(tmp_path, name, made_scores(0.3))
+    root = taken_apart(page_of(tmp_path, name, curves=[name]))
+    assert not list(root.find("b", onclick="x"))
+    assert f"Queries: {name}" in [head.text for head in root.find("h2")]
+
+
 def test_only_the_script_of_the_page_may_run(root):
     policy = next(root.find("meta", http_equiv="Content-Security-Policy")).attributes["content"]
     script = next(root.find("script")).text
