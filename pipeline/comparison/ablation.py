@@ -39,12 +39,8 @@ def read_experiments(text: str) -> pd.DataFrame:
 def tabulate(
     experiments: pd.DataFrame, model: str, criteria: Sequence[str], by: Sequence[str]
 ) -> list[list[str]]:
-    """Head and rows: the values of the parameters `by`, the number of runs, mean and deviation (n -
-    1).
-
-    Of several criteria every setting has a row for each, and a column names it. The last column is
-    the difference of rsum from the first row, seed by seed: runs of one seed share its features.
-    """
+    """The parameters `by`, the number of runs, mean and deviation (n - 1), by criterion; last, seed
+    by seed (runs of one seed share its features), the difference of rsum from the first row."""
     columns = {criterion: _columns(experiments, model, criterion) for criterion in criteria}
     every = list(chain.from_iterable(columns.values()))
     missing = [name for name in (*every, *by) if name not in experiments]

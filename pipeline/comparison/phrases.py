@@ -30,8 +30,7 @@ class PhraseRow:
 
 
 def read_rows(paths: Sequence[Path], found: Sequence[Path] = ()) -> list[PhraseRow]:
-    """The rows of metrics files, in their order; none of a corpus without phrases. found: what each
-    model found, by its stem; must be of the same evaluation."""
+    """The rows of metrics files with phrases; found: of the same evaluation, by the file's stem."""
     read = {path: read_json(path) for path in paths}
     rows = {path: _row(path, own) for path, own in read.items() if own != {"phrases": 0}}
     partners = {path.stem: path for path in found}

@@ -1,7 +1,4 @@
-"""Runs by the names a person gives them: a file of theirs, or a DVC or git revision.
-
-Files of a revision come out of DVC's cache; nothing in the workspace is touched or run.
-"""
+"""Runs by a file of theirs, or a DVC or git revision, whose files come out of DVC's cache."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,8 +62,7 @@ def load_scores(name: str, split: str) -> SplitScores:
 def _revision_file(
     name: str, model: str | None, stages: tuple[str, ...], option: str, kinds: str
 ) -> Iterator[Path]:
-    """A copy, while it is read, of the file that an option of the model's stage names. Errors of
-    DVC come as ours, and none names the temporary folder."""
+    """A copy, while it is read, of the file that an option of the model's stage names."""
     revision, _, own = name.partition(":")
     model = own or model
     if not revision or not model:

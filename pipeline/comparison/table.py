@@ -94,8 +94,7 @@ def report(results: Sequence[Result], dataset: str, loss: str) -> str:
 
 
 def described(results: Sequence[Result], dataset: str) -> list[str]:
-    """The table and what must be known to read it, as lines of markdown. dataset: its name, and
-    what else is common to all."""
+    """The table and what must be known to read it, as lines of markdown."""
     record, rows, body = results[0].record, rows_of(results), []
     for row, best in zip(rows, best_of(rows), strict=True):
         texts = map(shown, values_of(row.figures))

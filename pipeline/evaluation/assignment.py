@@ -20,11 +20,8 @@ PAIR_LIMIT = 50_000_000
 
 
 def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """u (N,) and v (M,), float32, of the entropic transport plan of scores (N, M) (Cuturi 2013).
-
-    The plan exp(beta s(i, t) + u(i) + v(t)) gives every image the mass 1/N and every caption 1/M,
-    the latter exactly, since v is swept last.
-    """
+    """u (N,), v (M,), float32: the plan exp(beta s(i, t) + u(i) + v(t)) of scores (N, M) gives
+    every image the mass 1/N and every caption 1/M, exactly, as v is swept last (Cuturi 2013)."""
     images, captions = scores.shape
     u, v = torch.zeros(images), torch.zeros(captions)
     for _ in range(iterations):
@@ -34,11 +31,8 @@ def potentials(scores: Tiles, beta: float, iterations: int) -> tuple[torch.Tenso
 
 
 def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
-    """Scores (N, M) in which a query's assigned items come first, each part in order of scores.
-
-    Items that a query scores like an assigned one are lifted with it, so that the arbitrary choice
-    among equals lifts no true item above its equals.
-    """
+    """Scores (N, M) with a query's assigned items first, each part in order of scores. Equals of an
+    assigned item are lifted with it: the choice among equals lifts none above others."""
     image, caption = assignment(scores)
     result = scores.copy()
     query, item = (image, caption) if queries == IMAGES else (caption, image)
@@ -57,11 +51,8 @@ def assigned_scores(scores: np.ndarray, queries: int) -> np.ndarray:
 
 
 def assignment(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of largest total score of (N, M): image numbers (P,) and caption numbers (P,).
-
-    With M >= N every caption gets one image, every image at most ceil(M / N) captions; else the
-    reverse.
-    """
+    """Image and caption numbers (P,) of the pairs of largest total score of (N, M). With M >= N
+    every caption gets one image, every image at most ceil(M / N) captions; else the reverse."""
     images, captions = scores.shape
     copies = max(-(-captions // images), -(-images // captions))
     pairs = images * captions * copies

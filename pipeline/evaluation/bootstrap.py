@@ -66,8 +66,7 @@ def bootstrap_intervals(
     seed: int,
     metrics: Sequence[Metric] | None = None,
 ) -> dict[str, Any]:
-    """[low, high] of every figure of `figures.average`, in the same nested dict. rsum is summed
-    draw by draw, so that its interval reflects how the recalls vary together."""
+    """[low, high] of every figure; rsum is summed draw by draw, as the recalls vary together."""
     low, high = limits(resampled(folds, resamples, seed, metrics), confidence)
     return summary_of([[float(a), float(b)] for a, b in zip(low, high, strict=True)], metrics)
 
@@ -79,9 +78,7 @@ def resampled(
     metrics: Sequence[Metric] | None = None,
 ) -> np.ndarray:
     """Every draw's figures, means over the folds: (columns, resamples), as `figures.columns_of`.
-
-    The draws depend on the groups and the seed alone: two runs of the same queries are drawn alike.
-    """
+    The draws depend on groups and seed alone: two runs of the same queries are drawn alike."""
     random = np.random.default_rng(seed)
     rows = metrics or plain_rows()
     drawn = [_draws(fold, resamples, random, rows) for fold in folds]

@@ -54,6 +54,5 @@ class Criterion:
 
 
 def make_criteria(names: Sequence[str], **values: Any) -> list[Criterion]:
-    """The criteria that a run is evaluated by: naive, named or not, then the others in order. names
-    and values: the section `inference` of params.yaml."""
+    """The criteria of the section `inference` of params.yaml: naive, then the others in order."""
     return [Criterion(name, **values) for name in dict.fromkeys(["naive", *names])]

@@ -54,11 +54,8 @@ def judged_fold(
     rows: Mapping[Direction, np.ndarray],
     codes: Mapping[Direction, np.ndarray],
 ) -> JudgedFold:
-    """The queries of one fold that have positives in it; WorkbenchError without any in a direction.
-
-    rows: numbers (n,) of the fold's images (i2t) and captions (t2i); codes: group numbers of all
-    images (N,) and captions (M,) of the split.
-    """
+    """The fold's queries with positives in it; WorkbenchError without any in a direction. rows:
+    numbers (n,) of its images and captions; codes: group numbers of the split's, (N,) and (M,)."""
     pairs = relevance.inside(rows["i2t"], rows["t2i"])
     queries = {way: rows[way][pairs.positives(way).queries] for way in DIRECTIONS}
     for way, what in zip(DIRECTIONS, ("image", "caption"), strict=True):

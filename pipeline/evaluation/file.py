@@ -68,13 +68,9 @@ def write_ranks(
     metrics: Mapping[str, Any] | None = None,
     findings: Findings | None = None,
 ) -> None:
-    """Write a rank file: groups i2t and t2i, each with the queries and what they reach.
-
-    Datasets of a direction: `ids` and `groups` of its queries, then by criterion the rank of the
-    best true item, such as `naive`, and every metric, such as `naive.mapr`. Extended positives add
-    the same of the queries that they judge, findings their groups. metrics: content of the metrics
-    file.
-    """
+    """Write a rank file: of both directions `ids` and `groups`, and by criterion the rank of the
+    best true item, such as `naive`, and every metric, such as `naive.mapr`; the same of the queries
+    that extended positives judge; findings. metrics: content of the metrics file."""
     queries = {
         "i2t": {"ids": list(split.image_ids), "groups": list(split.image_groups)},
         "t2i": {"ids": list(split.caption_ids), "groups": list(split.caption_groups)},

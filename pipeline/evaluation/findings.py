@@ -1,7 +1,4 @@
-"""What pages show of a model's scores beside its ranks: hubs, separation and best hits.
-
-Evaluation writes it into the rank file, so that pages and plots read no scores. Without torch.
-"""
+"""Hubs, separation and best hits, which rank files keep for pages; read without torch."""
 
 import json
 from collections.abc import Mapping

@@ -22,26 +22,16 @@ from pipeline.scores.tiles import Tiles
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one model reaches on one split.
+    """What one model reaches on one split."""
 
-    Attributes:
-        protocol: "full", "1k_x5" for 5 folds of 1,000 images, or "first_1k" for the first 1,000.
-        metrics: criterion -> figures as `figures.average` gives, with "transductive": True where a
-            score depends on the other queries.
-        intervals: the same with [low, high], empty without resamples.
-        measured: criterion -> what all queries reach within their folds, by direction.
-        chance: figures of random scores.
-        test_images: of which the evaluated images are the first; None where they are all.
-        extended: the same over extended positives; None without.
-    """
-
-    protocol: str
+    protocol: str  # "full", "1k_x5" for 5 folds of 1,000 images, or "first_1k" for the first 1,000
+    # criterion -> figures as `figures.average` gives, and "transductive" where it is
     metrics: dict[str, dict[str, Any]]
-    intervals: dict[str, dict[str, Any]]
-    measured: dict[str, dict[Direction, Measured]]
-    chance: dict[str, Any]
-    test_images: int | None = None
-    extended: Extended | None = None
+    intervals: dict[str, dict[str, Any]]  # the same with [low, high], empty without resamples
+    measured: dict[str, dict[Direction, Measured]]  # by criterion, of all queries in their folds
+    chance: dict[str, Any]  # figures of random scores
+    test_images: int | None = None  # of which the evaluated ones are the first; None: they are all
+    extended: Extended | None = None  # the same over extended positives
 
     def summary(self) -> dict[str, Any]:
         """The content of metrics/<model>.json."""
@@ -74,18 +64,9 @@ def evaluate(
     test_images: int | None = None,
     relevance: Relevance | None = None,
 ) -> Evaluation:
-    """Evaluate criteria by folds, figures averaged over them.
-
-    Args:
-        split: scores of the N images and M captions to evaluate.
-        folds: how many; 1 ranks all images at once.
-        resamples: bootstrap draws, 0 for no intervals.
-        confidence: share of the draws inside an interval.
-        seed: of the draws.
-        criteria: each rescores a fold by itself.
-        test_images: of which the split's are the first; None: they are all.
-        relevance: extended positives of the split, measured beside its groups; None for none.
-    """
+    """Evaluate criteria by folds, figures averaged over them. resamples: bootstrap draws, 0 for no
+    intervals; confidence: share of the draws inside one. test_images: of which the split's are the
+    first, None: they are all. relevance: extended positives, measured beside the groups."""
     images, captions = group_codes(split.image_groups, split.caption_groups)
     parts = cut_folds(images, captions, folds)
     scores = checked_tiles(split.scores, len(images), len(captions))

@@ -47,9 +47,6 @@ class Hubness:
 
 
 def pairs_table(counts: np.ndarray, pairs: int) -> dict[str, int]:
-    """The counts of the kNN-margin paper's table 5, in pairs: an image is listed once per caption.
-
-    Copies of an image score alike and a query finds the first of them; all others are the nearest
-    of no query: with five captions an image at least 80 %. counts: (N,) of every image.
-    """
+    """The counts of the kNN-margin paper's table 5 from those (N,) of images. It lists an image
+    once per caption; a query finds the first of its copies, the others are the nearest of none."""
     return Hubness(counts).table | {"0": pairs - int(np.count_nonzero(counts))}

@@ -28,11 +28,8 @@ def look(
     criteria: Sequence[Criterion],
     source: Mapping[str, str | int | float],
 ) -> Findings:
-    """Hubs under every criterion, separation, and the queries that galleries show.
-
-    All of the split is ranked at once, whatever the folds of its evaluation. A criterion that can
-    rank folds, but not all of the split, has no hubs. source: attributes of the score file.
-    """
+    """Hubs under every criterion that can rank all of the split at once, whatever the folds;
+    separation; the queries that galleries show. source: attributes of the score file."""
     tiles, groups = as_tiles(split.scores), (split.image_groups, split.caption_groups)
     if "_x" in evaluation.protocol:
         ranks = retrieval_ranks(tiles, *groups)

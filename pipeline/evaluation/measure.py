@@ -18,11 +18,8 @@ def measure(
     caption_groups: Groups,
     metrics: Sequence[Metric] | None = None,
 ) -> dict[Direction, Measured]:
-    """Metrics of all queries of scores (N images, M captions), both directions.
-
-    An image and a caption belong together when their groups (N,) and (M,) are equal. metrics: None
-    for all but the extended.
-    """
+    """Metrics (None: all but the extended) of all queries of scores (N images, M captions), by
+    direction. An image and a caption belong together when their groups (N,) and (M,) are equal."""
     codes = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
     found = measured_of([of_groups(tiles, *codes, way) for way in DIRECTIONS], metrics)
@@ -32,11 +29,8 @@ def measure(
 def measured_of(
     wanted: Sequence[Wanted], metrics: Sequence[Metric] | None = None
 ) -> list[Measured]:
-    """The metrics of each of `wanted`, their scores gone through together.
-
-    Of those with grades all metrics are measured; of the others `metrics`, None for all but the
-    extended. Raises WorkbenchError as `measure`.
-    """
+    """The metrics of each of `wanted`, their scores gone through together: all of those with
+    grades; of the others `metrics`, None for all but the extended."""
     return [
         _measured(ranking, (metrics or plain_rows()) if one.grade is None else extended_rows())
         for ranking, one in zip(ranked(wanted), wanted, strict=True)

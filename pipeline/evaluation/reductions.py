@@ -95,11 +95,8 @@ def log_sum_exp(
     beta: float,
     offsets: Sequence[torch.Tensor | None] = (None, None),
 ) -> list[torch.Tensor]:
-    """log of the sum along each of `axes` of exp(beta * score + offset), float32, without overflow.
-
-    offsets: by axis, (N,) of images or (M,) of captions that are summed over. Returns (M,) for a
-    sum over images, (N,) for one over captions.
-    """
+    """log of the sum along each axis of exp(beta * score + offset), float32, without overflow: (M,)
+    over images, (N,) over captions. offsets: by axis, (N,) or (M,), of what is summed over."""
     sums = reduced(scores, axes, _Exponentials(beta, tuple(offsets)), _added)
     logs = {axis: (total.log() + top).float() for axis, (top, total) in sums.items()}
     return [logs[axis] for axis in axes]
@@ -170,12 +167,9 @@ class _Nearest:
 
 
 def largest(tile: torch.Tensor, axis: int, k: int) -> torch.Tensor:
-    """The k largest scores (all, where there are fewer) of every line of a tile (n, m), descending.
-
-    axis: IMAGES for those of each caption, (m, k); CAPTIONS for those of each image, (n, k). Cut
-    into PARTS, the k largest of a line stand at k places of a part at most: those with the largest
-    value of any part. Sorting all of a tile takes longer than the products it is made of.
-    """
+    """The k largest scores (or all) of every line of a tile (n, m), descending: (m, k)
+    of captions for IMAGES, (n, k) of images for CAPTIONS. The k largest stand at k places of a part
+    at most, those with the largest value of any of PARTS: a sort takes longer than the products."""
     width = tile.shape[axis] // PARTS
     if width < 2 * k:
         return _first((tile if axis == CAPTIONS else tile.T).contiguous(), k)

@@ -15,41 +15,26 @@ Summary = Literal["mean", "median"]
 
 @dataclass(frozen=True)
 class Metric:
-    """A number for every query, and the figure that the queries of a direction make of it.
+    """A number for every query, and the figure that the queries of a direction make of it."""
 
-    Attributes:
-        name: key in files, such as "r1": lower case letters, digits and underscores.
-        title: heading of its columns, such as "R@1".
-        note: a sentence that explains it in the report; rows may share one.
-        per_query: the numbers (Q,) of the queries of a ranking, each from it and its items alone.
-        reference: the same for one query, from whether each item is true, first to last, in plain
-            Python: what the tests compare with.
-        chance: the expected figure of uniformly random rankings, from the number of true items of
-            every query (Q,) and the number of items.
-        better: whether larger or smaller figures are.
-        summary: how the queries' numbers make a figure.
-        span: the smallest and the largest number there can be, both finite.
-        curve: whether training records it for the validation split after every epoch.
-        graded: whether `reference` and `chance` take grades instead: of each item, first to last,
-            0 for false ones; and of the true items of every query, falling (Q, R), 0 where there
-            are fewer.
-        extended: whether it is measured against lists of extended positives alone.
-        place: of its columns, smallest first; of equal places by the names of the files.
-    """
-
-    name: str
-    title: str
-    note: str
+    name: str  # key in files, such as "r1": lower case letters, digits and underscores
+    title: str  # heading of its columns, such as "R@1"
+    note: str  # a sentence that explains it in the report; rows may share one
+    # the numbers (Q,) of the queries of a ranking, each from it and its items alone
     per_query: Callable[[Ranking], np.ndarray]
+    # the same for one query in plain Python, from whether each item is true, first to last
     reference: Callable[[Sequence[Any]], float]
+    # the expectation under random rankings, from the numbers of true items (Q,) and of items
     chance: Callable[[np.ndarray, int], float]
     better: Better = "larger"
-    summary: Summary = "mean"
-    span: tuple[float, float] = (0, 100)
-    curve: bool = False
+    summary: Summary = "mean"  # how the queries' numbers make a figure
+    span: tuple[float, float] = (0, 100)  # the smallest and the largest number, both finite
+    curve: bool = False  # whether training records it after every epoch
+    # whether `reference` and `chance` take grades: of each item, first to last, 0 for false ones;
+    # and of the true items of every query, falling (Q, R), 0 where there are fewer
     graded: bool = False
-    extended: bool = False
-    place: int = 100
+    extended: bool = False  # whether it is measured against lists of extended positives alone
+    place: int = 100  # of its columns, smallest first; of equal places by the names of the files
 
     def measured(self, ranking: Ranking) -> np.ndarray:
         """The number of every query: (Q,) float64; WorkbenchError unless all are in the span."""

@@ -1,8 +1,5 @@
-"""The first images of a test split, as MS-COCO 1K is the first 1,000 images of its 5,000.
-
-The kNN-margin paper's lines 3.15 to 3.17 (table 4) are of such a subset, its lines 3.4 to 3.6 the
-mean over five folds of 1,000 images (section 3.1).
-"""
+"""The first images of a test split, as in lines 3.15 to 3.17 of the kNN-margin paper (table 4); its
+lines 3.4 to 3.6 are means over five folds of MS-COCO's 5,000 images (section 3.1)."""
 
 from dataclasses import replace
 

@@ -88,7 +88,9 @@ def _listed_splits(raw: Path, name: str, names: list[str]) -> dict[str, str]:
     folder = raw / name
     if not is_inside(name.rstrip("/")) or not folder.is_dir():
         raise WorkbenchError(f"corpus.split_files = {name!r}: no such folder in {str(raw)!r}")
-    known, stems = set(names), _unique_stems(names)
+    known = set(names)
+    counts = Counter(name.rpartition(".")[0] for name in names)
+    stems = {stem: name for name in names if counts[stem := name.rpartition(".")[0]] == 1}
     splits: dict[str, str] = {}
     twice: list[str] = []
     for split in SPLITS:
@@ -115,8 +117,3 @@ def _split_list(folder: Path, split: str) -> Path:
         f"Flickr_8k.{'dev' if split == 'val' else split}Images.txt; found {names}",
         "corpus.split_files names a folder with one list for each of train, val and test",
     )
-
-
-def _unique_stems(names: list[str]) -> dict[str, str]:
-    stems = Counter(name.rpartition(".")[0] for name in names)
-    return {stem: name for name in names if stems[stem := name.rpartition(".")[0]] == 1}

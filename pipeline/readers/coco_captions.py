@@ -1,8 +1,5 @@
-"""MS-COCO's own captions_train2017.json and captions_val2017.json (Chen et al. 2015).
-
-The captions of its test images were never published; Karpathy's splits, on which most figures
-stand, are in another file (karpathy_json.py).
-"""
+"""MS-COCO's own captions_train2017.json and captions_val2017.json (Chen et al. 2015); captions of
+its test images were never published. Karpathy's splits are in another file (karpathy_json.py)."""
 
 import re
 from collections import Counter
@@ -48,11 +45,8 @@ class _File(NamedTuple):
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read the captions of train2017, of val2017, or of both, in raw or raw/annotations.
-
-    image_id is `<folder>/<file_name>`, caption_id the annotation's id. With both files training is
-    train2017, and held-out images are drawn from val2017; with one all splits are drawn from it.
-    """
+    """Read train2017, val2017, or both: image_id is `<folder>/<file_name>`, caption_id the
+    annotation's. With both, training is train2017, held-out val2017; one is cut into all splits."""
     named: dict[str, str | None] = {}
     captions: list[tuple[str, str, str]] = []
     for file in _find_files(raw, options.corpus.annotations):

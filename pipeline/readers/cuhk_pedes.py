@@ -1,7 +1,4 @@
-"""CUHK-PEDES (Li et al. 2017): pedestrians described in words, several images to a person.
-
-A person is the group: a description is answered by any image of its person.
-"""
+"""CUHK-PEDES (Li et al. 2017): a description is answered by any image of its person, the group."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,12 +28,9 @@ class _Image(BaseModel):
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read reid_raw.json or caption_all.json. Words are cut from the captions: one has no tokens.
-
-    image_id is file_path, group the person's id, caption_id `<file_path>#<number>`. Records without
-    splits get those of the papers: the last 1,000 persons by id are for test (Zheng et al. 2020,
-    section 6.1), the 1,000 before for validation.
-    """
+    """Read reid_raw.json or caption_all.json: image_id is file_path, group the person's id,
+    caption_id `<file_path>#<number>`. Without splits they are the papers': the last 1,000 persons
+    by id are for test (Zheng et al. 2020, section 6.1), the 1,000 before for validation."""
     name, remarks = options.corpus.annotations, []
     if name is None and all((raw / file).is_file() for file in (WITH_SPLITS, WITHOUT_SPLITS)):
         name = WITH_SPLITS

@@ -36,11 +36,8 @@ class _Dataset(BaseModel):
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read a Karpathy JSON file.
-
-    image_id is filepath/filename (MS-COCO) or filename, caption_id the sentid. The tokens are the
-    file's; where it has none the words are cut later.
-    """
+    """Read a Karpathy JSON file: image_id is filepath/filename (MS-COCO) or filename, caption_id
+    the sentid. The tokens are the file's; where it has none the words are cut later."""
     path = find_annotations(raw, options.corpus.annotations, SIGNS)
     hint = "expected is the format of Karpathy's dataset_*.json"
     records: list[_Image] = read_annotations(path, _Dataset, hint).images

@@ -29,12 +29,9 @@ class ParquetRow(NamedTuple):
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read the parquet files below raw, row after row.
-
-    image_id is `<split>/<path of the image>` (without the split where no file names one); an image
-    without a path is named by its content. Rows of the same image give it all their captions, as in
-    datasets with a row per caption. caption_id is `<image_id>#<number>`.
-    """
+    """Read the parquet files below raw: image_id is `<split>/<path>`, without the split where no
+    file names one, with a digest for an image without a path; caption_id is `<image_id>#<number>`.
+    Rows of the same image give it all their captions."""
     digests: dict[str, bytes | None] = {}
     counts: dict[str, int] = {}
 
@@ -65,12 +62,9 @@ def read(raw: Path, out: Path, options: Options) -> Source:
 
 
 def read_rows(path: Path, config: CorpusConfig) -> Iterator[ParquetRow]:
-    """The rows of a file, one after the other; WorkbenchError where it is damaged.
-
-    One row at a time, because a repeated value is stored once: a small file could ask for any
-    amount of memory for a batch of rows. In memory is a page of the file, 2 GiB at most; Hugging
-    Face's have some hundred images.
-    """
+    """The rows of a file, one by one; WorkbenchError where it is damaged. A repeated value is
+    stored once: a batch of rows of a small file could ask for any amount of memory. In memory is a
+    page of the file, 2 GiB at most."""
     try:
         with pq.ParquetFile(
             path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True

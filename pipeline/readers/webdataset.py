@@ -32,12 +32,9 @@ class _Sample:
 
 
 def read(raw: Path, out: Path, options: Options) -> Source:
-    """Read the tar files below raw, member after member.
-
-    image_id is `<shard>/<member>`, because keys need not differ between shards, and caption_id
-    `<image_id>#<number>`. Captions are the lines of .txt, else the text or texts in .json under
-    corpus.caption_field.
-    """
+    """Read the tar files below raw: image_id is `<shard>/<member>`, because keys need not differ
+    between shards, caption_id `<image_id>#<number>`. Captions are the lines of .txt, else the text
+    or texts in .json under corpus.caption_field."""
     return read_shards(raw, out, options, ".tar", _read_shard)
 
 

@@ -1,7 +1,4 @@
-"""Attention as pictures: for every word the image, lit where the model looked.
-
-Light instead of a colour laid over the image, because colours are part of what captions speak of.
-"""
+"""For every word the image, lit where the model looked: captions speak of colours, not of light."""
 
 import textwrap
 from dataclasses import dataclass
@@ -52,11 +49,11 @@ def attention_figure(pair: RankedPair, path: Path | str, caption: str) -> Attent
     own, image = pair.attention, open_rgb(path)
     shares = _shares(own)
     words = [
-        WordPicture(word, _uri(lit(image, own, row, TILE)), share, _told(own, row))
+        WordPicture(word, data_uri(lit(image, own, row, TILE)), share, _told(own, row))
         for row, (word, share) in enumerate(zip(own.words, shares, strict=True))
     ]
-    boxes = None if own.region_weights is None else _uri(weighed(image, own, WHOLE))
-    return AttentionFigure(pair, caption, _uri(numbered(image, own, WHOLE)), words, boxes)
+    boxes = None if own.region_weights is None else data_uri(weighed(image, own, WHOLE))
+    return AttentionFigure(pair, caption, data_uri(numbered(image, own, WHOLE)), words, boxes)
 
 
 def draw_attention(pair: PairAttention, path: Path | str, title: str) -> Image.Image:
@@ -95,11 +92,8 @@ def heat(
     size: tuple[int, int],
     shown: tuple[int, int],
 ) -> npt.NDArray[np.float32]:
-    """Sums of the weights of the regions that cover a pixel, divided by the largest sum.
-
-    weights: (R,) not negative; boxes: (R, 4) x1, y1, x2, y2 in pixels of an image of `size` =
-    (width, height). Returns (H, W) float32 in [0, 1] for `shown` = (W, H).
-    """
+    """Sums of the weights (R,) of the regions that cover a pixel, over the largest: float32 (H, W)
+    in [0, 1], `shown` = (W, H). boxes: (R, 4) x1, y1, x2, y2 in an image of `size` (w, h)."""
     width, height = shown
     sums = np.zeros((height, width), np.float32)
     scaled = boxes * np.tile(np.divide(shown, size), 2)
@@ -162,7 +156,11 @@ def _labelled(
             left, top, right, bottom = boxes[box]
             middle, step = ((left + right) / 2, (top + bottom) / 2), side / 17
             taken.append(free_place(middle, taken, 1.2 * step, step))
-            _number(draw, taken[-1], label, _between(shade), font)
+            left, top, right, bottom = draw.textbbox(taken[-1], label, font, anchor="mm")
+            colour = _between(shade)
+            draw.rectangle((left - 3, top - 2, right + 3, bottom + 2), fill=colour, outline="black")
+            ink = "black" if sum(colour) > 380 else "white"
+            draw.text(taken[-1], label, ink, font, anchor="mm")
     return small
 
 
@@ -217,23 +215,6 @@ def _frame(
     draw.rectangle(straight, outline=colour, width=width)
 
 
-def _number(
-    draw: ImageDraw.ImageDraw,
-    middle: tuple[float, float],
-    text: str,
-    colour: tuple[int, int, int],
-    font: Font,
-) -> None:
-    left, top, right, bottom = draw.textbbox(middle, text, font, anchor="mm")
-    draw.rectangle((left - 3, top - 2, right + 3, bottom + 2), fill=colour, outline="black")
-    bright = sum(colour) > 380
-    draw.text(middle, text, "black" if bright else "white", font, anchor="mm")
-
-
 def _between(share: float) -> tuple[int, int, int]:
     red, green, blue = (round(a + share * (b - a)) for a, b in zip(FIRST, LAST, strict=True))
     return red, green, blue
-
-
-def _uri(image: Image.Image) -> str:
-    return data_uri(image, 82)

@@ -1,8 +1,5 @@
-"""Matplotlib figures as SVG that takes part in the page: its font, its light and dark colours.
-
-Colours are drawn as placeholders, which become CSS variables of the page; nothing of a figure
-reaches beyond it; the same figure gives the same bytes.
-"""
+"""Matplotlib figures as SVG in the page's font and colours; the same figure gives the same bytes.
+Colours are drawn as placeholders, which become CSS variables of the page."""
 
 import io
 import logging

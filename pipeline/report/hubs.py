@@ -25,10 +25,8 @@ class Hubs:
 def hubs_of(
     counts: Mapping[str, Mapping[Direction, np.ndarray]], model: str, criteria: Sequence[str]
 ) -> list[Hubs]:
-    """Hubs among the nearest items of all queries of a split, both directions, every criterion.
-
-    counts: criterion -> of how many queries each item is the nearest, (M,) for i2t, (N,) for t2i.
-    """
+    """Hubs of a split, both directions, every criterion. counts: criterion -> of how many queries
+    each item is the nearest, (M,) for i2t, (N,) for t2i."""
     hubs = []
     for direction in DIRECTIONS:
         for criterion in criteria:

@@ -1,7 +1,4 @@
-"""Looking into cached HDF5 files: what is there, from what it was made, whether it can be right.
-
-Values are read in blocks, so that a file larger than memory can be looked at.
-"""
+"""Looking into cached HDF5 files, in blocks: what is there, and whether it can be right."""
 
 import io
 import json

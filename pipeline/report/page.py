@@ -66,8 +66,7 @@ class Run:
 def build_page(
     results: Sequence[Result], files: Files, run: Run, localised: Sequence[PhraseRow] = ()
 ) -> str:
-    """The report as one HTML document; equal inputs give equal text. results: one for each model;
-    localised: one for each model of phrases."""
+    """The report as one HTML document; equal inputs give equal text."""
     paths = _partners(results, files.curves, "curve")
     attended = _partners(results, files.attention, "attention")
     read = {name: read_curve(path) for name, path in paths.items()}

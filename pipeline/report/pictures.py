@@ -23,7 +23,7 @@ def thumbnail(path: Path | str) -> str:
     return data_uri(image, 80)
 
 
-def data_uri(image: Image.Image, quality: int) -> str:
+def data_uri(image: Image.Image, quality: int = 82) -> str:
     """The image as a JPEG inside an address; quality: from 1 to 95."""
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality, optimize=True)

@@ -1,7 +1,4 @@
-"""An image with its regions drawn over it: whether boxes and labels are sensible is seen at once.
-
-Regions overlap: boxes carry numbers, and a list beside the image says what each was taken for.
-"""
+"""An image with its numbered regions drawn over it, and a list of what each was taken for."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +50,6 @@ def check_drawable(file: FeatureFile, name: str) -> None:
 
 def draw_regions(file: FeatureFile, name: str, path: Path | str) -> Image.Image:
     """The image of an id with its boxes, and beside it what is in each, most confident first."""
-    check_drawable(file, name)
     image = fitted(open_rgb(path), SIDE)
     return _drawn(image, _labels(file, name, image.size), name)
 

@@ -17,10 +17,7 @@ SINGLE_QUERY = True
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
     """log of the product of the softmaxes of beta s over images and over captions; scores (N, M).
-
-    Cheng et al. 2021 multiply the score itself with the softmax over queries; that depends on the
-    zero of the scores and reverses the order of negative ones, so it is not used.
-    """
+    Cheng et al. 2021 take the score times the softmax, which reverses negative scores: not used."""
     beta = settings.beta
     over_captions, over_images = log_sum_exp(scores, [CAPTIONS, IMAGES], beta)
     change = WithTerms(2 * beta, -over_captions, -over_images)

@@ -10,11 +10,8 @@ SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """log of exp(beta s) / sum over queries of exp(beta s); scores (N, M).
-
-    The sum holds the query itself (Smith et al. 2017); eq. 5 leaves it out. With p the softmax over
-    all queries that form is p / (1 - p), which grows with p: the ranks are the same.
-    """
+    """log of exp(beta s) / sum over queries of exp(beta s); scores (N, M). The sum holds the query
+    itself (Smith et al. 2017); eq. 5 leaves it out, p / (1 - p) instead of p: the same ranks."""
     sums = log_sum_exp(scores, queries, settings.beta)
     changes = (
         WithTerms(settings.beta, *((None, -own) if axis == IMAGES else (-own, None)))

@@ -1,7 +1,4 @@
-"""Dynamic inverted softmax: scores normalised over queries, but only of those drawn to a hub.
-
-Bogolin et al. 2022, "Cross modal retrieval with querybank normalisation".
-"""
+"""Dynamic inverted softmax (Bogolin et al. 2022): only queries drawn to a hub are normalised."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,13 +21,9 @@ SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """The scores (N, M) to rank by, for each axis of queries.
-
-    A query is normalised (log of exp(beta s) / sum over the bank of exp(beta s)) when its nearest
-    item is the nearest of some bank query, and keeps beta s otherwise. The other queries of the set
-    are each query's bank: a hub is the nearest item of two queries. (The sum may hold the query
-    itself, see inverted_softmax.) Of tied nearest items each counts.
-    """
+    """The scores (N, M) to rank by, for each axis of queries: log of exp(beta s) / sum over queries
+    of exp(beta s) where a query's nearest item is a hub, else beta s. A hub is the nearest item of
+    two queries; of tied nearest items each counts."""
     best = best_scores(scores)
     counts = reduced(scores, queries, _NearestCounts(best), _added)
     hubs = {axis: (count >= 2).float() for axis, (count,) in counts.items()}

@@ -1,7 +1,4 @@
-"""The retrieval metrics, a file each: it holds ROWS, a pipeline.evaluation.row.Metric or several.
-
-All are measured. What they make of queries: pipeline.evaluation.figures.
-"""
+"""The retrieval metrics, a file each: its ROWS are one or more pipeline.evaluation.row.Metric."""
 
 from pipeline.runtime.registry import Registry
 

@@ -33,11 +33,8 @@ def reference(truth: Sequence[bool]) -> float:
 
 
 def chance(true: np.ndarray, items: int) -> float:
-    """The exact expectation: 1/n of the sum over k = 1 ... R of (1 + (k-1) (R-1) / (n-1)) / k.
-
-    The item at rank k is true with probability R/n. Then each of the k - 1 before it is with
-    probability (R-1) / (n-1), which gives the precision at k.
-    """
+    """The exact expectation: 1/n of the sum over k = 1 ... R of (1 + (k-1) (R-1) / (n-1)) / k. Rank
+    k is true with probability R/n, each of the k - 1 before it then with (R-1) / (n-1)."""
     total = 0.0
     for count, queries in zip(*np.unique(true, return_counts=True), strict=True):
         rank = np.arange(1, count + 1)

@@ -1,7 +1,4 @@
-"""R-precision: the share of a query's R true items that are among its first R.
-
-Beside mAP@R in the ECCV Caption benchmark (Chun et al. 2022). With one true item it is R@1.
-"""
+"""R-precision (Chun et al. 2022): the share of a query's R true items among its first R."""
 
 from collections.abc import Sequence
 

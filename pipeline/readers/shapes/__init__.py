@@ -1,8 +1,5 @@
-"""The built-in dataset: rendered scenes of coloured shapes with captions that can be checked.
-
-Nothing can be downloaded in a fresh offline environment, so the default corpus is drawn from the
-description in world.yaml: same description, same seed, same bytes.
-"""
+"""The built-in dataset: rendered scenes of coloured shapes with captions that can be checked, drawn
+offline from world.yaml: same description, same seed, same bytes."""
 
 import io
 import os
@@ -90,8 +87,7 @@ def render(
 
 
 def spoken(task: Task, boxes: list[Box], world: World, options: ShapesConfig) -> list[str]:
-    """The captions of a scene, spelt right, with marks around what stands for objects; boxes in
-    pixels."""
+    """The captions of a scene, spelt right, with marks around what stands for objects."""
     rng, between = np.random.default_rng(task.seed), options.relations == "between"
     speaker = Speaker(world, options.image_size, rng, between)
     return speaker.marked_captions(task.scene, boxes, options.captions_per_image)

@@ -10,12 +10,9 @@ REACH = 0.085  # of the centre from the edges: no mark leaves the image
 
 
 def marks(seed: int, count: int, side: int) -> list[Mark]:
-    """Strokes and shards of any colour; each covers less than any object of the default world. For
-    each its corners (P, 2), x and y in pixels, and its colour (3,) of 0..255.
-
-    seed: of the scene's background, so that near duplicates have the same marks. A greater count
-    leaves the first ones as they are. side: of the image, pixels.
-    """
+    """Strokes and shards, each smaller than any object of the default world: corners (P, 2), x and
+    y in pixels, and colour (3,) of 0..255. seed: of the scene's background, which near duplicates
+    share. A greater count leaves the first ones as they are. side: of the image, pixels."""
     rng = np.random.default_rng([seed, 1])
     made = []
     for _ in range(count):

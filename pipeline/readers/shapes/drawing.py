@@ -12,8 +12,7 @@ _GREY = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601 luma
 
 
 def draw(scene: Scene, world: World, side: int, clutter: int = 0) -> Image.Image:
-    """Render a scene as an RGB image of `side` x `side` pixels; clutter: marks behind the
-    objects."""
+    """A scene as an RGB image of `side` x `side` pixels; clutter: marks behind the objects."""
     canvas = background(scene.background, side)
     for outline, colour in marks(scene.background, clutter, side):
         mask, (left, top) = polygon_mask(outline)
@@ -59,11 +58,8 @@ def polygon_mask(points: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
 
 
 def background(seed: int, side: int) -> np.ndarray:
-    """A muted background (side, side, 3) of 0..255: a gradient between two greys with some grain.
-
-    Between dark and light only: with stronger ones a network that was never trained sees little but
-    the background (measured: rsum 57 against 121 after the first epoch of VSE).
-    """
+    """A muted gradient between two greys with grain: (side, side, 3) of 0..255. Of stronger ones an
+    untrained network sees little else (measured: rsum 57 against 121 after an epoch of VSE)."""
     rng = np.random.default_rng(seed)
     level = rng.uniform(70, 130)
     first, second = (level + rng.uniform(-15, 15, (2, 3))).astype(np.float32)

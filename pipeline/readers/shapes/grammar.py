@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from pipeline.readers.shapes.mentions import capitalised, marked, plain
-from pipeline.readers.shapes.relations import Box, holds, triples
+from pipeline.readers.shapes.relations import Box, holds, lies_between
 from pipeline.readers.shapes.scenes import Focus, Scene, Thing
 from pipeline.readers.shapes.world import Attribute, World
 
@@ -94,12 +94,17 @@ class Speaker:
 
     def _in_the_middle(self, scene: Scene, boxes: Sequence[Box], focus: Focus | None) -> str:
         """An object and the two that it lies between, "" when none does clearly."""
-        true = [three for three in triples(boxes, self.side) if focus is None or focus[0] in three]
+        true = [
+            (middle, one, two)
+            for middle, one, two in permutations(range(len(boxes)), 3)
+            if (focus is None or focus[0] in (middle, one, two))
+            and lies_between(boxes[middle], boxes[one], boxes[two], self.side)
+        ]
         if not true:
             return ""
         three = self._pick(true)
-        middle, one, two = (self._object(scene, n, _required(n, focus)) for n in three)
-        text = f"{middle} {self._pick(self.world.between)} {one} and {two}"
+        inner, first, second = (self._object(scene, n, _required(n, focus)) for n in three)
+        text = f"{inner} {self._pick(self.world.between)} {first} and {second}"
         return marked("relation", three[:1], text)
 
     def _counted(self, scene: Scene) -> str:

@@ -1,8 +1,5 @@
-"""Which words of a caption stand for which objects: marks around them while a caption is made.
-
-A mark is `[kind#numbers words]`, one inside another where a phrase holds others; numbers are those
-of the objects in their scene, joined by +. No word of a world has brackets.
-"""
+"""Which words of a caption stand for which objects: marks `[kind#numbers words]` while it is made,
+one inside another; numbers of objects are joined by +. No word of a world has brackets."""
 
 import re
 from collections.abc import Iterable

@@ -1,8 +1,5 @@
 """Where objects lie to each other: what a caption may say of their places."""
 
-from collections.abc import Sequence
-from itertools import permutations
-
 import numpy as np
 
 from pipeline.readers.shapes.world import Relation
@@ -24,11 +21,8 @@ def holds(relation: Relation, first: Box, second: Box, side: int) -> bool:
 
 
 def lies_between(middle: Box, first: Box, second: Box, side: int) -> bool:
-    """Whether a box lies clearly between two others, in any order; boxes and side in pixels.
-
-    Its centre is off the line through theirs by at most GAP of the side, and its foot on that line
-    is in the middle of their segment, MIDDLE of its length or more from both ends.
-    """
+    """Whether a box lies clearly between two others (all in pixels): its centre at most GAP of the
+    side off the line through theirs, and along it MIDDLE of their distance or more from both."""
     centre, one, two = (
         np.array([box[0] + box[2], box[1] + box[3]]) / 2 for box in (middle, first, second)
     )
@@ -39,12 +33,3 @@ def lies_between(middle: Box, first: Box, second: Box, side: int) -> bool:
     along = float(line @ out) / length
     off = abs(float(line[0] * out[1] - line[1] * out[0])) / length
     return off <= GAP * side and MIDDLE * length <= along <= (1 - MIDDLE) * length
-
-
-def triples(boxes: Sequence[Box], side: int) -> list[tuple[int, int, int]]:
-    """Numbers of boxes of which the first lies between the others, in both orders of these."""
-    return [
-        (middle, first, second)
-        for middle, first, second in permutations(range(len(boxes)), 3)
-        if lies_between(boxes[middle], boxes[first], boxes[second], side)
-    ]

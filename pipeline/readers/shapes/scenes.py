@@ -40,11 +40,8 @@ class Scene:
 
 
 def make_scenes(world: World, count: int, near_duplicates: float, seed: list[int]) -> list[Scene]:
-    """Draw scenes, each from a generator of its own, seeded by `seed` and the scene's number.
-
-    near_duplicates: share of the scenes that have a twin, equal but for one attribute of one object
-    (half of them are originals, half are their changed copies, at random places).
-    """
+    """Draw scenes, each from a generator of its own. near_duplicates: share of the scenes that have
+    a twin, equal but for one attribute of one object (half are originals, half changed copies)."""
     scenes = [make_scene(world, np.random.default_rng([*seed, n])) for n in range(count)]
     pairs = round(near_duplicates * count / 2)
     order = np.random.default_rng([*seed, count, 1]).permutation(count)[: 2 * pairs]

@@ -19,11 +19,8 @@ _EDITS: tuple[Callable[[str, str, str], str], ...] = (  # of what is before a pl
 
 
 def misspell(text: str, share: float, words: Set[str], rng: np.random.Generator) -> str:
-    """The text with a share (0..1) of its words of LEAST letters or more misspelt.
-
-    words: all that captions may say, in small letters. No slip is one of them or one edit from
-    another than its own; a word for which TRIES edits gave none such stays as it is.
-    """
+    """The text with a share (0..1) of its words of LEAST letters or more misspelt. words: all that
+    captions may say, in small letters; no slip is one of them, or one edit from another."""
 
     def one(found: re.Match[str]) -> str:
         word = found[0]

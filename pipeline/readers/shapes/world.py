@@ -41,10 +41,8 @@ def _known_outline(value: object) -> object:
 
 
 class Shape(Section):
-    """An outline within the unit circle and its nouns, singular to plural.
-
-    Words under `synonyms`, here and below, are said only with shapes.synonyms.
-    """
+    """An outline within the unit circle and its nouns, singular to plural. Words under `synonyms`,
+    here and below, are said only with shapes.synonyms."""
 
     outline: Annotated[
         tuple[Point, ...],
