@@ -17,10 +17,7 @@ def areas(boxes: np.ndarray) -> np.ndarray:
 
 
 def overlaps(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes (..., A, 4) with boxes (..., B, 4): (..., A, B) float64.
-
-    A box without area overlaps with nothing, itself included.
-    """
+    """IoU of boxes (..., A, 4) with (..., B, 4): (..., A, B) float64; 0 for boxes without area."""
     a, b = ones.astype(np.float64)[..., :, None, :], others.astype(np.float64)[..., None, :, :]
     shared = areas(
         np.concatenate([np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])], -1)
@@ -30,11 +27,8 @@ def overlaps(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def survivors(near: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Greedy NMS, each query by its own scores (Q, R), all queries of an image in one pass.
-
-    near: (R, R) bool, which boxes suppress each other. Of equal scores the earlier box comes first.
-    Returns (Q, R) bool, which boxes are kept.
-    """
+    """Greedy NMS, each query by its own scores (Q, R), of equal ones the earlier box first: (Q, R)
+    bool, which boxes are kept. near: (R, R) bool, which boxes suppress each other."""
     alive = np.ones(scores.shape, bool)
     rows, boxes = np.arange(len(scores)), np.arange(scores.shape[1])
     for best in np.argsort(-scores, axis=1, kind="stable").T:

@@ -25,7 +25,6 @@ from pipeline.runtime.text import Problems, read_text
 NOT_VISUAL = "0"
 
 _MARK = re.compile(r"\[/EN#(\d+)((?:/\w+)+) ([^\[\]]+)\]")
-_BRACKETS = re.compile(r"[\[\]]")
 
 
 @dataclass
@@ -40,11 +39,8 @@ class Found:
 def read_entities(
     raw: Path, folder: str | None, by_lists: bool, images: pd.DataFrame, captions: pd.DataFrame
 ) -> PhraseTables:
-    """The phrases of the corpus's images, which are named `<number>.jpg` as in Flickr30k.
-
-    folder: inside raw, with Sentences and Annotations, None for raw itself; by_lists: splits come
-    from train.txt, val.txt and test.txt beside them, else from the corpus.
-    """
+    """The phrases of the corpus's images, which are named `<number>.jpg` as in Flickr30k. folder:
+    inside raw, None for raw itself; by_lists: splits come from train.txt, val.txt and test.txt."""
     root = raw if folder is None else find_in_raw(raw, folder, "phrases.path")
     for name in ("Sentences", "Annotations"):
         if not (root / name).is_dir():
@@ -107,7 +103,7 @@ def read_image(
 
 def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]:
     """Chain, type and words of each marked phrase of a line."""
-    if _BRACKETS.search(_MARK.sub("", text)):
+    if re.search(r"[\[\]]", _MARK.sub("", text)):
         raise WorkbenchError(
             f"{place}: brackets that are no mark of a phrase: {text.strip()[:80]!r}",
             "marks are of the form [/EN#id/type words]",
@@ -119,10 +115,7 @@ def read_sentence(place: str, text: str) -> Iterator[tuple[str, str, list[str]]]
 def own_caption(
     words: Sequence[str], captions: Mapping[str, Sequence[str]], likely: str
 ) -> str | None:
-    """The caption of the corpus that a sentence is, None when it is none of its image's.
-
-    Letters are compared, not words: releases cut words differently. `likely` is tried first.
-    """
+    """The id of the caption with a sentence's letters (releases cut words differently), or None."""
     letters = "".join(words)
     ids = [likely, *captions] if likely in captions else list(captions)
     return next((name for name in ids if "".join(captions[name]) == letters), None)
@@ -173,8 +166,7 @@ def listed_splits(root: Path) -> dict[str, str]:
 
 
 def with_splits(images: pd.DataFrame, splits: Mapping[str, str]) -> pd.DataFrame:
-    """The corpus's images that the lists name; their splits must be the corpus's, whose training
-    captions the vocabulary and the encoder have seen."""
+    """The corpus's images that the lists name, which must give them the corpus's splits."""
     stems = [Path(name).stem for name in images["image_id"]]
     listed = images[[stem in splits for stem in stems]]
     wanted = [splits[stem] for stem in stems if stem in splits]

@@ -41,10 +41,8 @@ class Searched:
 
 
 def first_ranks(scores: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """The rank of the best right proposal, ties counted against it: (Q,) int64, 0 for none.
-
-    scores: (Q, R), -inf where an image has no proposal; hits: (Q, R) bool.
-    """
+    """The rank of the best right proposal, ties counted against it: (Q,) int64, 0 for none. scores:
+    (Q, R), -inf where an image has no proposal; hits: (Q, R) bool."""
     best = np.where(hits, scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
     before = (~hits & (scores >= best) & (scores > -np.inf)).sum(1)
     return np.where(hits.any(1), before + 1, 0)

@@ -25,10 +25,7 @@ class Ranked:
     right: np.ndarray  # (T, M) right ones among them
 
     def precision(self, weights: np.ndarray) -> np.ndarray:
-        """Average precision where image i counts weights[:, i] times.
-
-        weights: (W, M), not all 0 in a row. Returns (W,) from 0 to 1.
-        """
+        """(W,) average precision; weights: (W, M), how often images count, not all 0 in a row."""
         counted = weights @ self.boxes.T
         share = np.divide(weights @ self.right.T, counted, out=np.zeros(counted.shape),
                           where=counted > 0)  # fmt: skip

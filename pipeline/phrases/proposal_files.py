@@ -1,9 +1,8 @@
 """Boxes that another program proposes (EdgeBoxes, selective search, ...), from its files.
 
-A folder with a file per image, named as the image: .npy, .txt or .mat with one array; or one file
-of all: .npz or .h5 with an array per image id, .txt with the id before the numbers of each line,
-.mat with the cells `images` and `boxes`. An array has a row per box, its four numbers and, where
-there is one, its score behind them; without scores the order is that of the file.
+A folder with a file per image: .npy, .txt or .mat with one array; or one file of all: .npz or .h5
+with an array per image id, .txt with the id before the numbers of each line, .mat with the cells
+`images` and `boxes`. A row is a box, with its score behind it where there is one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,8 +89,7 @@ def checked_array(place: str, array: np.ndarray) -> np.ndarray:
 
 
 def corners_of(boxes: np.ndarray, order: str, origin: int) -> np.ndarray:
-    """Boxes (P, 4) as x1, y1, x2, y2 in pixels from 0; origin 1: pixels count from 1, the last one
-    inside (MATLAB)."""
+    """Boxes (P, 4) as x1, y1, x2, y2 in pixels from 0; origin 1: from 1, the last inside."""
     boxes = boxes[:, [1, 0, 3, 2]] if order == "yxyx" else boxes
     first = boxes[:, :2] - origin
     return np.hstack([first, first + boxes[:, 2:] if order == "xywh" else boxes[:, 2:]])

@@ -47,11 +47,8 @@ def evaluate_phrases(
     confidence: float,
     seed: int,
 ) -> PhraseResult:
-    """Measure scores (Q, R), -inf where an image has fewer proposals.
-
-    nms: IoU above which the better box suppresses the other; resamples: of images, 0 for no
-    intervals; confidence: share of the resamples in an interval.
-    """
+    """Measure scores (Q, R), -inf where an image has fewer proposals. nms: IoU above which the
+    better box suppresses the other; resamples: of images, 0 for no intervals."""
     there = np.arange(scores.shape[1]) < searched.counts[searched.images, None]
     if not np.isfinite(scores[there]).all():
         raise WorkbenchError("scores of proposals are not finite: the model is of no use")
@@ -75,26 +72,20 @@ def evaluate_phrases(
 
 
 def drawn(images: int, resamples: int, seed: int) -> np.ndarray:
-    """How often each image is drawn, not each phrase: phrases of one image are not independent.
-    (resamples, images) float64."""
+    """How often each image is drawn, whose phrases depend on each other: (resamples, images)."""
     random = np.random.default_rng(seed)
     return random.multinomial(images, np.full(images, 1 / images), resamples).astype(np.float64)
 
 
 def centred(resampled: np.ndarray, figures: Sequence[float]) -> np.ndarray:
-    """Resampled figures (F, resamples) moved so that the mean of each is the figure itself.
-
-    A sample repeats images and lacks others, so a phrase is told from fewer different images: its
-    mean average precision is some points larger. Recall has no such bias.
-    """
+    """Resampled figures (F, resamples) moved so that the mean of each is the figure itself. A
+    sample repeats images and lacks others, so its mean average precision is some points larger."""
     return resampled + (np.array(figures) - resampled.mean(1))[:, None]
 
 
 def resampled_recalls(ranks: np.ndarray, images: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """R@1, R@5 and R@10 of resampled images: (3, resamples) percent.
-
-    ranks: (Q,), 0 for none; images: (Q,) of each phrase; weights: (resamples, N).
-    """
+    """R@1, R@5 and R@10 of resampled images: (3, resamples) percent. ranks: (Q,), 0 for none;
+    images: (Q,) of each phrase; weights: (resamples, N)."""
     count = weights.shape[1]
     asked = weights @ np.bincount(images, minlength=count)
     found = [

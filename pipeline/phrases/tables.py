@@ -1,8 +1,7 @@
 """The tables of phrases: which words of which caption stand for which boxes of its image.
 
-A chain is a thing of one image that is spoken of, by any number of phrases; a group of people is
-one chain of several boxes. Evaluation takes the union of a chain's boxes (Plummer et al. 2015),
-training every box of it.
+A chain is a thing of an image that phrases speak of, of one or several boxes. Evaluation takes the
+union of a chain's boxes (Plummer et al. 2015), training every box of it.
 """
 
 from collections.abc import Mapping

@@ -15,8 +15,7 @@ REMEDY = "bring both up to date with: dvc repro encode_sentences"
 
 
 def encoding_of(path: Path, made_with: FeatureFile, wordnet: Path | None) -> SentenceEncoder:
-    """The encoder of the captions, named by the vectors it made; wordnet: folder of WordNet's
-    files, None to look for them."""
+    """The encoder of the captions, by the vectors it made; wordnet: folder, None to look for it."""
     if path.is_file() and GroupFile(path).attributes.get("encoding") == "file":
         raise WorkbenchError(
             "sentences.encoding = file: there is no encoder that makes a vector of a phrase",

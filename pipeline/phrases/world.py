@@ -20,11 +20,8 @@ from pipeline.runtime.errors import WorkbenchError, listing
 
 
 def read_world(raw: Path, captions: pd.DataFrame, options: Options) -> PhraseTables:
-    """The phrases of the rendered captions: single objects, several of them, and relations.
-
-    The scenes are drawn again as the reader drew them. The relation "a red circle above a square"
-    stands for the circle.
-    """
+    """The phrases of the rendered captions, their scenes drawn again: objects, several of them, and
+    relations ("a red circle above a square" stands for the circle)."""
     world = world_of(raw, options.shapes)
     tasks = scenes_of(world, options)
     work = partial(tell, world=world, options=options.shapes)

@@ -1,8 +1,6 @@
-"""What the disk says no to: operating-system errors as messages, and room taken before it is used.
+"""What the operating system refuses, as messages, and room taken before it is used.
 
-Whatever writes a file raises its OSError through `written`; a message names the file and, where the
-disk is full, the bytes needed and free. Room is reserved, since a hole that a memory map touches
-on a full disk ends the process with SIGBUS.
+Room is reserved, as a hole that a memory map touches on a full disk ends the process with SIGBUS.
 """
 
 import errno
@@ -33,9 +31,7 @@ HINTS = {
 
 
 def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -> WorkbenchError:
-    """The message for what the operating system refused; raises an error that it did not number.
-    path: the file, where the error itself names none; needed: bytes it was to have, 0 for not
-    known."""
+    """The system's refusal of `needed` bytes for `path`, as a message; raises all other errors."""
     if error.errno is None:  # a library's own, no refusal of the system
         raise error
     named, number = path or error.filename, error.errno
@@ -52,9 +48,8 @@ def explained(error: OSError, path: Path | str | None = None, needed: int = 0) -
 
 @contextmanager
 def written(target: Path, temporary: Path | None = None, needed: int = 0) -> Iterator[None]:
-    """Turn an OSError of writing a file into a WorkbenchError that names it. Errors that name
-    another file are left as they are. temporary: the name it has while it is written; needed:
-    bytes it will have, 0 for not known."""
+    """Turn an OSError of writing `target`, which will have `needed` bytes, into a WorkbenchError
+    that names it. Errors that name another file than it and `temporary` are left as they are."""
     try:
         yield
     except OSError as error:

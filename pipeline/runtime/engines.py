@@ -1,8 +1,7 @@
 """Commands run beside each other, as processes of this machine or as tasks of a Ray cluster.
 
-Whoever runs a command, it is a process of its own, with the libraries, threads and memory of one
-that is started by hand. Its standard input stays open as long as the process that started it lives,
-so that it can end with it (`pipeline.runtime.process.end_with_input`), even with a killed one.
+The standard input of a process stays open while the one that started it lives, so that it can end
+with it (`pipeline.runtime.process.end_with_input`), even with a killed one.
 """
 
 import os
@@ -42,8 +41,7 @@ class Engine:
         return self.runtime.extraction.workers
 
     def run(self, commands: Commands) -> Iterator[str]:
-        """Run commands and name each as it comes to its end. Raises WorkbenchError for the first
-        that fails, with what it said; the others are ended."""
+        """Run commands and name each as it ends. The first that fails ends the others."""
         if not commands:
             return iter(())
         if self.runtime.extraction.engine == "local":

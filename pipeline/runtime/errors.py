@@ -1,8 +1,4 @@
-"""The one exception a user is meant to read.
-
-Anything a user can cause (a wrong value, a damaged file, a missing folder) is raised as a
-WorkbenchError; stages print it in one or two lines and exit with 1. Any other exception is a bug.
-"""
+"""The one exception a user is meant to read, in one or two lines; any other is a bug."""
 
 from collections.abc import Iterable
 
@@ -10,9 +6,8 @@ OUT_OF_STEP = "bring both up to date with: dvc repro"  # the hint for two files 
 
 
 class WorkbenchError(Exception):
-    """A problem the user can mend. message: what is wrong, with the offending value and what is
-    allowed, without a full stop. hint: the way out, as one sentence or command; empty when the
-    message says it all."""
+    """A problem the user can mend. message: what is wrong and what is allowed, without a full stop;
+    hint: the way out, as one sentence or command, empty when the message says it all."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

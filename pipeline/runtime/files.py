@@ -1,8 +1,4 @@
-"""Files that are whole or absent, and digests that say what they were made from.
-
-Every artefact is written to a temporary name beside its target, fsynced and renamed, so that a
-kill at any moment leaves either the old file or the new one.
-"""
+"""Files that are whole or absent, and digests that say what they were made from."""
 
 import fcntl
 import glob
@@ -19,9 +15,8 @@ from pipeline.runtime.disk import require_room, written
 
 @contextmanager
 def atomic_path(target: Path | str, size: int = 0) -> Iterator[Path]:
-    """Yield a temporary path beside `target`; on success fsync it and rename it to `target`. On
-    an exception the temporary file is removed and `target` is untouched. Temporary files of the
-    same target that a killed process left are removed, too. size: bytes it will have at least."""
+    """Yield a temporary path beside `target`; on success fsync it and rename it to `target`, else
+    remove it. What killed processes left is removed, too. size: bytes it will have at least."""
     target = Path(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     with written(target, temporary, size):

@@ -1,7 +1,4 @@
-"""Where the artefacts of a model lie: read from dvc.yaml, the only place that names their paths.
-
-DVC's own resolver fills the templates in, so that a command is read here as DVC runs it.
-"""
+"""Where the artefacts of a model lie: read from dvc.yaml, its templates filled in by DVC."""
 
 import itertools
 import shlex
@@ -40,8 +37,7 @@ def stage_of(item: str, stages: tuple[str, ...], graph: Path = GRAPH) -> str:
 
 
 def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, Any]:
-    """A stage as DVC reads it (cmd, deps, params, outs), with all templates filled in. item:
-    which one of a stage with `foreach`, None for one without."""
+    """A stage as DVC reads it (cmd, deps, params, outs). item: of a stage with `foreach`."""
     from dvc.exceptions import DvcException
 
     resolver, name = _resolver(graph), stage if item is None else f"{stage}@{item}"
@@ -83,8 +79,7 @@ def stage_paths(
 
 
 def _resolver(graph: Path) -> "DataResolver":
-    """DVC's resolver of a dvc.yaml and the params.yaml beside it. It is given the file system
-    alone: a whole dvc.repo.Repo takes seconds to load."""
+    """DVC's resolver, with the file system alone: a whole dvc.repo.Repo takes seconds to load."""
     from dvc.exceptions import DvcException
     from dvc.parsing import DataResolver
     from dvc_objects.fs.local import LocalFileSystem

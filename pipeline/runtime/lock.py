@@ -15,9 +15,8 @@ from pipeline.runtime.process import check_processes, owns_work
 
 
 def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """A lock in `work` on what a command writes; none for a command that writes no results. Of
-    several processes of a training one holds it. One that is run for each of several models has
-    the option `name` or `ranks`, one that makes a part of a file has `rows`."""
+    """A lock in `work` on what a command writes; none for a command that writes no results, and for
+    all but one process of a training."""
     check_processes(stage)
     if not (options.get("output") or options.get("ranks")) or not owns_work():
         return nullcontext()
@@ -30,8 +29,7 @@ def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContext
 @contextmanager
 def held(path: Path, what: str) -> Iterator[None]:
     """Hold a lock while the context is open; the system frees it when the process dies. A record
-    lock, not flock: workers must not keep it when their parent is killed. Raises WorkbenchError
-    naming the process that holds it; `what` is run, for the message."""
+    lock, not flock: workers must not keep it when their parent is killed. what: for the message."""
     with written(path):
         handle = _locked(path, what)
         handle.truncate(0)

@@ -1,8 +1,4 @@
-"""Recipes: one paper's settings for one dataset, laid over the defaults.
-
-They are not laid over the values in params.yaml: a recipe would be another after every other. Its
-comments and order stay, so that a diff shows the settings alone.
-"""
+"""Recipes: one paper's settings for one dataset, laid over the defaults, not over each other."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -62,11 +58,7 @@ def applied(
     find_problems: FindProblems,
 ) -> tuple[str, list[str]]:
     """The text of a params.yaml with the defaults and `changes` laid over them, and one line for
-    every value that changes.
-
-    Of its values only the sections KEPT stay, unless `changes` has them too. find_problems: one
-    line for everything that is wrong with the values of a whole file.
-    """
+    every value that changes. Of its values only the sections KEPT stay."""
     kept = {name: value for name, value in read_yaml(params).items() if name in KEPT}
     return _written(params, laid_over(merge(defaults, kept), changes), find_problems)
 
@@ -132,8 +124,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def laid_over(
     values: Mapping[str, Any], changes: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
-    """Nested values with some of them replaced; WorkbenchError for keys that there are not.
-    prefix: dotted name of the section, with a dot behind it, for messages."""
+    """Nested values with some of them replaced. prefix: of the section, for messages: `name.`."""
     new = dict(values)
     for key, value in changes.items():
         name = f"{prefix}{key}"

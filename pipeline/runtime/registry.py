@@ -1,9 +1,7 @@
 """Registration is a file's place: what there is of a kind, by the names of the files in its folder.
 
-A registry is a package that holds entries alone: `knn_margin.py`, or `knn_margin/__init__.py`, in
-models/losses is the ranking loss `knn_margin`. Names come from the file names and what a file
-offers is read from its source, so that choosing one entry imports no other, and checking a name
-imports none.
+`knn_margin.py`, or `knn_margin/__init__.py`, in models/losses is the ranking loss `knn_margin`.
+What a file offers is read from its source: choosing one imports no other, checking a name none.
 """
 
 import ast
@@ -61,8 +59,7 @@ class Registry:
         return files[name]
 
     def entries(self) -> dict[str, str]:
-        """The module of every entry by name, all of them read and none imported. Raises
-        WorkbenchError for a file that offers nothing, and for two classes of one name."""
+        """The module of every entry by name, none imported; refuses two classes of one name."""
         owners: dict[str, str] = {}
         for name in self:
             offer = self.offered(name)
@@ -84,8 +81,7 @@ class Registry:
         return importlib.import_module(self.module(name))
 
     def constant(self, name: str, key: str, default: Any = None) -> Any:
-        """A constant of an entry's file, read and not imported; `default` where it does not set
-        it."""
+        """A constant of an entry's file, read and not imported; `default` without it."""
         for node in self.source(name).body:
             target, value = _assigned(node)
             if target == key and value is not None:

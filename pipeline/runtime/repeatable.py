@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 def seed_everything(seed: int, compiled: bool = False) -> None:
-    """Seed python, numpy and torch, and ask torch for deterministic kernels. compiled: whether
-    torch.compile will be used: then its compiler must be told as well."""
+    """Seed python, numpy and torch for deterministic kernels; compiled: torch.compile is used."""
     import torch
 
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only repeatable with it

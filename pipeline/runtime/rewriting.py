@@ -1,7 +1,4 @@
-"""A YAML file with other values: only the lines of keys that change are written anew.
-
-Dumping a parsed file would put the comments of a removed or inserted key beside another key.
-"""
+"""A YAML file with other values: only lines of keys that change are new, so comments stay."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -28,11 +25,10 @@ class Edit(NamedTuple):
 
 
 def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
-    """A YAML text that says `values`; comments and lines of keys that stay as they are stay, too.
+    """A YAML text that says `values`: every key that it has afterwards, in the order of new ones.
 
-    text: a mapping, one key a line; what stands in braces is written as a whole; values: every key
-    that the text has afterwards, in the order of new ones. Raises WorkbenchError for aliases and
-    other forms whose lines cannot be changed one by one.
+    Comments and lines of keys that stay as they are stay, too; what stands in braces is written as
+    a whole. WorkbenchError for aliases and other forms whose lines cannot be changed one by one.
     """
     before, document = plain_yaml(text, where), _round_trip().load(text)
     if before == values:
@@ -64,8 +60,7 @@ class _Document:
     places: list[tuple[int, int]]
 
     def edits(self, node: Any, before: Any, after: Mapping[str, Any]) -> Iterator[Edit]:
-        """What changes in one mapping: `node` as ruamel parsed it, its plain values before and
-        after."""
+        """What changes in one mapping: `node` as ruamel parsed it, and its plain values."""
         own, last = node.lc.data, None
         first, column = min((line, column) for line, column, *_ in own.values())
         for name in [*after, *(name for name in own if name not in after)]:
@@ -144,8 +139,7 @@ def _dumped(mapping: Any) -> list[str]:
 
 
 def _styled(value: Any, flow: bool = False) -> Any:
-    """A value for the writer: a key each line or, where `flow`, in braces; lists on one line, but
-    for those of mappings."""
+    """A value for the writer: a key each line or, where `flow`, in braces; lists on one line."""
     if isinstance(value, Mapping):
         mapping = CommentedMap({name: _styled(inner, flow) for name, inner in value.items()})
         if flow:

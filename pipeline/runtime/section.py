@@ -1,5 +1,4 @@
-"""What a value of params.yaml may be: the base of all sections, the types of their keys, and how a
-section says that its keys contradict each other."""
+"""What a value of params.yaml may be: types of keys, and how keys contradict each other."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,9 +51,7 @@ def _count_or_share(value: Any) -> int | float:
         return value
     if type(value) is float and 0.0 < value < 1.0:
         return value
-    raise PydanticCustomError(
-        WRONG_VALUE, "must be a whole number from 1, or a share between 0 and 1"
-    )
+    raise _error(WRONG_VALUE, "must be a whole number from 1, or a share between 0 and 1")
 
 
 def _existing(value: str) -> str:
@@ -143,8 +140,7 @@ def wrong_whole(key: str, text: str) -> InitErrorDetails:
 
 
 def contradictions(check: Callable[[Any], Iterator[InitErrorDetails]]) -> Any:
-    """Decorator: a generator of problems as pydantic's validator of a whole section. It runs
-    once every key of the section is right in itself, and reports all that it finds."""
+    """Decorator: a generator of problems, all reported once every key is right in itself."""
 
     @wraps(check)
     def validate(self: Any) -> Any:
@@ -196,8 +192,7 @@ class EmbeddingFileConfig(Section):
     other_ids: Literal["error", "skip"] = "error"
 
     def unfit(self, switch: str, value: str) -> Iterator[InitErrorDetails]:
-        """Problems of the path, reported by the section that has this one as `file`. switch: the
-        key there that says whether the file is read; `file` reads it."""
+        """Problems of the path, which is read where the key `switch` has the value `file`."""
         if value != "file":
             if self.path is not None:
                 text = f"must be null when {switch} is {value!r}"

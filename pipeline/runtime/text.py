@@ -16,8 +16,7 @@ def printable(text: str) -> str:
 
 
 def safe_lines(text: str) -> str:
-    """Text for a terminal: control codes, marks of direction and halves of characters written
-    out. Line ends and tabs stay."""
+    """Text for a terminal: control codes, marks of direction and halves of characters escaped."""
     return _UNSAFE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 

@@ -1,7 +1,6 @@
 """YAML from outside as plain values: what a few lines may unfold to is counted before it is made.
 
-Aliases and merge keys repeat what an anchor names: eight levels of them in 470 bytes stand for
-millions of values. So a text is judged by its parser's events, an alias as large as its anchor.
+Eight levels of aliases in 470 bytes stand for millions of values: an alias counts as its anchor.
 """
 
 import io
@@ -28,9 +27,8 @@ COMPLETE = "keys that params.yaml lacks are added with: vse complete"
 def plain_yaml(
     text: str, where: str, hint: str = "", max_bytes: int = MAX_BYTES, max_values: int = MAX_VALUES
 ) -> Any:
-    """The value of a YAML 1.2 text; WorkbenchError for one that is too large or cannot be
-    parsed. where: what messages begin with; max_bytes: characters that it may have; max_values:
-    keys and values that it may unfold to."""
+    """The value of a YAML 1.2 text; WorkbenchError for one that is too large or cannot be parsed.
+    where: what messages begin with; max_values: keys and values that it may unfold to."""
     if len(text) > max_bytes:
         message = f"{where}: {len(text):,} characters; allowed are {max_bytes:,}"
         raise WorkbenchError(message, hint)

@@ -1,8 +1,5 @@
-"""An average of several models' scores, a score file of its own.
-
-Published figures are often those of such ensembles: SCAN's are the average of two networks (Lee et
-al. 2018, section 4.1), DP-RNN's of its word and its object network (Chen and Luo 2020).
-"""
+"""An average of several models' scores, a score file of its own, as SCAN's two networks (Lee et al.
+2018, section 4.1) and DP-RNN's word and object networks (Chen and Luo 2020)."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -26,15 +23,11 @@ REMEDY = "average scores of one corpus: score all members on the one that is the
 def write_average(
     output: Path, members: Mapping[str, Path], weights: Sequence[float] | None, normalise: bool
 ) -> dict[str, tuple[int, int]]:
-    """Average score files, split by split, and write a score file: (images, captions) of each
-    split.
+    """Average score files of the same images and captions: (images, captions) of each split.
 
-    Sums are taken in float64 and rounded once. Memory holds a block of scores of each side, however
-    many members there are; the matrix is kept in a temporary file beside the output.
-
-    members: score file by name, all of the same splits, images and captions; weights: one above 0
-    for each member, None for equal ones; only their ratios matter; normalise: bring each member's
-    scores in a split to mean 0 and deviation 1 over its whole matrix first.
+    Sums are taken in float64 and rounded once. Memory holds a block of scores of each side.
+    weights: one above 0 for each member, None for equal ones; normalise: bring each member's scores
+    in a split to mean 0 and deviation 1 over its whole matrix first.
     """
     shares = _shares(members, weights)
     files = {name: GroupFile(path) for name, path in members.items()}
@@ -79,8 +72,7 @@ def _splits(files: Sequence[GroupFile]) -> list[str]:
 
 
 def _corpus(files: Sequence[GroupFile]) -> dict[str, str | int | float]:
-    """Digests of the tables that were scored; WorkbenchError when two files say different ones.
-    Ids alone do not tell the built-in world of one seed from that of another."""
+    """Digests of the tables that were scored: ids do not tell the worlds of two seeds apart."""
     said: dict[str, str | int | float] = {}
     for key in CORPUS:
         having = [file for file in files if key in file.attributes]

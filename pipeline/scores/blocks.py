@@ -13,8 +13,7 @@ def cuts(size: int, step: int) -> list[slice]:
 
 
 def check_numbers(scores: np.ndarray, top: int, left: int) -> None:
-    """Refuse scores (n, m) that are NaN or infinite, naming the first. top, left: numbers of the
-    first image and the first caption."""
+    """Refuse NaN or infinity in scores (n, m), of images from `top` and captions from `left` on."""
     finite = np.isfinite(scores)
     if finite.all():
         return
@@ -27,8 +26,7 @@ def check_numbers(scores: np.ndarray, top: int, left: int) -> None:
 
 
 def release(array: np.ndarray) -> None:
-    """Hand back the memory of an array that is mapped from a file, of any shape. The system
-    keeps it in its cache and may drop it: a process need not have room for embeddings that it
-    goes through a window at a time."""
+    """Hand back the memory of an array of any shape that is mapped from a file: a process need not
+    have room for embeddings that it goes through a window at a time."""
     if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         array.base.madvise(mmap.MADV_DONTNEED)

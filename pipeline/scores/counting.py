@@ -1,8 +1,4 @@
-"""How many items score at least as high as a query's true ones, tile by tile.
-
-The part of ranking that takes the time. The scores of true pairs are looked up first, since every
-score is compared once with each true item of its query.
-"""
+"""How many items score at least as high as a query's true ones, tile by tile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -155,7 +151,6 @@ def _count(
 
 
 def _row_sums(flags: np.ndarray) -> np.ndarray:
-    """(n,) how many of each row (n, w) are true; w is a multiple of RUN, whose bytes do not
-    overflow."""
+    """(n,) sums of rows of flags (n, w); w is a multiple of RUN, whose bytes do not overflow."""
     eights = flags.view(np.int64).reshape(len(flags), -1, RUN // 8).sum(-1)
     return eights.view(np.uint8).sum(1, dtype=np.int64)

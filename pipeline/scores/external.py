@@ -1,9 +1,4 @@
-"""Score files from what other programs wrote: a matrix of scores, or embeddings of images and
-captions.
-
-Files are read once, from the first row to the last; what is made of them lies in temporary files
-beside the output.
-"""
+"""Score files from other programs' scores or embeddings, through temporary files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,9 +39,8 @@ class Pairs:
 def write_external(
     output: Path, files: Mapping[str, Path], similarity: Similarity, corpus: Pairs
 ) -> dict[str, tuple[int, ...]]:
-    """Write the score file of another program's scores or embeddings: sizes of each split.
-    files: to read, by their keys in `external` of params.yaml; ids may lie beside them; corpus:
-    what they must fit: the test split whole, the validation split whole or not at all."""
+    """Write the score file of another program's scores or embeddings: sizes of each split. files:
+    by their keys in `external`; corpus: what they must fit."""
     opened = {key: open_matrix(path, IDS[key]) for key, path in files.items()}
     if "scores" in opened:
         found = _of_scores(opened, corpus, output.parent)

@@ -2,9 +2,6 @@
 
 That is a matrix of scores, or embeddings alone, whose inner products are the scores: of 100,000
 images and 500,000 captions the matrix has 200 GB, the embeddings 1.2 GB.
-
-Evaluation reads nothing else, so that the matrix of any other program can be evaluated too:
-`pipeline.scores.external` makes one of these of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,8 +58,7 @@ def write_scores(
     path: Path | str, splits: Mapping[str, SplitScores], attributes: Attributes
 ) -> None:
     """Write a model's scores atomically: one group per split, equal content in equal bytes.
-    Products of embeddings are not written: the embeddings are. Raises WorkbenchError, naming the
-    split, for what does not fit together, NaN and infinity."""
+    Products of embeddings are not written: the embeddings are."""
     groups = {}
     for name, split in sorted(splits.items()):
         _check(split, f"scores of split {name}")
@@ -84,9 +80,8 @@ def read_scores(
 ) -> SplitScores:
     """Read one split of a score file, digests verified and contents checked as when written.
 
-    in_memory: False leaves scores and embeddings in the file, paged in as they are touched. Without
-    scores embeddings are always left there, where processes share them. needed_by: what cannot do
-    without the matrix, as a message says it; None works with both.
+    in_memory: False leaves scores and embeddings in the file; without scores embeddings are always
+    left there. needed_by: what cannot do without the matrix, None for what works with both.
     """
     file = GroupFile(path)
     found = file.names(split)

@@ -1,7 +1,4 @@
-"""Which image and which caption belong together: equal groups.
-
-A group is an image with its captions, or a person with several images and captions.
-"""
+"""Which image and caption belong together: an image with its captions, or all of one person."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +11,7 @@ Groups = npt.ArrayLike
 
 def group_codes(image_groups: Groups, caption_groups: Groups) -> tuple[np.ndarray, np.ndarray]:
     """Number the groups 0, 1, ... in order of appearance: (N,) and (M,) int64. Raises
-    WorkbenchError for groups that are missing or of different types, and when a query has no
-    true item, naming those queries."""
+    WorkbenchError for groups of different types, and for queries without a true item, by name."""
     images, captions = np.asarray(image_groups), np.asarray(caption_groups)
     if images.ndim != 1 or captions.ndim != 1 or not len(images) or not len(captions):
         raise WorkbenchError(

@@ -1,7 +1,4 @@
-"""Matrices of numbers that other programs wrote, scores or embeddings, and their ids.
-
-A matrix is read once, some rows at a time, so that memory stays flat.
-"""
+"""Matrices that other programs wrote, scores or embeddings; read once, some rows at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +16,7 @@ USUAL = "features"  # is meant where a file has several matrices
 
 @dataclass(frozen=True, eq=False)
 class MatrixFile:
-    """A matrix (rows, columns) of numbers in a file, and the lists of ids that there are, by
-    name."""
+    """A matrix (rows, columns) of numbers in a file, and its lists of ids by name."""
 
     path: Path
     values: Array
@@ -32,9 +28,7 @@ class MatrixFile:
         return self.values.shape[0], self.values.shape[1]
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Number of the first row, and (n, columns) float32, from the first row to the last.
-        Raises WorkbenchError for values that are not finite, before or after their conversion to
-        float32."""
+        """Number of the first row, and (n, columns) float32, finite before and after conversion."""
         start = 0
         for block in self.values.blocks():
             with np.errstate(over="ignore", invalid="ignore"):
@@ -50,8 +44,7 @@ class MatrixFile:
 
 
 def open_matrix(path: Path, names: Sequence[str]) -> MatrixFile:
-    """Open the one matrix of a file, and its lists of ids. names: of the lists of ids that may
-    be there, in the file or beside it."""
+    """Open the one matrix of a file. names: of lists of ids that may be in or beside the file."""
     file = open_arrays(path)
     values = _matrix(file, names)
     if values.dtype.kind not in "fiu":

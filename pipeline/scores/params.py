@@ -1,5 +1,4 @@
-"""Sections of params.yaml: what scoring computes, which score files are averaged, and which come
-from other programs."""
+"""Sections of params.yaml: what scoring computes, averages, and scores of other programs."""
 
 import re
 from collections.abc import Iterator
@@ -60,9 +59,8 @@ class AverageConfig(Section):
 class ExternalConfig(Section):
     """What another program says of images and captions: a matrix of scores, or embeddings of both.
 
-    folder: what DVC depends on; it holds the files, and the lists of ids beside them. scores,
-    val_scores: names of matrices in it, images by captions, larger is better. images, captions:
-    names of files of embeddings, compared by `similarity`. An item has the keys of one kind.
+    folder: what DVC depends on; it holds the files, and the lists of ids beside them. Scores are
+    images by captions, larger is better; embeddings are compared by `similarity`.
     """
 
     folder: ExistingPath

@@ -35,8 +35,7 @@ class Positives:
         return query, self.items[own], self.grades[own]
 
     def sorted_grades(self) -> np.ndarray:
-        """(queries with true items, R): their grades, descending, 0 where there are fewer than
-        R."""
+        """(queries with true items, R): their grades, descending, 0 where there are fewer."""
         counts = np.diff(self.starts)
         query = np.repeat(np.arange(len(counts)), counts)
         grades = np.zeros((len(counts), int(counts.max(initial=0))))

@@ -1,7 +1,4 @@
-"""What a metric is computed from: the ranks of the items that are true, and their grades.
-
-Without torch, so that what only names metrics does not load it.
-"""
+"""What a metric is computed from: ranks and grades of true items. Loads no torch."""
 
 from dataclasses import dataclass
 from typing import Literal

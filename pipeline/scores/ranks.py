@@ -1,9 +1,7 @@
 """Exact ranks of true items, both directions, in bounded memory.
 
-Public code counts only items scored strictly above the true one (a collapsed model is then
-perfect), takes the true score from another product than the rest (an item then outranks itself)
-or lets NaN through. Here ties count against the model, true items never outrank each other in the
-rank of the best, and anything that is not a finite number is an error.
+Ties count against the model, true items never outrank each other in the rank of the best, and
+anything that is not a finite number is an error.
 """
 
 from collections.abc import Sequence
@@ -86,10 +84,9 @@ def of_positives(scores: Tiles, positives: Positives, way: Direction) -> Wanted:
 def ranked(wanted: Sequence[Wanted]) -> list[Ranking]:
     """The ranks of true items, for each of `wanted`, of the queries that have any.
 
-    Scores are gone through twice for all that are made of the same ones: the tiles with true pairs
-    for the scores of these, then all tiles to count what scores as high. The time grows with the
-    largest number of true items of a query: one comparison of every score each. Memory holds the
-    true pairs and some tiles. Raises WorkbenchError for NaN or infinity, naming one.
+    Scores are gone through twice: tiles with true pairs for the scores of these, then all tiles to
+    count what scores as high, one comparison of every score for each true item of a query. Memory
+    holds the true pairs and some tiles. Raises WorkbenchError for NaN or infinity, naming one.
     """
     rankings: dict[int, Ranking] = {}
     bases = {id(base): base for base in (_base(one.scores) for one in wanted)}

@@ -17,14 +17,10 @@ Places = dict[str, np.ndarray]
 def places(
     table: pd.DataFrame, key: str, ids: Sequence[str] | None, count: int, needed: str, where: str
 ) -> Places:
-    """Where the rows of a file belong in the splits that are scored.
+    """Where the rows of a file belong in the splits that are scored: (count,) int64, -1 for none.
 
-    ids: of the rows; None: the rows are those of the needed split, or of the whole table, in its
-    order; needed: the split that must be there whole; the other one is there whole or not at all;
-    where: what messages begin with.
-
-    Returns for each split that is there (count,) int64, the row's place in the split, -1 for none.
-    Raises WorkbenchError for a count or ids that do not fit, all at once.
+    ids: None: the rows are those of the needed split, or of the whole table, in its order; needed:
+    the split that must be there whole; the other one is there whole or not at all.
     """
     if ids is None:
         part = in_split(table, needed)

@@ -1,7 +1,6 @@
 """Scores tile by tile: of a matrix, or products of embeddings made as they are needed.
 
-All that evaluates scores goes through tiles and keeps what it has found of queries and items, never
-N x M numbers. So there is one evaluation, whichever of the two a score file holds.
+Evaluation goes through tiles and keeps what it finds of queries and items, never N x M numbers.
 """
 
 import math
@@ -19,9 +18,8 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
 from pipeline.scores.blocks import check_numbers, cuts, release
 
-# Images and captions of a tile, at most: 4 MB of float32, which are looked at before they leave the
-# cache. Products of 1,024 captions took 8 % longer: rows that lie a power of two apart are in each
-# other's place in the cache.
+# Images and captions of a tile, at most: 4 MB of float32, so that they stay in the cache. Products
+# of 1,024 captions took 8 % longer: rows a power of two apart share their places in the cache.
 BLOCK = (1024, 1000)
 EVEN = 8  # captions; products of a width that is no multiple of it took half as long again
 KEPT = 1 << 25  # products that are kept once made, 128 MB: those of true pairs are made first
@@ -35,8 +33,7 @@ Spread = Callable[[Work[Any], Numbers, list[slice]], Iterator[Any]]
 
 
 def even_block(shape: tuple[int, int], limits: tuple[int, int] | None = None) -> tuple[int, int]:
-    """Images and captions of a tile, so that as many tiles as are needed are of nearly one size.
-    shape: N, M; limits: the most that a tile may have, None for BLOCK."""
+    """Images and captions of a tile of scores (N, M): tiles of nearly one size, within `limits`."""
     images, captions = limits or BLOCK
     height, width = (
         -(-size // max(1, -(-size // most)))
@@ -46,9 +43,8 @@ def even_block(shape: tuple[int, int], limits: tuple[int, int] | None = None) ->
 
 
 class Tiles(ABC):
-    """Scores of N images and M captions (its shape), larger is better. block: images and
-    captions of a tile. Sums are taken tile by tile, so that their last bits depend on it, and
-    not on where the scores come from."""
+    """Scores of N images and M captions (its shape), larger is better. block: images and captions
+    of a tile, on which the last bits of sums depend, and not on where the scores come from."""
 
     shape: tuple[int, int]
     block: tuple[int, int]
@@ -125,12 +121,10 @@ class Products(Tiles):
     """Inner products of embeddings, made when a tile is asked for.
 
     Kernels for products may add up in another order where a matrix has another shape or lies
-    elsewhere, so that the same pair has other last bits in another tile. Ranks need the same bits:
-    equal embeddings must tie, and a score must be the same in every pass, in every process, in a
-    fold, and in the matrix that scoring writes. So there is one way to multiply. The whole split is
-    cut into windows; every product is one of windows of the same size (the last is moved back to
-    stay inside), from and into memory that torch has aligned, on the CPU; tiles of folds and
-    subsets are cut out of these.
+    elsewhere, but equal embeddings must tie, and a score must have the same bits in every pass,
+    process and fold, and in the matrix that scoring writes. So the whole split is cut into windows;
+    every product is one of windows of the same size (the last is moved back to stay inside), from
+    and into memory that torch has aligned, on the CPU; tiles of folds are cut out of these.
 
     images: (N, K) float32; captions: (M, K) float32; block: the most of a window and of a tile.
     """
@@ -280,8 +274,7 @@ Change = Callable[[torch.Tensor, slice, slice], torch.Tensor]
 
 
 class Rescored(Tiles):
-    """Tiles of `base` that a criterion has changed: `change` takes a tile (n, m) and its slices
-    of images and captions, and gives a new one."""
+    """Tiles of `base` that a criterion has changed: `change` makes a new one of a tile."""
 
     def __init__(self, base: Tiles, change: Change) -> None:
         self.base, self.change = base, change
@@ -309,8 +302,7 @@ class _Changed:
 
 
 def as_tiles(scores: np.ndarray | Tiles, block: tuple[int, int] | None = None) -> Tiles:
-    """A matrix (N, M) of floats as tiles; tiles as they are. block: images and captions of a
-    tile of a matrix, None for BLOCK."""
+    """A matrix (N, M) of floats as tiles of at most `block`, None for BLOCK; tiles as they are."""
     if isinstance(scores, Tiles):
         return scores
     if scores.ndim != 2 or not scores.size or scores.dtype not in FLOATS:
@@ -322,8 +314,7 @@ def as_tiles(scores: np.ndarray | Tiles, block: tuple[int, int] | None = None) -
 
 
 def check_finite(scores: torch.Tensor, top: int, left: int) -> None:
-    """Refuse scores (n, m) that are NaN or infinite, as `check_numbers` does. top, left: numbers
-    of the first image and the first caption."""
+    """Refuse scores (n, m) that are NaN or infinite, as `check_numbers` does."""
     # A sum is ten times faster than isfinite; it overflows only for scores near the type's limit.
     if not math.isfinite(scores.sum()):
         check_numbers(scores.numpy(), top, left)

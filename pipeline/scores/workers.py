@@ -1,7 +1,6 @@
 """Evaluation from embeddings in several processes, each with some runs of images at a time.
 
-The runs are those of one process, and what is found of them is put together in their order: the
-results are the same bytes for any number of processes.
+Results are put together in the order of one process: the same bytes for any number of them.
 """
 
 import multiprocessing
@@ -24,9 +23,8 @@ _held: list[Products] = []  # in a process: the tiles it was started with
 def spread_over(split: SplitScores, processes: int) -> Iterator[SplitScores]:
     """The same scores, whose tiles are worked on in processes for as long as the context lasts.
 
-    Every process has as many threads as this one, since their number decides the last bits.
-    Embeddings in a file are mapped by all of them, and are in memory once; a matrix is left to this
-    process.
+    Every process has as many threads as this one, since their number decides the last bits. A
+    matrix is left to this process.
     """
     products = split.scores
     if processes == 1 or not isinstance(products, Products) or len(products.rows()) == 1:

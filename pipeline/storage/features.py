@@ -1,8 +1,4 @@
-"""The HDF5 contract of every feature file: looked up by id, read in batches or whole.
-
-A file holds `ids` and one or more datasets with a row per id. Reading trusts nothing: what is not
-HDF5, cut off, flipped, of another schema or without the ids asked for is a plain error.
-"""
+"""The HDF5 contract of every feature file: `ids` and datasets with a row per id."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,13 +24,9 @@ __all__ = ["SCHEMA_VERSION", "FeatureFile", "FeatureWriter", "write_features"]
 
 
 class FeatureFile:
-    """A feature file: rows by id, random batches, or a whole dataset in memory.
-
-    The header is read and checked here; values are read when asked for, through a memory map that
-    every process opens for itself, so that an instance may be handed to DataLoader workers.
-
-    ids: N names in row order; attributes: what it was made from; sha256: digest over the content.
-    """
+    """A feature file: rows by id, random batches, or a whole dataset in memory. Values are read
+    when asked for, through a memory map that every process opens for itself: DataLoader workers may
+    have an instance. sha256: digest over the content."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)

@@ -1,7 +1,6 @@
 """HDF5 files of named groups of arrays, written at once: score and rank files.
 
-The same layout as feature files (contiguous, fixed order, a SHA-256 per dataset and one over the
-header), but with a group per split or direction, since these have different numbers of rows.
+The layout of feature files, but with groups, since these have different numbers of rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,13 +37,8 @@ Groups = Mapping[str, Mapping[str, np.ndarray | Sequence[str]]]
 
 
 def write_groups(path: Path | str, groups: Groups, attributes: Attributes) -> None:
-    """Write groups of datasets atomically; equal content gives equal bytes.
-
-    Args:
-        path: of the file, .h5.
-        groups: group -> dataset -> array of numbers of any shape, or non-empty texts without NUL.
-        attributes: what the file was made from.
-    """
+    """Write groups of datasets atomically; equal content gives equal bytes. groups: group ->
+    dataset -> array of numbers of any shape, or non-empty texts without NUL."""
     named = stored_attributes(attributes)
     arrays = {
         f"{group}/{name}": _little_endian(
@@ -82,9 +76,8 @@ def encoded_texts(texts: Sequence[str]) -> np.ndarray:
 
 
 class GroupFile:
-    """A file of groups, its header checked when opened, each dataset's digest when read.
-    attributes: what it was made from; sha256: digest over the whole content; layouts: of the
-    datasets, by group and name."""
+    """A file of groups, its header checked when opened, each dataset's digest when read. layouts:
+    of the datasets, by group and name; sha256: digest over the whole content."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)

@@ -1,8 +1,7 @@
 """HDF5 as the workbench writes and trusts it: plain contiguous datasets, a digest for each.
 
-Contiguous HDF5 has no checksum and a damaged header can claim any size, so every size is compared
-with the file before anything is allocated, and values are read straight from their place in the
-file instead of through filters, links or types that a hostile file could bring along.
+A damaged header can claim any size: each is compared with the file, and values are read straight
+from their place in it, without filters, links or types that a hostile file could bring along.
 """
 
 import hashlib
@@ -64,8 +63,7 @@ def damaged(path: Path, what: str) -> WorkbenchError:
 
 
 def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | float]:
-    """Scalar text and numbers attached to a group or dataset, in name order. Raises ValueError
-    for attributes of other kinds or of more than a megabyte."""
+    """Scalar text and numbers of a group or dataset, in name order; ValueError for others."""
     values: dict[str, str | int | float] = {}
     for name in text_names(node.attrs):
         kind = node.attrs.get_id(name)
@@ -83,9 +81,7 @@ def read_attributes(node: h5py.Group | h5py.Dataset) -> dict[str, str | int | fl
 
 
 def read_layouts(group: h5py.Group, path: Path) -> dict[str, Layout]:
-    """The datasets directly in a group, by name; subgroups are passed over. Raises
-    WorkbenchError when one is a link, chunked, of a type that the workbench does not write, or
-    claims to lie outside the file."""
+    """The datasets directly in a group, by name; WorkbenchError for what we do not write."""
     layouts = {}
     for name in text_names(group):
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):

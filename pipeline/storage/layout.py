@@ -1,8 +1,6 @@
 """How a feature file is laid out: created empty, filled in place, sealed with its digests.
 
-Datasets are contiguous and created in a fixed order, so that equal content gives equal bytes. Each
-carries the SHA-256 of its bytes, and the file one over its attributes and the names, types, shapes
-and digests of its datasets, so that a flipped bit in either is noticed.
+Datasets are contiguous and created in a fixed order, so that equal content gives equal bytes.
 """
 
 import hashlib
@@ -33,8 +31,7 @@ Datasets = Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]]  # name -> (shape
 
 def encode_ids(ids: Sequence[str]) -> Array:
     """(N,) fixed-length UTF-8 bytes of N ids. Raises WorkbenchError when there are none, or when
-    some are empty, repeated, not encodable or hold a NUL character, which fixed-length text
-    cannot keep."""
+    some are empty, repeated, not encodable or hold a NUL character."""
     if len(ids) == 0:
         raise WorkbenchError("no ids: a feature file needs at least one row")
     different, text = set(ids), "".join(ids)  # judged as a whole: there may be millions
@@ -54,14 +51,8 @@ def structure_of(
     attributes: Attributes,
     digests: Mapping[str, str] | None = None,
 ) -> Structure:
-    """The structure of a feature file.
-
-    Args:
-        ids: (N,) fixed-length UTF-8 bytes.
-        datasets: name -> (shape of one row, dtype of numbers), created in this order.
-        attributes: what the file was made from.
-        digests: of every dataset, by name; None while there are none: the file is not readable.
-    """
+    """The structure of a feature file. ids: (N,) fixed-length UTF-8 bytes; datasets: created in
+    this order; digests: of every dataset, by name, None while the file is not readable."""
     named = stored_attributes(attributes)
     kinds = {"ids": (ids.shape, ids.dtype)}
     for name, (row, dtype) in datasets.items():
@@ -94,9 +85,8 @@ def stored_attributes(attributes: Attributes) -> dict[str, str | int | float]:
 
 
 def checked(name: str, values: Array, dtype: npt.DTypeLike, ids: Sequence[str]) -> Array:
-    """Values (n, ...) as contiguous little-endian `dtype`, finite before and after the
-    conversion. Raises WorkbenchError for values that are not finite or that `dtype` cannot hold,
-    with `name` and the first of the rows' ids (n,)."""
+    """Values (n, ...) as contiguous little-endian `dtype`; WorkbenchError for values that are not
+    finite or that `dtype` cannot hold, with `name` and the first of the rows' ids (n,)."""
     target = np.dtype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         stored = np.ascontiguousarray(values, dtype=target.newbyteorder("<"))
@@ -126,8 +116,7 @@ def read_back(path: Path) -> dict[str, Layout]:
 def take_digest(
     path: Path, attributes: dict[str, str | int | float], layouts: Mapping[str, Layout]
 ) -> str:
-    """The digest over a file's content, which leaves its attributes; WorkbenchError unless its
-    header has this digest."""
+    """The digest over a file's content, taken from its attributes; checks the header by it."""
     digest = str(attributes.pop("sha256", ""))
     if digest != content_digest(attributes, layouts):
         raise damaged(path, "the header does not match its sha256")

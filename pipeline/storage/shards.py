@@ -1,9 +1,8 @@
 """A feature file made at once, or in shards: fixed ranges of rows, each a feature file of its own.
 
-A shard is made by a process that runs the same code on a part of the table. Whoever asked for it
-copies it into the one file that all readers take, through the same writer that makes this file
-without shards, so that its bytes are the same. What is done stands in files: the mask of the one
-file says which rows it has, a shard under its name is finished, and a half-made one has a mask.
+A shard is made by a process of its own and copied into the one file through its writer, so that its
+bytes are the same. What is done stands in files: the mask of the one file says which rows it has, a
+shard under its name is finished, and a half-made one has a mask.
 """
 
 import math

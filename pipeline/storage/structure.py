@@ -1,9 +1,8 @@
 """The structure of an HDF5 file, made in memory and written by ordinary writes.
 
-HDF5 keeps small values to itself until it closes a file, swallows what fails there, and may end the
-process for it: on a full disk it left damaged files behind and said nothing. So it never writes to
-the disk of a result. It lays the file out in memory, where a large dataset is a hole, and the bytes
-outside the datasets are copied from there; whoever has values writes them to their places.
+On a full disk HDF5 left damaged files behind, said nothing, or ended the process. So it lays the
+file out in memory, where a large dataset is a hole; the bytes outside the datasets are copied from
+there, and whoever has values writes them to their places.
 """
 
 import os
@@ -54,9 +53,8 @@ class Structure:
 
 
 def structured(build: Callable[[h5py.File], None], values: int, **options: int) -> Structure:
-    """The structure that `build` gives an empty file; values need not be written. values: bytes
-    of all values; options: of h5py.File. Raises OSError where a limit on the size of files may
-    be exceeded."""
+    """The structure that `build` gives an empty file. values: bytes of all values, which need not
+    be written; OSError where a limit on the size of files may be exceeded."""
     require_length(values + ROOM)  # before HDF5, which may not survive it
     require_room(SCRATCH, ROOM)
     with tempfile.NamedTemporaryFile(dir=SCRATCH, delete=False) as scratch:

@@ -1,7 +1,6 @@
 """Files of weights that we write: safetensors with one entry of metadata and a digest over both.
 
-All metadata is JSON under a single key: safetensors writes several keys in an order that changes
-from process to process, and the same weights must give the same bytes.
+One entry, since safetensors writes several in an order that changes from process to process.
 """
 
 import hashlib
@@ -23,8 +22,7 @@ KEY = "vse_workbench"
 def write_weights(
     path: Path | str, weights: Mapping[str, torch.Tensor], entry: Mapping[str, Any]
 ) -> None:
-    """Write weights and what is said of them atomically; the same content gives the same bytes.
-    entry: JSON-able values by name, without `sha256`, which is added."""
+    """Write weights and `entry`, JSON-able, atomically; the same content gives the same bytes."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
     text = as_text({**entry, "sha256": content_digest(entry, tensors)})
     # safetensors' own writer names neither what failed nor the file
@@ -34,9 +32,8 @@ def write_weights(
 def read_weights(
     path: Path | str, kind: str, schema_version: int
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor], str]:
-    """Entry, weights on the CPU, and the digest over both, of a file that write_weights wrote.
-    kind: what the file should be, for messages. Raises WorkbenchError for a missing, damaged or
-    foreign file, and for weights that are not finite."""
+    """Entry, weights on the CPU, and the digest over both. kind: what the file should be. Raises
+    WorkbenchError for a missing, damaged or foreign file, and for weights that are not finite."""
     path = Path(path)
     entry, weights = _read(path, kind)
     digest = entry.pop("sha256", None)

@@ -1,8 +1,7 @@
 """Writing feature files, at once or over hours: what was flushed survives a kill.
 
-Rows go into a preallocated work file outside DVC's outputs, named after a fingerprint of all that
-the values depend on. The HDF5 structure is complete before the first row, and rows are written in
-place, so a kill cannot break it; a mask beside it says which rows are there, each with a checksum.
+The HDF5 structure is complete before the first row, and rows are written in place, so a kill cannot
+break it; a mask beside it says which rows are there, each with a checksum.
 """
 
 import errno
@@ -51,8 +50,7 @@ def write_features(
     path: Path | str, ids: Sequence[str], arrays: Mapping[str, Array], attributes: Attributes
 ) -> None:
     """Write a feature file at once, atomically. arrays: dataset name -> (N, ...) finite numbers,
-    written in their own dtype. Raises WorkbenchError for unusable ids, lengths that differ from
-    N, values that are not finite."""
+    written in their own dtype."""
     values = {"ids": encode_ids(ids)}
     for name, array in arrays.items():
         if array.ndim == 0 or len(array) != len(ids):
@@ -69,18 +67,9 @@ def write_features(
 
 
 class FeatureWriter:
-    """A feature file in the making that continues where an earlier, killed process stopped.
-
-    Use as a context manager: leaving it keeps the work.
-
-    Args:
-        work: folder for unfinished files, with one writer at a time.
-        fingerprint: digest of all that the values depend on.
-        ids: N different names.
-        datasets: name -> (shape of one row, dtype).
-        attributes: what the file is made from.
-        flush_seconds: how many seconds of work a power cut may cost.
-    """
+    """A feature file in the making that continues where an earlier, killed process stopped. Leaving
+    its context keeps the work. fingerprint: digest of all that the values depend on; datasets: name
+    -> (shape of one row, dtype); flush_seconds: of work a power cut may cost."""
 
     def __init__(
         self,
@@ -112,8 +101,7 @@ class FeatureWriter:
         return self._mask.missing
 
     def write(self, rows: npt.ArrayLike, **arrays: Array) -> None:
-        """Write some rows (B,) of every dataset: name -> (B, ...) values, converted to its
-        dtype. Raises WorkbenchError for values that are not finite or do not fit."""
+        """Write some rows (B,): dataset name -> (B, ...) finite values, converted to its dtype."""
         chosen = np.asarray(rows, dtype=np.int64)
         if set(arrays) != set(self.datasets):
             raise ValueError(f"got {sorted(arrays)}; the datasets are {sorted(self.datasets)}")

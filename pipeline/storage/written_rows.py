@@ -1,8 +1,4 @@
-"""Which rows of an unfinished file are written, with a checksum of each: damage is made again.
-
-A CRC-32 finds every flipped bit, and every run of damage up to 32 bits; of any other damage it
-misses one in four thousand million. A finished file has SHA-256.
-"""
+"""Which rows of an unfinished file are written, with a CRC-32 of each: damage is made again."""
 
 import hashlib
 import zlib
@@ -54,8 +50,7 @@ class WrittenRows:
         self._marks = np.frombuffer(marks, "<i8").astype(np.int64)
 
     def drop_damaged(self, path: Path, layouts: Sequence[Layout]) -> int:
-        """Mark rows that do not have their checksum as missing; returns how many. layouts: of
-        the file's datasets, in the order of `mark`."""
+        """Mark rows that do not have their checksum as missing; returns how many."""
         values = [mapped(path, layout) for layout in layouts]
         rows, dropped = np.flatnonzero(self._marks), 0
         for start in range(0, len(rows), BLOCK):
