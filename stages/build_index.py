@@ -2,17 +2,15 @@
 
 from pathlib import Path
 
-import click
-
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
 from pipeline.search.built import write_indexes
-from stages.common import command, paths
+from stages.common import command, model_name, paths
 from stages.params import load_params
 
 
 @command
-@click.argument("name", metavar="MODEL")
+@model_name
 @paths("scores", "output")
 def main(name: str, scores: Path, output: Path) -> None:
     """Build the index that params.yaml names of MODEL's images and captions, split by split."""

@@ -1,8 +1,7 @@
 """The code of every stage: which files it may load under the present parameters.
 
-`check_params` writes a list for each stage that dvc.yaml names one of, `train@vse` or `evaluate`: a
-line for each file, with its digest. At its end a stage is checked against its list
-(pipeline.runtime.code.check_loaded): a missing file is an error, never a stale result.
+`check_params` writes a list of files and their digests for each stage that dvc.yaml names one of,
+`train@vse` or `evaluate`. pipeline.runtime.code.check_loaded compares them when the stage ends.
 """
 
 import re
@@ -30,10 +29,7 @@ BY_ITEM = {
 def write_lists(
     folder: Path, memory: Path, params: CommonParams, graph: Path = Path("dvc.yaml")
 ) -> None:
-    """Write the list of every stage, also those that stay the same.
-
-    `memory` is the file in which digests of sources are kept for the next time.
-    """
+    """Write the list of every stage; the file `memory` keeps digests for the next time."""
     sources, stages = Sources(memory=memory), _stages(read_yaml(graph))
     texts = {name: _listing(sources, name, keys, params) for name, keys in stages.items()}
     sources.remember()

@@ -22,6 +22,11 @@ WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are de
 CODE = Path("data/.checks/code")  # the files of code that each stage may load
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
+to_folder = click.Path(file_okay=False, path_type=Path)
+model_name = click.argument("name", metavar="MODEL")
+shard_rows = click.option(
+    "--rows", type=int, nargs=2, help="First row and end of a shard, for --output."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead.")
 # Options of stages that name files and folders, with their help.
 FILES = {
@@ -95,11 +100,10 @@ def paths(*names: str, exist: bool = False, required: bool = True) -> Callable[[
     """Options that name files or folders; `exist`: click refuses those that are not there."""
 
     def decorated(function: Main) -> Main:
+        kind = existing if exist else target
         for name in reversed(names):
-            path = click.Path(exists=exist, path_type=Path)
-            function = click.option(f"--{name}", type=path, required=required, help=FILES[name])(
-                function
-            )
+            option = click.option(f"--{name}", type=kind, required=required, help=FILES[name])
+            function = option(function)
         return function
 
     return decorated
@@ -109,7 +113,7 @@ def model_and_inputs(function: Main) -> Main:
     """The argument MODEL and the files a model may read, for the stages that run one."""
     optional = paths("network", "classes", exist=True, required=False)(function)
     inputs = paths("images", "captions", "features", "text", exist=True)(optional)
-    return click.argument("name", metavar="MODEL")(inputs)
+    return model_name(inputs)
 
 
 def sizes_line(sizes: Mapping[str, tuple[int, ...]]) -> str:

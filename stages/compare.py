@@ -60,8 +60,7 @@ def main(
     curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
     results = read_results(metrics, ranks)
     table = report(results, params.corpus_name, params.loss) + extended_report(results)
-    table += phrase_report(localised)
-    texts = {output: table}
+    texts = {output: table + phrase_report(localised)}
     if page is not None:
         if images is None or captions is None:
             raise WorkbenchError("--page shows images and captions: give --images and --captions")
@@ -70,10 +69,9 @@ def main(
         texts[page] = build_page(results, files, run, localised)
     for path, text in texts.items():
         write_text(path, text)
-    seen = " and ".join(map(str, texts))
     for line in brief(results):
         say(line)
-    say(f"compared {', '.join(models)}: see {seen}")
+    say(f"compared {', '.join(models)}: see {' and '.join(map(str, texts))}")
 
 
 if __name__ == "__main__":

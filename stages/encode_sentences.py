@@ -4,8 +4,6 @@ import json
 from importlib.metadata import version
 from pathlib import Path
 
-import click
-
 from pipeline.corpus.tables import captions_digest, load_captions
 from pipeline.embeddings.job import import_job
 from pipeline.runtime.code import code_digest
@@ -18,7 +16,7 @@ from pipeline.sentences.encoder import BLOCK, chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
 from pipeline.storage.shards import Plan
-from stages.common import WORK, command, paths
+from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose versions decide the last bits
@@ -27,7 +25,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose versions decide
 @command
 @paths("captions", "vocabulary", exist=True)
 @paths("output", "encoder")
-@click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
+@shard_rows
 def main(
     captions: Path, vocabulary: Path, output: Path, encoder: Path, rows: tuple[int, int] | None
 ) -> None:

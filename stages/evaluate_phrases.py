@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from models.phrases.data import PhraseInputs, open_phrases
 from models.phrases.models import PHRASE_MODELS
 from models.phrases.scoring import phrase_scores
@@ -15,12 +13,12 @@ from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
 from pipeline.storage.checkpoint import read_checkpoint
-from stages.common import command, paths
+from stages.common import command, model_name, paths
 from stages.params import load_params
 
 
 @command
-@click.argument("name", metavar="MODEL")
+@model_name
 @paths("phrases", "proposals", "truth", "vectors", exist=True)
 @paths("checkpoint", "metrics", "output")
 def main(name: str, checkpoint: Path, metrics: Path, output: Path, **paths: Path) -> None:

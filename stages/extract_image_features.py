@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from models.backbone.file import write_no_network
 from models.backbone.job import network_job
 from pipeline.corpus.tables import images_digest, load_images
@@ -12,14 +10,14 @@ from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import seed_everything, set_threads
 from pipeline.storage.shards import Plan
-from stages.common import WORK, command, paths
+from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
 
 
 @command
 @paths("images", "detector", exist=True)
 @paths("output", "network")
-@click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
+@shard_rows
 def main(
     images: Path, detector: Path, output: Path, network: Path, rows: tuple[int, int] | None
 ) -> None:

@@ -3,8 +3,6 @@ data/features/regions.h5."""
 
 from pathlib import Path
 
-import click
-
 from models.backbone.regions import grid_job
 from models.detector.extraction import detector_job
 from pipeline.corpus.tables import images_digest, load_images
@@ -13,7 +11,7 @@ from pipeline.runtime.engines import Engine
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import seed_everything, set_threads
 from pipeline.storage.shards import Plan
-from stages.common import WORK, command, paths
+from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
 
 
@@ -22,7 +20,7 @@ from stages.params import load_params
 @paths("captions", exist=True, required=False)
 @paths("output")
 @paths("detector", required=False)
-@click.option("--rows", type=int, nargs=2, help="First row and end of a shard, for --output.")
+@shard_rows
 def main(
     images: Path,
     captions: Path | None,

@@ -1,8 +1,7 @@
 """params.yaml as typed, frozen sections: the only reader of that file.
 
-A key that the file leaves out has the default of its type; an unknown key is refused, so that a
-misspelt override never passes unnoticed. What dvc.yaml names must stand in the file. All problems
-are reported at once.
+A key that the file leaves out has the default of its type; an unknown key is refused. What dvc.yaml
+names must stand in the file. All problems are reported at once.
 """
 
 import difflib

@@ -49,10 +49,7 @@ def _chosen(params: CommonParams) -> dict[Registry, Iterable[str]]:
 def chosen_modules(
     files: Collection[str], keys: Collection[str], params: CommonParams
 ) -> Iterator[str]:
-    """The modules that a stage may load of the registries it uses.
-
-    `files` are what the stage may load besides, `keys` the sections of params.yaml that it reads.
-    """
+    """Modules of registries that a stage may load, by its other files and the sections it reads."""
     for registry, names in _chosen(params).items():
         through, key = REGISTRIES[registry] or ("", None)
         if through in files and (key is None or key in keys):

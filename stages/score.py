@@ -61,10 +61,7 @@ def main(
 def selection(
     name: str, trained: Checkpoint, shortlist: int | None, keep: str | None
 ) -> dict[str, int]:
-    """The shortlist as an argument, where these weights use one.
-
-    WorkbenchError for an option that the model lacks, or a shortlist that is missing.
-    """
+    """The shortlist where these weights use one; WorkbenchError for options that do not fit."""
     if keep is not None and offered(name, "model", "score_vectors") is None:
         raise WorkbenchError(f"model {name!r} does not take the option --keep", "see dvc.yaml")
     uses_shortlist = offered(name, "model", "uses_shortlist")

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import click
-
 from models.base.model import Settings
 from models.base.training import train_and_write
 from models.phrases.data import PhraseInputs
@@ -15,12 +13,12 @@ from pipeline.runtime.repeatable import pick_device, seed_everything, set_thread
 from pipeline.training.curve import curve_tsv
 from pipeline.training.launch import of_several
 from pipeline.training.processes import joined
-from stages.common import WORK, command, paths
+from stages.common import WORK, command, model_name, paths
 from stages.params import load_params
 
 
 @command
-@click.argument("name", metavar="MODEL")
+@model_name
 @paths("phrases", "proposals", "truth", "vectors", exist=True)
 @paths("output", "curve")
 def main(name: str, output: Path, curve: Path, **paths: Path) -> None:

@@ -14,15 +14,10 @@ from pipeline.report.curve_files import ERROR
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.text import printable
 from pipeline.scores.file import SplitScores
+from vse_workbench.analysis import figures
 from vse_workbench.analysis.correlation import Correlation
 from vse_workbench.analysis.discriminative import by_word
 from vse_workbench.analysis.examples import draw_examples
-from vse_workbench.analysis.figures import (
-    draw_correlations,
-    draw_curve,
-    draw_separation,
-    draw_words,
-)
 from vse_workbench.analysis.training_curve import read_phases
 
 EXAMPLES = 8  # captions shown with their words
@@ -41,7 +36,7 @@ def write_separation(folder: Path, scores: Mapping[str, SplitScores]) -> str:
         tables.append(pd.DataFrame({"label": label} | columns))
     write_json(folder / "separation.json", overlaps)
     write_table(folder / "separation.tsv", pd.concat(tables))
-    draw_separation(folder / "separation.png", found)
+    figures.draw_separation(folder / "separation.png", found)
     return "S: " + ", ".join(f"{label} {one.overlap:.3f}" for label, one in found.items())
 
 
@@ -52,7 +47,7 @@ def write_correlations(folder: Path, found: Mapping[str, Correlation], image_ids
     values = {label: one.between for label, one in found.items()}
     table = pd.DataFrame({"image": first, "other": second} | values)
     write_table(folder / "correlations.tsv", table)
-    draw_correlations(folder / "correlations.png", found)
+    figures.draw_correlations(folder / "correlations.png", found)
     means = (f"{k} {one.summary()['mean_absolute']:.3f}" for k, one in found.items())
     return f"mean |r| of {len(image_ids)} images: " + ", ".join(means)
 
@@ -63,7 +58,7 @@ def write_words(folder: Path, drops: pd.DataFrame, captions: pd.DataFrame) -> st
     write_table(folder / "words.tsv", words)
     write_table(folder / "word_drops.tsv", drops)
     least = max(1, round(SELDOM * drops["caption_id"].nunique()))
-    draw_words(folder / "words.png", words, least)
+    figures.draw_words(folder / "words.png", words, least)
     usable = captions[captions["caption_id"].isin(drops["caption_id"])]
     rows = np.unique(np.linspace(0, len(usable) - 1, EXAMPLES).round().astype(int))
     draw_examples(folder / "examples.png", usable.iloc[rows], drops)
@@ -80,7 +75,7 @@ def write_curve(folder: Path, path: Path, name: str) -> str:
     epoch, rsum = curve.best
     table = pd.DataFrame(columns)
     write_table(folder / "curve.tsv", table.assign(kept=(table["epoch"] == epoch).astype(int)))
-    draw_curve(folder / "curve.png", name, curve, stretches)
+    figures.draw_curve(folder / "curve.png", name, curve, stretches)
     return f"largest validation rsum {rsum:.1f} in epoch {epoch:g} of {len(curve.epochs)}"
 
 

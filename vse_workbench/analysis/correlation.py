@@ -30,10 +30,7 @@ class Correlation:
 
 
 def correlate(features: np.ndarray, image_ids: Sequence[str]) -> Correlation:
-    """Correlate the rows of features (N, D) over their D values, in float64.
-
-    WorkbenchError for fewer than two images, and for features that are constant or not finite.
-    """
+    """Correlate the rows of features (N, D), at least two, over their D values, in float64."""
     if len(features) < 2:
         raise WorkbenchError(f"{len(features)} image: correlations need at least two")
     values = features.reshape(len(features), -1).astype(np.float64)

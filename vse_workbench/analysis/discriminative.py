@@ -44,11 +44,8 @@ def word_drops(
 
 
 def by_word(drops: pd.DataFrame) -> pd.DataFrame:
-    """Drops by word, largest mean first.
-
-    Columns: word, times (how often it was left out), drop (mean), spread (standard deviation), top
-    (share of times among the three largest drops of its caption).
-    """
+    """Drops by word, largest mean first: word, times (how often it was left out), drop (mean),
+    spread (standard deviation), top (share of times among its caption's three largest drops)."""
     grouped = drops.assign(top=drops["place"] <= TOP).groupby("word")
     columns = {"times": grouped.size(), "drop": grouped["drop"].mean()}
     columns |= {"spread": grouped["drop"].std(ddof=0), "top": grouped["top"].mean()}

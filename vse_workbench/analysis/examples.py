@@ -14,8 +14,7 @@ from vse_workbench.analysis.drawing import FAINT, OTHER, picture
 LINE = 88  # characters of a line
 MARKED = {"color": OTHER, "weight": "bold"}
 
-Piece = tuple[str, bool]
-"""A word and whether it is marked."""
+Piece = tuple[str, bool]  # a word and whether it is marked
 
 
 def draw_examples(path: Path, captions: pd.DataFrame, drops: pd.DataFrame) -> None:

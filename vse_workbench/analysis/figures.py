@@ -52,10 +52,7 @@ def draw_correlations(path: Path, found: Mapping[str, Correlation]) -> None:
 
 
 def draw_words(path: Path, words: pd.DataFrame, least: int, most: int = 15) -> None:
-    """Mean drops of words left out at least `least` times: the `most` largest and smallest.
-
-    Bars are means, thin lines one standard deviation.
-    """
+    """Mean drops of words left out at least `least` times: the `most` largest and smallest."""
     often = words[words["times"] >= least]
     upper, lower = often.head(most), often.iloc[most:].tail(most)
     sides = [("largest drops", upper, TRUE), ("smallest drops", lower, FAINT)]

@@ -9,7 +9,6 @@ import pandas as pd
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.scores.file import SplitScores
 from pipeline.storage.features import FeatureFile
-from pipeline.storage.groups import GroupFile
 from vse_workbench.analysis.correlation import Correlation, correlate, sample_rows
 
 FEATURES = "image features"  # the label of what a model was given, before any training
@@ -18,10 +17,7 @@ FEATURES = "image features"  # the label of what a model was given, before any t
 def correlations(
     scores: Mapping[str, SplitScores], features: Path, count: int, seed: int
 ) -> tuple[dict[str, Correlation], list[str]]:
-    """Correlations of `count` images by label, first of their features, then of models' embeddings.
-
-    With them the ids of the images, drawn from the seed.
-    """
+    """Correlations by label, of features and of embeddings, and the `count` images drawn for it."""
     first, file = next(iter(scores.values())), FeatureFile(features)
     ids = [first.image_ids[row] for row in sample_rows(len(first.image_ids), count, seed)]
     found = {FEATURES: correlate(file.read(file.rows(ids)), ids)}
@@ -39,12 +35,6 @@ def described(
     table = captions.iloc[_rows_of(captions["caption_id"], ids, "the corpus")]
     images = _rows_of(scores.image_ids, table["image_id"], "the scores")
     return table.reset_index(drop=True), _embeddings(scores, "the model")[images]
-
-
-def check_weights(path: Path, checkpoint_sha256: str) -> None:
-    """Raise WorkbenchError unless a score file was made with these weights."""
-    if GroupFile(path).attributes.get("checkpoint_sha256") != checkpoint_sha256:
-        raise WorkbenchError(f"{path}: not made with the weights of the checkpoint", OUT_OF_STEP)
 
 
 def _embeddings(scores: SplitScores, label: str) -> np.ndarray:

@@ -33,11 +33,8 @@ def commands(
     defaults: Mapping[str, Any],
     recipes: Path,
 ) -> list[str]:
-    """A line for the shell for each params.yaml with seeds that no kept row has.
-
-    Settings that differ in their criterion alone are one run. Only what differs from `current`, the
-    params.yaml there is, is set; `defaults` has the value of every key.
-    """
+    """A line for the shell for each params.yaml with seeds that no kept row has, one for settings
+    that differ in their criterion alone. It sets only what differs from `current`."""
     done = {(row.setting, row.dataset, row.seed, row.digest) for row in rows}
     lacking = dict[tuple[str, ...], set[int]]()
     for name, dataset in wanted(ledger, claims):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.runtime.errors import listing
-from vse_workbench.claims.ledger import Claim, Ledger, claim_datasets, resolved, setting_digest
+from vse_workbench.claims.ledger import Claim, Ledger, resolved, setting_digest
 from vse_workbench.claims.results import Row
 from vse_workbench.claims.verdict import Spread, Verdict, judge, spread
 
@@ -15,9 +15,8 @@ class Judgement:
     """What is known of a claim on a dataset.
 
     `published` is the paper's difference in points of the measure, None where it gives none;
-    `found` the differences of the pairs, None without a pair; `verdict` None when nothing can be
-    said; `problems` say which runs were left out and why; `lacks` what was not run, where there is
-    no pair.
+    `found` and `verdict` are None where no pair counts; `problems` say which runs were left out and
+    why, `lacks` what was not run.
     """
 
     name: str
@@ -29,17 +28,6 @@ class Judgement:
     verdict: Verdict | None = None
     problems: list[str] = field(default_factory=list)
     lacks: str = ""
-
-
-def judge_claims(
-    ledger: Ledger, claims: Mapping[str, Claim], rows: Sequence[Row]
-) -> list[Judgement]:
-    """Every claim on each of its datasets, by the kept runs."""
-    return [
-        judge_claim(ledger, name, claim, dataset, rows)
-        for name, claim in claims.items()
-        for dataset in claim_datasets(ledger, claim)
-    ]
 
 
 def judge_claim(
@@ -88,10 +76,7 @@ def _value(row: Row, signs: Mapping[str, int]) -> float:
 
 
 def _mixed(ledger: Ledger, sides: Sequence[Sequence[Row]]) -> list[str]:
-    """Why runs cannot stand in one comparison; nothing when they can.
-
-    Runs of one model must have one digest of code; of different models, one commit.
-    """
+    """Why runs cannot be compared: of one model they need one digest of code, else one commit."""
     rows = [row for side in sides for row in side]
     models = {resolved(ledger, row.setting).model for row in rows}
     problems = []

@@ -26,17 +26,12 @@ Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Dataset(Section):
-    """Where claims are tried.
-
-    `recipe` is laid over the defaults, `set` (values by dotted key) over those. `over` lays values
-    over those of a setting, by its name or `all`: fewer epochs where training takes long, sizes
-    that belong to the number of images.
-    """
+    """Where claims are tried: a recipe laid over the defaults, `set` over that."""
 
     title: Name
     recipe: Name | None = None
-    set: dict[str, Any] = Field(default_factory=dict)
-    over: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    set: dict[str, Any] = Field(default_factory=dict)  # by dotted key
+    over: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by setting or `all`, over its
 
     def over_setting(self, name: str) -> dict[str, Any]:
         """What is laid over a setting; its own values win over those for all."""
@@ -44,18 +39,13 @@ class Dataset(Section):
 
 
 class Setting(Section):
-    """How a run is made: values by dotted key over those of `base`, or of a recipe.
+    """How a run is made: values over those of `base` or of a recipe."""
 
-    `model` names whose figures count, `criterion` what ranked them. `base` is another setting,
-    whose model, recipe, criterion and values this one begins with; `recipe` does not stand beside a
-    base. In `set` a number between dots is a place in a list.
-    """
-
-    model: Name | None = None
-    criterion: Name | None = None
-    base: Name | None = None
-    recipe: Name | None = None
-    set: dict[str, Any] = Field(default_factory=dict)
+    model: Name | None = None  # whose figures count
+    criterion: Name | None = None  # what ranked them
+    base: Name | None = None  # another setting, with all of which this one begins
+    recipe: Name | None = None  # not beside a base
+    set: dict[str, Any] = Field(default_factory=dict)  # by dotted key; numbers: places in a list
 
 
 class Published(Section):
@@ -67,25 +57,18 @@ class Published(Section):
 
 
 class Claim(Section):
-    """A claim on the difference of two settings, first minus second.
+    """A claim that the difference of two settings, first minus second, is above 0, or as below."""
 
-    It is above 0, or, with `within`, small, or, with `at_most`, no gain; both in points of the
-    measure.
-
-    `paper` is its short name, as in the recipes; `place` section and table; `published` None where
-    the paper gives no figures; `datasets` where it is tried, None for all.
-    """
-
-    paper: Name
-    place: Name
+    paper: Name  # its short name, as in the recipes
+    place: Name  # section and table
     says: Name
     first: Name
     second: Name
     measure: Name
     published: Published | None = None
-    within: Positive | None = None
-    at_most: Positive | None = None
-    datasets: list[Name] | None = None
+    within: Positive | None = None  # small: at most so many points of the measure to each side
+    at_most: Positive | None = None  # no gain: below so many points
+    datasets: list[Name] | None = None  # where it is tried, None: everywhere
 
     @property
     def region(self) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from pipeline.runtime.errors import listing
 from vse_workbench.claims.judgement import Judgement
 from vse_workbench.claims.ledger import Ledger
 
@@ -27,9 +26,9 @@ setting made any difference, chance alone would decide 5 % of the claims."""
 
 def page(ledger: Ledger, judgements: Sequence[Judgement]) -> str:
     """The document as Markdown: the rule, a table for each paper, and what was left out."""
-    counts = f"{len(ledger.claims)} claims: {', '.join(_counts(judgements))}."
+    number = f"{len(ledger.claims)} claims: {', '.join(counts(judgements))}."
     more = "How to run more: [ablations](ablations.md)."
-    lines = ["# The papers' claims", "", HEAD, "", f"{counts} {more}", "", RULE]
+    lines = ["# The papers' claims", "", HEAD, "", f"{number} {more}", "", RULE]
     for paper in dict.fromkeys(made.claim.paper for made in judgements):
         lines += ["", f"## {paper}", ""]
         lines += _table(ledger, [made for made in judgements if made.claim.paper == paper])
@@ -96,7 +95,7 @@ def _verdict(made: Judgement) -> str:
     if made.verdict is None:
         return made.lacks or word_of(made)
     verdict = made.verdict
-    words = [verdict.word, *([verdict.size] if verdict.size else [])]
+    words = [word for word in (verdict.word, verdict.size) if word]
     if verdict.word == "undecided":
         if made.found is None or made.found.n < 2:
             words.append("one seed has no interval")
@@ -107,11 +106,7 @@ def _verdict(made: Judgement) -> str:
     return ", ".join(words)
 
 
-def summary(judgements: Sequence[Judgement]) -> str:
-    """One line: how many claims came out how."""
-    return listing(_counts(judgements))
-
-
-def _counts(judgements: Sequence[Judgement]) -> list[str]:
+def counts(judgements: Sequence[Judgement]) -> list[str]:
+    """How many claims came out how."""
     words = Counter(word_of(made) for made in judgements)
     return [f"{number} {word}" for word, number in words.most_common()]

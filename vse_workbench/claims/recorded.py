@@ -25,15 +25,11 @@ CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
 
 @dataclass(frozen=True)
 class Recorded:
-    """How the metrics of a model came about.
+    """How the metrics of a model came about; digests have 12 hex digits."""
 
-    `params` are all that a stage on the way read, by dotted key; `corpus` a digest of the tables
-    that the model was scored on, `code` one of all files of code on the way, each 12 hex digits.
-    """
-
-    params: dict[str, Any]
-    corpus: str
-    code: str
+    params: dict[str, Any]  # what a stage on the way read, by dotted key
+    corpus: str  # digest of the tables that the model was scored on
+    code: str  # of all files of code on the way
     metrics: dict[str, Any]
 
 
@@ -48,11 +44,8 @@ class Experiment:
 
     def models(self) -> list[str]:
         """The models that were ever evaluated."""
-        return sorted(
-            model
-            for stage, _, model in (name.partition("@") for name in self.stages)
-            if stage in ("evaluate", LOCALISING)
-        )
+        names = (name.partition("@") for name in self.stages)
+        return sorted(item for stage, _, item in names if stage in ("evaluate", LOCALISING))
 
 
 def read_experiment(name: str, revision: str) -> Experiment:
@@ -72,10 +65,9 @@ def lock_stages(text: bytes, name: str) -> dict[str, Any]:
 
 
 def recorded(experiment: Experiment, model: str) -> Recorded:
-    """How the metrics of a model came about in an experiment.
+    """How the metrics of a model came about; WorkbenchError when it was not run as a whole.
 
-    WorkbenchError when its stages do not follow from each other: some ran with other values or
-    files than the rest, as happens to models that an experiment left alone.
+    Then some stages had other values or files than the rest, as in models that were left alone.
     """
     last = evaluation(model)
     names = _on_the_way(experiment.stages, last)

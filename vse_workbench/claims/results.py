@@ -23,21 +23,16 @@ FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence", "inf
 
 @dataclass(frozen=True)
 class Row:
-    """One run of a setting.
-
-    `digest` is what claims.yaml said of the setting then (ledger.setting_digest), `corpus` and
-    `code` are as in Recorded, `commit` is what the experiment started from, `figures` have names
-    such as i2t.r1.
-    """
+    """One run of a setting; `corpus` and `code` as in Recorded."""
 
     setting: str
     dataset: str
     seed: int
-    digest: str
+    digest: str  # of what claims.yaml said of the setting then
     corpus: str
     code: str
-    commit: str
-    figures: Mapping[str, float]
+    commit: str  # that the experiment started from
+    figures: Mapping[str, float]  # by names such as i2t.r1
 
     @property
     def place(self) -> tuple[str, str, int, str, str, str]:
@@ -52,10 +47,7 @@ def matching_rows(
     run: Recorded,
     commit: str,
 ) -> list[Row]:
-    """The rows of a run of a model: one for every setting and dataset it was made with.
-
-    `wanted` has the whole params.yaml of each, all leaves by dotted key.
-    """
+    """A row for each key of `wanted`, setting and dataset, whose params.yaml a run agrees with."""
     rows = []
     for (name, dataset), params in wanted.items():
         setting = resolved(ledger, name)
@@ -74,10 +66,7 @@ def matching_rows(
 
 
 def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
-    """Kept and new rows, sorted, each run once.
-
-    WorkbenchError when runs of the same setting, seed, corpus and code have different figures.
-    """
+    """Kept and new rows, sorted, each once; WorkbenchError where figures of one run differ."""
     rows = dict[tuple[str, str, int, str, str, str], Row]()
     for row in (*kept, *new):
         there = rows.setdefault(row.place, row)
@@ -110,8 +99,7 @@ def read_rows(path: Path) -> list[Row]:
         table = pd.read_csv(io.StringIO(text), sep="\t", dtype=str, keep_default_na=False)
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
         table = pd.DataFrame()
-    lacking = [key for key in KEYS if key not in table.columns]
-    if lacking:
+    if lacking := [key for key in KEYS if key not in table.columns]:
         raise WorkbenchError(f"{path}: not a table of kept runs: no columns {listing(lacking)}")
     figures = [name for name in table.columns if name not in KEYS]
     records = enumerate(table.to_dict("records"), 2)  # lines of the file, the head is its first

@@ -6,6 +6,7 @@ against that region.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -19,29 +20,22 @@ MOST_SEEDS = 10_000  # more than that decide nothing a person could run
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean of n paired differences, their sample deviation (n - 1) and the ends of the interval
-    mean -+ t(n - 1, 0.975) deviation / sqrt(n); None of one pair.
-    """
+    """Of n paired differences; low and high are mean -+ t(n - 1, 0.975) deviation / sqrt(n)."""
 
     n: int
     mean: float
-    deviation: float | None = None
+    deviation: float | None = None  # of the sample (n - 1); None of one pair, as low and high
     low: float | None = None
     high: float | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the interval says of a claim: "holds", "reversed" or "undecided".
+    """What the interval says of a claim."""
 
-    `size` compares with the published effect: "as large as published", "smaller than published",
-    "larger than published" or empty. `seeds`, for "undecided", is how many would decide if mean and
-    deviation stayed; None where no number is known or sensible.
-    """
-
-    word: str
-    size: str = ""
-    seeds: int | None = None
+    word: str  # "holds", "reversed" or "undecided"
+    size: str = ""  # "smaller than published" and so on, empty where that is not known
+    seeds: int | None = None  # would decide if mean and deviation stayed; None: no sensible number
 
 
 def spread(differences: Sequence[float]) -> Spread:
@@ -76,17 +70,10 @@ def judge(found: Spread, published: float | None, region: tuple[float, float]) -
 
 
 def seeds_needed(distance: float, deviation: float) -> int | None:
-    """The least number of pairs whose interval is narrower than `distance` to each side.
-
-    None when the distance is 0 or more than MOST_SEEDS are needed.
-    """
-    if _half_width(MOST_SEEDS, deviation) >= distance:
-        return None
-    low, high = 1, MOST_SEEDS  # low is too few (one pair has no interval), high is enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _half_width(middle, deviation) < distance else (middle, high)
-    return high
+    """The least pairs whose interval is narrower than `distance` to each side, None for no such."""
+    pairs = range(2, MOST_SEEDS + 1)  # one pair has no interval
+    at = bisect_left(pairs, True, key=lambda n: _half_width(n, deviation) < distance)
+    return pairs[at] if at < len(pairs) else None
 
 
 def _half_width(n: int, deviation: float) -> float:

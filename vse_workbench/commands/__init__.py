@@ -1,8 +1,7 @@
 """The commands of `vse`, one file each: `export_model.py` is `vse export model`.
 
 A file has a docstring, whose first line `vse --help` shows, a constant GROUP, the title it stands
-under there, and the command `main`. It is imported when it is run or asked for its options. To list
-it, its text is read: importing all commands would load every library.
+under there, and the command `main`. It is imported only when run: all would load every library.
 """
 
 import ast

@@ -6,11 +6,12 @@ import click
 
 from pipeline.comparison.revisions import load_scores
 from pipeline.corpus.tables import load_captions
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError
 from pipeline.runtime.graph import SCORING, stage_of, stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, set_threads
-from stages.common import command
+from pipeline.storage.groups import GroupFile
+from stages.common import command, model_name, to_folder
 from stages.params import load_params
 from vse_workbench.analysis import artefacts, subjects
 from vse_workbench.analysis.discriminative import word_drops
@@ -19,12 +20,11 @@ GROUP = "look"
 
 ANALYSES = ("separation", "correlations", "words", "curve")
 MORE = "More runs: score files, or REVISION:MODEL."
-folder = click.Path(file_okay=False, path_type=Path)
 
 
 @command
-@click.argument("name", metavar="MODEL")
-@click.option("--output", type=folder, required=True, help="Folder to write to.")
+@model_name
+@click.option("--output", type=to_folder, required=True, help="Folder to write to.")
 @click.option("--with", "others", multiple=True, metavar="LABEL=RUN", help=MORE)
 @click.option("--label", help="Label of MODEL in the pictures, its name if not given.")
 @click.option("--only", multiple=True, type=click.Choice(ANALYSES), help="Instead of all analyses.")
@@ -67,7 +67,10 @@ def main(
 
         embedder, digest = caption_embedder(name, pick_device(params.runtime.device))
         table = load_captions(stage_paths("score", ("captions",), name)["captions"])
-        subjects.check_weights(path, digest)
+        if GroupFile(path).attributes.get("checkpoint_sha256") != digest:
+            raise WorkbenchError(
+                f"{path}: not made with the weights of the checkpoint", OUT_OF_STEP
+            )
         texts, vectors = subjects.described(scores[own], table, captions, params.seed)
         say(artefacts.write_words(output, word_drops(embedder, texts, vectors), texts))
     if "curve" in wanted:

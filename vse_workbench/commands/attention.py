@@ -14,16 +14,14 @@ from pipeline.runtime.graph import stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.storage.checkpoint import read_checkpoint
-from stages.common import command, target
+from stages.common import command, model_name, target
 from stages.params import load_params
 
 GROUP = "look"
 
-INPUTS = ("images", "captions", "features", "text")
-
 
 @command
-@click.argument("name", metavar="MODEL")
+@model_name
 @click.option("--caption", "caption_id", required=True, help="Id of a caption of the test split.")
 @click.option("--image", "image_id", help="Id of an image of it; the caption's own by default.")
 @click.option("--output", type=target, required=True, help="Picture to write, .png.")
@@ -37,7 +35,8 @@ def main(name: str, caption_id: str, image_id: str | None, output: Path) -> None
     attention = attention_of(name)
     params = load_params()
     set_threads(params.runtime.threads)
-    files = stage_paths("score", (*INPUTS, "checkpoint"), name)
+    read = "images", "captions", "features", "text", "checkpoint"
+    files = stage_paths("score", read, name)
     checkpoint, inputs = read_checkpoint(files.pop("checkpoint"), name), Inputs(**files)
     reader = attention(checkpoint, inputs, pick_device(params.runtime.device), "test")
     pair = reader(image_id or reader.image_of(caption_id), caption_id)

@@ -5,11 +5,12 @@ from pathlib import Path
 import click
 
 from pipeline.comparison.table import aligned
+from pipeline.runtime.errors import listing
 from pipeline.runtime.files import write_text
 from stages.common import command
-from vse_workbench.claims.judgement import judge_claims
-from vse_workbench.claims.ledger import chosen, read_ledger
-from vse_workbench.claims.page import page, rows_of, summary
+from vse_workbench.claims.judgement import judge_claim
+from vse_workbench.claims.ledger import chosen, claim_datasets, read_ledger
+from vse_workbench.claims.page import counts, page, rows_of
 from vse_workbench.claims.results import read_rows
 
 GROUP = "compare"
@@ -27,12 +28,16 @@ def main(names: tuple[str, ...], claims: Path, kept: Path, output: Path) -> None
 
     Example: vse claims judge
     """
-    ledger = read_ledger(claims)
-    judgements = judge_claims(ledger, chosen(ledger, names), read_rows(kept))
+    ledger, rows = read_ledger(claims), read_rows(kept)
+    judgements = [
+        judge_claim(ledger, name, claim, dataset, rows)
+        for name, claim in chosen(ledger, names).items()
+        for dataset in claim_datasets(ledger, claim)
+    ]
     click.echo("\n".join(aligned(rows_of(judgements))))
     for made in judgements:
         for problem in made.problems:
             click.echo(f"{made.name} on {made.dataset}: {problem}")
     if not names:
         write_text(output, page(ledger, judgements))
-    click.echo(summary(judgements))
+    click.echo(listing(counts(judgements)))

@@ -30,8 +30,7 @@ def main(params: Path) -> None:
     if lines:
         write_text(params, rewritten(params.read_bytes().decode("utf-8"), values, str(params)))
     click.echo("\n".join(lines) or f"{params} has every key")
-    problems = list(find_problems(values))
-    if problems:
+    if problems := list(find_problems(values)):
         raise WorkbenchError(f"{params} is not valid yet:\n  " + "\n  ".join(problems), UNDO)
 
 
@@ -40,10 +39,9 @@ def completed(
 ) -> tuple[dict[str, Any], list[str]]:
     """The values of a file with every key, and a line for every key that came or went.
 
-    `moved` has dotted keys of earlier versions, each with those that take over its value (as a list
-    of one where they hold lists), none for a key that is read no more. A key stays, for
-    check_params to name, where one that took its place has a value. Sections NAMED are left alone
-    where they stand.
+    `moved` has dotted keys of earlier versions, each with those that take over its value, none for
+    a key that is read no more. A key stays, for check_params to name, where one that took its place
+    has a value.
     """
     own, lines, carried = copy.deepcopy(dict(values)), [], dict[str, Any]()
     for old, places in moved.items():

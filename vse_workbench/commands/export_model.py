@@ -15,7 +15,7 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import read_index
 from pipeline.storage.checkpoint import read_checkpoint
-from stages.common import command
+from stages.common import command, model_name, to_folder
 from stages.params import load_params
 from vse_workbench.export.card import card
 from vse_workbench.export.folder import read_folder, write_folder
@@ -23,12 +23,10 @@ from vse_workbench.export.onnx import write_tower
 
 GROUP = "take out"
 
-folder = click.Path(file_okay=False, path_type=Path)
-
 
 @command
-@click.argument("name", metavar="MODEL")
-@click.option("--output", type=folder, required=True, help="Folder to write.")
+@model_name
+@click.option("--output", type=to_folder, required=True, help="Folder to write.")
 @click.option("--onnx", is_flag=True, help="Both towers as ONNX files, too.")
 @click.option("--licence", default="Apache-2.0", help="Of the weights, for the card.")
 def main(name: str, output: Path, onnx: bool, licence: str) -> None:

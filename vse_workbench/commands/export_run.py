@@ -6,7 +6,7 @@ import click
 
 from pipeline.corpus.tables import load_relevance
 from pipeline.evaluation.criteria import CRITERIA
-from pipeline.evaluation.criterion import make_criteria
+from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.graph import EVALUATING, stage_of, stage_paths
 from pipeline.runtime.process import say
@@ -14,18 +14,16 @@ from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.file import read_scores
 from pipeline.scores.positives import relevance_of
 from pipeline.scores.ranking import DIRECTIONS
-from stages.common import command
+from stages.common import command, model_name, to_folder
 from stages.params import load_params
 from vse_workbench.trec.write import write_pairs, write_positives, write_run
 
 GROUP = "take out"
 
-folder = click.Path(file_okay=False, path_type=Path)
-
 
 @command
-@click.argument("name", metavar="MODEL")
-@click.option("--output", type=folder, required=True, help="Folder to write to.")
+@model_name
+@click.option("--output", type=to_folder, required=True, help="Folder to write to.")
 @click.option("--criterion", default="naive", type=click.Choice(list(CRITERIA)))
 @click.option("--split", default="test", help="Split to export.")
 @click.option(
@@ -44,8 +42,7 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
     files = stage_paths(stage, ("scores", "relevance"), name)
     scores = read_scores(files["scores"], split, needed_by="a run")
     scores = first_images(scores, params.evaluation.subset)
-    settings = params.inference.model_dump() | {"criteria": [criterion]}
-    chosen = {found.name: found for found in make_criteria(settings.pop("criteria"), **settings)}
+    chosen = Criterion(criterion, **params.inference.model_dump(exclude={"criteria"}))
     pairs = None
     if params.corpus.positives != "none" and split == "test":
         ids = scores.image_ids, scores.caption_ids
@@ -53,7 +50,7 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
     tag = name if criterion == "naive" else f"{name}+{criterion}"
     for way in DIRECTIONS:
         run = output / f"{tag}.{way}.run"
-        rescored = chosen[criterion].rescored(scores.matrix, way)
+        rescored = chosen.rescored(scores.matrix, way)
         tied = write_run(run, scores, rescored, way, depth, tag)
         write_pairs(output / f"{split}.{way}.qrels", scores, way)
         if pairs is not None:

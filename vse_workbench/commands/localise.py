@@ -41,8 +41,11 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     files = stage_paths("evaluate_phrases", INPUTS, name)
     files |= stage_paths("extract_proposals", ("images", "detector"))
     files |= stage_paths("encode_phrases", ("encoder",))
-    pixels = int(params.corpus.max_megapixels * 1e6)
-    picture = open_rgb(image_path(image, files.pop("images")), pixels)
+    table = load_images(files.pop("images")).set_index("image_id")
+    path = Path(table["path"].get(image, image))
+    if not path.is_file():
+        raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
+    picture = open_rgb(path, int(params.corpus.max_megapixels * 1e6))
     wordnet = params.sentences.tfidf.wordnet_folder
     device = pick_device(params.runtime.device)
     chosen = params.phrases, params.seed, wordnet, device
@@ -55,11 +58,3 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     for colour, box, score in zip(colours, found.boxes, found.scores, strict=True):
         click.echo(f"{score:7.3f}  {' '.join(f'{edge:.0f}' for edge in box)}  {colour}")
     say(f"{output}: {name}, best {len(colours)} of {found.proposals} proposals")
-
-
-def image_path(image: str, table: Path) -> Path:
-    """The file of an image, by an id of the corpus or a path."""
-    path = Path(load_images(table).set_index("image_id")["path"].get(image, image))
-    if not path.is_file():
-        raise WorkbenchError(f"--image {image}: neither an image of the corpus nor a file")
-    return path

@@ -14,7 +14,7 @@ from pipeline.runtime.files import write_text
 from pipeline.runtime.process import print_json, say
 from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import SHORTLIST, lines, words_of
-from stages.common import command, json_option, target
+from stages.common import command, json_option, target, to_folder
 from stages.params import load_params
 from vse_workbench.export.folder import read_folder
 from vse_workbench.search.page import page
@@ -24,14 +24,13 @@ GROUP = "look"
 
 CHOSEN = "How many the vectors or an index choose, at least --top; the best are ordered."
 page_path = click.Path(dir_okay=False, path_type=Path)
-exported = click.Path(file_okay=False, path_type=Path)
 
 
 @command
 @click.argument("query", required=False, metavar="[TEXT]")
 @click.option("--image", type=target, help="Image file to search with instead of TEXT.")
 @click.option("--model", "name", help="Model whose scores are in dvc.yaml.")
-@click.option("--from", "folder", type=exported, help="Exported folder, instead of --model.")
+@click.option("--from", "folder", type=to_folder, help="Exported folder, instead of --model.")
 @click.option("--top", default=5, type=click.IntRange(min=1), help="Results.")
 @click.option("--split", default="test", help="Split to search.")
 @click.option("--shortlist", default=SHORTLIST, type=click.IntRange(min=1), help=CHOSEN)

@@ -1,10 +1,11 @@
 """The card of an exported model: what it is, what it learnt from, and how well it does."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.comparison.results import Result
 from pipeline.comparison.table import described
+from vse_workbench.claims.ledger import leaves
 
 CARD = """---
 license: {licence}
@@ -68,10 +69,7 @@ def card(
     sizes: Mapping[str, tuple[int, int]],
     licence: str,
 ) -> str:
-    """The text of a model card in markdown, with the front matter that model hubs read.
-
-    `config` is the folder's config.json; `sizes` has by split the numbers of images and captions.
-    """
+    """A model card as Markdown, of config.json and the numbers of images and captions by split."""
     rows = [f"| {name} | {images:,} | {texts:,} |" for name, (images, texts) in sizes.items()]
     table = "\n".join(["| split | images | captions |", "|---|--:|--:|", *rows])
     files = [f"| `{entry['path']}` | `{entry['sha256']}` |" for entry in config["files"].values()]
@@ -82,17 +80,8 @@ def card(
         metrics="\n".join(described(results, dataset)),
         epoch=config["epoch"],
         val_rsum=config["val_rsum"],
-        params="\n".join(_flat(config["params"])),
+        params="\n".join(f"{key} = {value}" for key, value in leaves(config["params"])),
         files="\n".join(files),
         digest=config["checkpoint_sha256"],
         limits=WORLD if dataset == "shapes" else OWN,
     )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """`a.b = value` lines of nested mappings."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name} = {value}"

@@ -18,10 +18,9 @@ MAX_PIXELS = 100_000_000
 class Embedder:
     """An exported model that embeds images and captions.
 
-    `Embedder.load(folder)` makes one, of a folder that `vse export model` wrote; WorkbenchError for
-    any other, and for files that are missing or do not fit. Inner products of its vectors are the
-    scores of vse, two_branch, cca and dual_path; of scan and dp_rnn, which compare regions with
-    words, they are the vectors by which search makes its shortlist.
+    `Embedder.load(folder)` makes one, of a folder that `vse export model` wrote. Inner products of
+    its vectors are the scores of vse, two_branch, cca and dual_path; of scan and dp_rnn, which
+    compare regions with words, they are the vectors by which search makes its shortlist.
     """
 
     def __init__(self, folder: Path | str, device: str = "cpu") -> None:
@@ -40,8 +39,5 @@ class Embedder:
         return np.stack([self._queries.of_image(image).vector for image in opened])
 
     def captions(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors of M texts, (M, K) float32 with unit rows.
-
-        Unknown words are named on standard error; WorkbenchError for a text of these alone.
-        """
+        """Vectors of M texts, (M, K) float32 with unit rows; unknown words go to standard error."""
         return np.stack([self._queries.of_words(words_of(text), None).vector for text in texts])

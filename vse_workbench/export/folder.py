@@ -68,10 +68,7 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
 
 
 def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
-    """The name of an exported model, its files by the names that queries use, and its weights.
-
-    WorkbenchError names what is missing or is not what was exported.
-    """
+    """The name of an exported model, its files by the names that queries use, and its weights."""
     config = _config(folder / CONFIG)
     files: Files = {}
     for name, entry in config["files"].items():

@@ -23,10 +23,7 @@ OUTPUT = "vector"
 
 
 def write_tower(path: Path, tower: Tower) -> float:
-    """Export one side of a model; returns the largest difference from the model's numbers.
-
-    WorkbenchError for packages that are not installed, or numbers that differ.
-    """
+    """Export one side of a model; returns the largest difference from the model's numbers."""
     try:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch's exporter needs it

@@ -1,7 +1,5 @@
 """Search results as one HTML file that needs nothing else: thumbnails are part of it."""
 
-import base64
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +7,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from pipeline.corpus.images import open_rgb
+from pipeline.report.pictures import data_uri
 from pipeline.search.index import Hit
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -28,22 +27,18 @@ def page(query: str, image: Image.Image | None, hits: Sequence[Hit], model: str,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pictures: dict[str, str] = {}  # several captions may describe one image
-    for hit in hits:
-        if hit.path not in pictures:
-            pictures[hit.path] = data_uri(open_rgb(hit.path))
+    different = dict.fromkeys(hit.path for hit in hits)  # captions may share an image
+    pictures = {path: _small(open_rgb(path)) for path in different}
     return environment.get_template("search.html").render(
         query=query,
-        picture=None if image is None else data_uri(image),
+        picture=None if image is None else _small(image),
         hits=[(hit, pictures[hit.path]) for hit in hits],
         model=model,
         split=split,
     )
 
 
-def data_uri(image: Image.Image) -> str:
-    """An RGB image as a JPEG data URI, at most THUMBNAIL pixels on its longer side."""
-    small, buffer = image.copy(), io.BytesIO()
-    small.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
-    small.save(buffer, "JPEG", quality=QUALITY)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+def _small(image: Image.Image) -> str:
+    copy = image.copy()
+    copy.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
+    return data_uri(copy, QUALITY)

@@ -1,7 +1,4 @@
-"""Questions about the indexed corpus: a text or an image in, the nearest images or captions out.
-
-What `vse search` asks once and the server many times.
-"""
+"""Questions about the indexed corpus: a text or an image in, the nearest images or captions out."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,16 +29,12 @@ NAIVE = Criterion("naive")
 
 @dataclass(frozen=True)
 class Question:
-    """How to search.
-
-    `shortlist` is how many the vectors choose for a model that scores pairs, and an approximate
-    index for any, at least `top`; `criterion` must be able to rank a single query.
-    """
+    """How to search."""
 
     split: str = "test"
     top: int = 5
-    shortlist: int = SHORTLIST
-    criterion: Criterion = NAIVE
+    shortlist: int = SHORTLIST  # what vectors choose where pairs are scored, and any index
+    criterion: Criterion = NAIVE  # one that ranks single queries
 
 
 @dataclass(frozen=True)
@@ -136,10 +129,7 @@ class Searcher:
     def _among_others(
         self, near: Index, scores: np.ndarray, kind: str, question: Question
     ) -> np.ndarray:
-        """Scores by a criterion, as if the query were one more of the split's queries.
-
-        Only the items of `near` are seen: for a model that rescores, the shortlist.
-        """
+        """Scores of the items of `near`, as if the query were one more of the split's queries."""
         criterion, split = question.criterion, question.split
         if criterion.name not in (allowed := single_query_criteria()):
             text = f"criterion {criterion.name!r}: a single query is ranked by {listing(allowed)}"

@@ -96,7 +96,7 @@ class SearchServer:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
         app.middleware("http")(with_headers)
         app.mount("/static", StaticFiles(directory=STATIC), name="static")
-        app.add_api_route("/", page, include_in_schema=False)
+        app.add_api_route("/", lambda: FileResponse(STATIC / "page.html"), include_in_schema=False)
         app.add_api_route("/api/models", self.models)
         app.add_api_route("/api/search", self.search)
         body = {"requestBody": {"content": {"image/*": {}}, "required": True}}
@@ -112,8 +112,7 @@ class SearchServer:
         return app
 
     def models(self) -> list[dict[str, Any]]:
-        """What can be asked: models with the images of their splits, the criteria, and whether they
-        show where they look."""
+        """What can be asked: models, the images of their splits, criteria, who has attention."""
         return [
             {
                 "model": name,
@@ -230,11 +229,6 @@ def check(kind: str, name: str, there: Sequence[str]) -> None:
     """404 for a name that is not there."""
     if name not in there:
         raise HTTPException(404, f"{kind} {name[:100]!r}: there are {listing(there)}")
-
-
-def page() -> FileResponse:
-    """The page."""
-    return FileResponse(STATIC / "page.html")
 
 
 def encoded(image: Image.Image, kind: str) -> bytes:

@@ -1,8 +1,7 @@
 """Scores of a model as runs, and the pairs of the corpus as qrels.
 
-trec_eval orders a run by its scores alone, in single precision, and breaks ties by the ids of the
-documents. Here ties stand against the model: so of equal scores the true items come last, and their
-scores are lowered by the least that single precision can tell, which leaves no tie to be broken.
+trec_eval orders a run by its scores alone, in single precision, and breaks ties by ids. Here ties
+stand against the model: of equal scores those of true items are lowered by the least there is.
 """
 
 import re
@@ -28,10 +27,9 @@ def escaped(name: str) -> str:
 def write_run(
     path: Path, split: SplitScores, scores: np.ndarray, way: Direction, depth: int, tag: str
 ) -> int:
-    """Write `query Q0 item rank score tag` lines, the best items of every query first.
+    """Write `query Q0 item rank score tag` lines, the best `depth` items of a query, 0 for all.
 
-    `scores` (N, M) float32 rank the items; a query has at most `depth` of them, 0 for all. Returns
-    how many queries have a tie that an evaluator would have broken by ids.
+    `scores` (N, M) are float32. Returns how many queries have a tie among these.
     """
     queries, items = ids_of(split, way)
     names, tied = [escaped(name) for name in items], 0
