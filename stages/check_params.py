@@ -3,9 +3,8 @@ the code of every stage, so that DVC re-runs a stage when its own code changed."
 
 from pathlib import Path
 
-from pipeline.runtime.code import MEMORY
 from stages.code import write_lists
-from stages.common import command, paths
+from stages.common import SOURCES, command, paths
 from stages.params import load_params
 from stages.registries import check_registries
 
@@ -15,7 +14,7 @@ from stages.registries import check_registries
 def main(output: Path) -> None:
     """Validate params.yaml and write, for every stage, which files of code it may load."""
     check_registries()
-    write_lists(output, MEMORY, load_params())
+    write_lists(output, SOURCES, load_params())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pipeline.runtime.code import MEMORY, check_loaded, is_program
+from pipeline.runtime.code import check_loaded, is_program
 from pipeline.runtime.disk import explained
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.kernels import notes
@@ -20,6 +20,7 @@ from stages import HELP_OPTIONS, KERNELS, NOT_USED, catch_interrupts
 
 WORK = Path("data/.work")  # resumable work: outside DVC's outputs, which are deleted before a run
 CODE = Path("data/.checks/code")  # the files of code that each stage may load
+SOURCES = Path("data/.checks/sources.json")  # what check_params has read of them
 existing = click.Path(exists=True, path_type=Path)
 target = click.Path(path_type=Path)
 to_folder = click.Path(file_okay=False, path_type=Path)
@@ -82,7 +83,7 @@ def command(function: Callable[..., None]) -> click.Command:
                 function(**options)
             if is_program(f"stages.{program}"):
                 own = CODE / f"{program}@{options.get('name')}"  # where each item has a list
-                check_loaded(own if own.is_file() else CODE / program, MEMORY)
+                check_loaded(own if own.is_file() else CODE / program, SOURCES)
         except WorkbenchError as error:
             fail(str(error))
         except OSError as error:

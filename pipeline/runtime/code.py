@@ -19,7 +19,6 @@ from pipeline.runtime.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pipeline", "models", "stages")
-MEMORY = Path("data/.checks/sources.json")  # of check_params: what it has read of sources
 BESIDE = ("templates", "static")  # folders whose files a package renders or serves
 # What decides how a program runs or what it prints, and never what it computes. An edit here
 # re-runs nothing and continues unfinished work.
@@ -159,7 +158,7 @@ def code_digest(root: Path = ROOT) -> str:
     Part of every resume fingerprint: work begun by other code must not be continued by this code.
     A name put together at run time counts once its module is loaded, as a model's is by `prepare`.
     """
-    sources = Sources(root, MEMORY)
+    sources = Sources(root)
     loaded = loaded_sources(root)
     modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
                for file in loaded - LEFT_OUT if not file.endswith("params.py")]  # fmt: skip

@@ -29,8 +29,9 @@ from ruamel.yaml import YAML
 
 from models.base.registry import model_names
 from models.phrases.models import PHRASE_MODELS
-from pipeline.runtime.code import MEMORY, code_digest
+from pipeline.runtime.code import code_digest
 from pipeline.runtime.yaml_text import read_yaml
+from stages.common import SOURCES
 from tests.support.clone import PLAIN_WORLD
 from tests.support.warm_python import LIBRARIES
 
@@ -274,7 +275,7 @@ def finished(child: tuple[int, int], kill_after: float | None = None) -> Ended:
 def files_of(folder: Path) -> Files:
     """All files below a folder by their paths in it, but the locks of feature files, which stay."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    kept = (path for path in paths if path.name not in ("lock", MEMORY.name))
+    kept = (path for path in paths if path.name not in ("lock", SOURCES.name))
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 
