@@ -67,7 +67,8 @@ def _revision_file(
     model = own or model
     if not revision or not model:
         raise WorkbenchError(
-            f"{name!r}: neither {kinds} nor REVISION:MODEL", "name the model as in HEAD:vse"
+            f"{name!r}: neither {kinds} nor REVISION:MODEL",
+            "name the model as in HEAD:vse, or with --model",
         )
     from dvc.api import DVCFileSystem  # half a second, for revisions only
     from dvc.exceptions import DvcException

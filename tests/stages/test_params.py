@@ -126,7 +126,6 @@ def test_near_key_is_suggested():
         ("sentences__fisher__centres", 1, "must not exceed 64, that is 2 x centres x"),
         ("inference__criteria", "csls", "must be a list, such as [csls]"),
         ("inference__criteria", [], "must not be empty"),
-        ("inference__criteria", ["csls", "naive", "csls"], "csls stands there twice"),
         ("dual_path__crop", 129, "must not exceed dual_path.resize = 128"),
         ("dual_path__resize", 64, "dual_path.crop = 112: must not exceed dual_path.resize"),
         ("image_features__model", "resnet34", "a 'fpn_resnet18' does not hold a 'resnet34'"),
