@@ -4,14 +4,13 @@ from pathlib import Path
 
 from pipeline.arrays.file import ArrayFile, damage_named
 from pipeline.runtime.errors import WorkbenchError, listing
-
-ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".parquet", ".safetensors")
+from pipeline.runtime.section import VECTOR_FILES
 
 
 def open_arrays(path: Path) -> ArrayFile:
     """Open a file by its ending; WorkbenchError for other endings and damaged files."""
-    if path.suffix not in ENDINGS:
-        raise WorkbenchError(f"{path}: allowed endings are {listing(ENDINGS)}")
+    if path.suffix not in VECTOR_FILES:
+        raise WorkbenchError(f"{path}: allowed endings are {listing(VECTOR_FILES)}")
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file")
     # Imports that can be seen in the source: the digest of a stage's code must list these files.

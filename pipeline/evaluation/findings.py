@@ -70,8 +70,8 @@ def groups_of(findings: Findings) -> Groups:
     }
     for way in DIRECTIONS:
         groups[f"hubs_{way}"] = {name: counts[way] for name, counts in findings.hubs.items()}
-        hits = vars(findings.hits[way])
-        groups[f"hits_{way}"] = {name: np.atleast_1d(value) for name, value in hits.items()}
+        hits = findings.hits[way]
+        groups[f"hits_{way}"] = {name: np.atleast_1d(getattr(hits, name)) for name in HITS}
     return groups
 
 

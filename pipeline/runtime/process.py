@@ -108,9 +108,8 @@ class Progress:
         self.title, self.total, self.unit, self.interval = title, total, unit, interval
         self.count = self.start_count = done
         self.started = time.monotonic()
-        self.last_line = self.started - max(
-            0, interval - 1
-        )  # after a second: how long will it take?
+        # the first line comes after a second: it tells how long the rest will take
+        self.last_line = self.started - max(0, interval - 1)
         self.note = ""
         self._bar = None
         if process_number():

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.arrays import file
-from pipeline.arrays.formats import ENDINGS
+from pipeline.arrays.formats import open_arrays
 from pipeline.embeddings.job import import_job
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
@@ -68,8 +68,10 @@ def test_rows_are_found_by_their_ids(tmp_path, ending, dtype):
     np.testing.assert_array_equal(file.load(), expected)
 
 
-def test_every_ending_has_a_reader():
-    assert ENDINGS == VECTOR_FILES
+@pytest.mark.parametrize("ending", VECTOR_FILES)
+def test_every_ending_has_a_reader(tmp_path, ending):
+    path = write_vectors(tmp_path, ending, IDS, vectors_of(IDS))
+    assert open_arrays(path).array("features").shape == (len(IDS), DIM)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
