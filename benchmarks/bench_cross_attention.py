@@ -8,177 +8,136 @@ beyond the inputs; all must give the same scores but "bf16", the Gram form under
 = bf16, whose largest difference is stated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-from benchmarks.common import Row, apart, memory, one_thread, seconds, split_of, where_time_goes
+from benchmarks.common import Cost, Row, apart, captions_of, cost, regions_of, size, split_of
 from models.attention.scoring import score_pairs
 from models.losses.max_margin import MaxMargin
 from models.ranking.pairs import PairLoss
 from models.scan.network import SCAN
-from pipeline.inputs.regions import Regions
 
-REGIONS, FEATURES, DIM, WORD_DIM, VOCABULARY = 36, 2048, 1024, 300, 8000
-IMAGES, CAPTIONS, BATCH = 200, 1000, 128
+REGIONS, FEATURES, DIM = size((36, 2048, 1024), (4, 8, 8))
+WORD_DIM, VOCABULARY = size((300, 8000), (8, 50))
+IMAGES, CAPTIONS, BATCH = size((200, 1000, 128), (6, 10, 4))
+THREADS = 1
 CLOSE = 1e-5  # every score
-PRECISIONS = {"gram": "fp32", "bf16": "bf16", "literal": "fp32", "rows": "fp32"}
-FORMS = {
-    "score": ("gram", "bf16", "literal", "rows"),
-    "attention": ("gram", "literal"),
-    "step": ("gram", "bf16", "literal"),
-}
-TITLES = {
-    "attention": "SCAN's cross attention, forwards and backwards",
-    "step": "SCAN's whole step with encoders and Adam",
-}
 Work = Callable[[], torch.Tensor]
-Forms = dict[str, dict[str, float]]
+Found = dict[str, tuple[Cost, np.ndarray]]  # of a form: what it takes, and its scores
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Scoring, and a step of training: the cross attention alone, and with encoders and Adam."""
-    found = {work: measured_forms(work) for work in FORMS}
-    return [
-        _scoring(found["score"], "gram", 9, 5),
-        _scoring(found["score"], "bf16", 20, 10),
-        _training("attention", found["attention"], "gram", 3),
-        _training("step", found["step"], "gram", 3),
-        _training("step", found["step"], "bf16", 10),
-    ]
-
-
-def measured_forms(work: str) -> Forms:
-    """Seconds and bytes of every form, and how far its scores are from those of the literal one."""
-    found = {form: apart(_measured, work, form, threads=1) for form in FORMS[work]}
-    literal = found["literal"][1]
-    return {
-        form: figures | {"apart": float(np.abs(scores - literal).max())}
-        for form, (figures, scores) in found.items()
-    }
-
-
-def _measured(work: str, form: str) -> tuple[dict[str, float], np.ndarray]:
-    figures, scores = measured(WORKS[work](form))
-    return figures, scores.numpy()
-
-
-def _row(work: str, title: str, found: Forms, form: str, wanted: dict, most: float) -> Row:
-    """wanted: how many times less time than other forms is; most: bytes."""
-    ours, exact = found[form], form != "bf16"
-    ratios = {other: found[other]["seconds"] / ours["seconds"] for other in wanted}
-    same = not exact or ours["apart"] <= CLOSE
-    note = "" if same else "; SCORES DIFFER"
-    note = note if exact else f"; scores differ by up to {ours['apart']:.1g}"
-    reached = same and ours["bytes"] < most
-    reached = reached and all(ratios[other] >= least for other, least in wanted.items())
-    own, theirs = ours["bytes"] / 1e6, found["literal"]["bytes"] / 1e6
-    slow, least = ratios["literal"], wanted["literal"]
-    if work == "score":
-        times = ", ".join(f"{found[name]['seconds']:.1f} s" for name in (form, *wanted))
-        figure = f"{slow:.1f}x less CPU than the literal form, {ratios['rows']:.1f}x less than it "
-        figure += f"with rows ({times}), {own:.0f} MB"
-        target = f">= {least:g}x, >= {wanted['rows']:g}x, < 300 MB"
-    else:
-        times = ", ".join(f"{found[name]['seconds']:.2f} s" for name in (form, *wanted))
-        figure = f"{slow:.1f}x less CPU than the literal form ({times}), {own / theirs:.2f} of its "
-        figure += f"memory ({own:.0f} MB, {theirs:,.0f} MB)"
-        target = f">= {least:g}x, <= 0.33"
-    with one_thread():
-        profile = "" if reached else where_time_goes(WORKS[work](form))
-    return Row(f"{title}, {PRECISIONS[form]}", figure + note, target, reached, profile=profile)
-
-
-def _scoring(found: Forms, form: str, columns: float, lines: float) -> Row:
     title = f"SCAN's scores of {IMAGES} images x {REGIONS} regions x {DIM:,}-d against "
     title += f"{CAPTIONS:,} captions of about 12 words"
-    return _row("score", title, found, form, {"literal": columns, "rows": lines}, 300e6)
+    found = measured_forms(score, "gram", "bf16", "literal", "rows")
+    yield row(title, score, found, "gram", ">= 9x, >= 5x, < 300 MB")
+    yield row(title, score, found, "bf16", ">= 20x, >= 10x, < 300 MB")
+    found = measured_forms(attention, "gram", "literal")
+    title = f"training at batch {BATCH}, SCAN's cross attention, forwards and backwards"
+    yield row(title, attention, found, "gram", ">= 3x, <= 0.33")
+    found = measured_forms(step, "gram", "bf16", "literal")
+    title = f"training at batch {BATCH}, SCAN's whole step with encoders and Adam"
+    yield row(title, step, found, "gram", ">= 3x, <= 0.33")
+    yield row(title, step, found, "bf16", ">= 10x, <= 0.33")
 
 
-def _training(work: str, found: Forms, form: str, wanted: float) -> Row:
-    title = f"training at batch {BATCH}, {TITLES[work]}"
-    return _row(work, title, found, form, {"literal": wanted}, found["literal"]["bytes"] / 3)
+def measured_forms(work: Callable[[str], Work], *forms: str) -> Found:
+    """What each form takes; all but bf16 must score as the literal one."""
+    found = {form: apart(measured, work, form) for form in forms}
+    for form in {"gram", "rows"} & set(forms):
+        np.testing.assert_allclose(found[form][1], found["literal"][1], rtol=0, atol=CLOSE)
+    return found
 
 
-class LiteralSCAN(SCAN):
-    """The same scores from attended vectors, which are columns, or rows."""
-
-    rows = False
-
-    def score(
-        self,
-        regions: torch.Tensor,
-        counts: torch.Tensor,
-        words: torch.Tensor,
-        lengths: torch.Tensor,
-    ) -> torch.Tensor:
-        """Similarity of every image with every caption, a column of images per caption."""
-        columns = []
-        for caption, length in zip(words, lengths.tolist(), strict=True):
-            query = caption[:length].repeat(len(regions), 1, 1)
-            cosines = functional.relu(torch.bmm(regions, query.transpose(1, 2)))
-            affinity = functional.normalize(cosines, dim=2, eps=1e-8).transpose(1, 2)
-            weights = torch.softmax(self.temperature * affinity.contiguous(), 2)
-            if self.rows:
-                attended = torch.bmm(weights, regions)
-            else:
-                across = weights.transpose(1, 2).contiguous()
-                attended = torch.bmm(regions.transpose(1, 2), across).transpose(1, 2)
-            norms = query.norm(dim=2) * attended.norm(dim=2)
-            columns.append(((query * attended).sum(2) / norms.clamp_min(1e-8)).mean(1))
-        return torch.stack(columns, 1)
+def measured(work: Callable[[str], Work], form: str) -> tuple[Cost, np.ndarray]:
+    """What a form takes, and its scores."""
+    took, scores = cost(work(form))
+    return took, scores.numpy()
 
 
-class Given(SCAN):
-    """SCAN whose regions and words are embedded already: tokens are rows of a table of captions."""
-
-    table: torch.Tensor
-
-    def embed_images(
-        self, features: torch.Tensor, positions: torch.Tensor, counts: torch.Tensor
-    ) -> torch.Tensor:
-        return features
-
-    def embed_captions(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        return self.table[tokens, : int(lengths.max())]
-
-
-class LiteralGiven(Given, LiteralSCAN):
-    """Both."""
-
-
-def lengths_of(count: int) -> torch.Tensor:
-    """Captions of 8 to 16 words, 12 on average."""
-    return torch.randint(8, 17, (count,), generator=torch.Generator().manual_seed(1))
+def row(title: str, work: Callable[[str], Work], found: Found, form: str, target: str) -> Row:
+    """A form beside the literal one and, where that was measured, the one with rows."""
+    own, literal = found[form][0], found["literal"][0]
+    others = [name for name in ("literal", "rows") if name in found]
+    ratios = [found[name][0].processor / own.processor for name in others]
+    times = ", ".join(f"{found[name][0].processor:.2f} s" for name in (form, *others))
+    figure = f"{ratios[0]:.1f}x less CPU than the literal form"
+    if "rows" in found:
+        bound = own.bytes / 1e6
+        figure += f", {ratios[1]:.1f}x less than it with rows ({times}), {bound:.0f} MB"
+    else:
+        bound = own.bytes / literal.bytes
+        figure += f" ({times}), {bound:.2f} of its memory ({own.bytes / 1e6:.0f} MB, "
+        figure += f"{literal.bytes / 1e6:,.0f} MB)"
+    if form == "bf16":
+        differ = np.abs(found[form][1] - found["literal"][1]).max()
+        figure += f"; scores differ by up to {differ:.1g}"
+    precision = "bf16" if form == "bf16" else "fp32"
+    return Row(f"{title}, {precision}", figure, target, (*ratios, bound), work(form))
 
 
-def unit(*shape: int) -> torch.Tensor:
-    """Random unit vectors."""
-    return functional.normalize(torch.randn(shape), dim=-1)
+def literal_score(
+    temperature: float,
+    rows: bool,
+    regions: torch.Tensor,
+    counts: torch.Tensor,
+    words: torch.Tensor,
+    lengths: torch.Tensor,
+) -> torch.Tensor:
+    """Similarity of every image with every caption, a column of images per caption, from attended
+    vectors, which are columns, or rows."""
+    columns = []
+    for caption, length in zip(words, lengths.tolist(), strict=True):
+        query = caption[:length].repeat(len(regions), 1, 1)
+        cosines = functional.relu(torch.bmm(regions, query.transpose(1, 2)))
+        affinity = functional.normalize(cosines, dim=2, eps=1e-8).transpose(1, 2)
+        weights = torch.softmax(temperature * affinity.contiguous(), 2)
+        if rows:
+            attended = torch.bmm(weights, regions)
+        else:
+            across = weights.transpose(1, 2).contiguous()
+            attended = torch.bmm(regions.transpose(1, 2), across).transpose(1, 2)
+        norms = query.norm(dim=2) * attended.norm(dim=2)
+        columns.append(((query * attended).sum(2) / norms.clamp_min(1e-8)).mean(1))
+    return torch.stack(columns, 1)
+
+
+def build(form: str) -> SCAN:
+    """A model that scores in one of the forms, always with the same weights."""
+    torch.manual_seed(0)
+    model = SCAN(FEATURES, VOCABULARY, WORD_DIM, DIM)
+    if form in ("literal", "rows"):
+        model.score = partial(literal_score, model.temperature, form == "rows")
+    return model
+
+
+def unit(vectors: torch.Tensor) -> torch.Tensor:
+    """Vectors of length 1."""
+    return functional.normalize(vectors, dim=-1)
 
 
 def score(form: str) -> Work:
-    """Score a split of embedded regions and words as the stage does."""
-    model, lengths = build(form, Given, LiteralGiven), lengths_of(CAPTIONS)
-    model.table = unit(CAPTIONS, 16, DIM)
-    regions, positions = unit(IMAGES, REGIONS, DIM), torch.zeros(IMAGES, REGIONS, 4)
-    counts = torch.full((IMAGES,), REGIONS)
-    split = split_of(
-        IMAGES,
-        CAPTIONS,
-        lambda rows: Regions(regions[rows], positions[rows], counts[rows]),
-        lambda rows: (torch.from_numpy(rows), lengths[rows]),
-    )
-    given = model, split, torch.device("cpu"), PRECISIONS[form]
+    """Score a split of regions and words as the stage does; both are embedded already."""
+    model, (_, lengths) = build(form), captions_of(CAPTIONS, VOCABULARY)
+    regions, words = regions_of(IMAGES, REGIONS, DIM), unit(torch.randn(CAPTIONS, 16, DIM))
+    regions = replace(regions, features=unit(regions.features))
+    model.embed_images = lambda features, positions, counts: features
+    model.embed_captions = lambda places, lengths: words[places, : int(lengths.max())]
+    split = split_of(regions, torch.arange(CAPTIONS), lengths)
+    given = model, split, torch.device("cpu"), "bf16" if form == "bf16" else "fp32"
     return lambda: torch.from_numpy(score_pairs(*given).scores)
 
 
 def attention(form: str) -> Work:
     """Scores of a batch of embedded regions and words, and gradients with respect to both."""
-    model, lengths = build(form, SCAN, LiteralSCAN), lengths_of(BATCH)
-    regions, words = unit(BATCH, REGIONS, DIM), unit(BATCH, 16, DIM)
+    model, (_, lengths) = build(form), captions_of(BATCH, VOCABULARY)
+    regions, words = (unit(torch.randn(BATCH, number, DIM)) for number in (REGIONS, 16))
     regions.requires_grad_()
     words.requires_grad_()
     counts, towards = torch.full((BATCH,), REGIONS), torch.randn(BATCH, BATCH)
@@ -193,35 +152,15 @@ def attention(form: str) -> Work:
 
 def step(form: str) -> Work:
     """One step of training from region features and word ids, hardest negatives."""
-    model, lengths = build(form, SCAN, LiteralSCAN), lengths_of(BATCH)
-    features, positions = torch.randn(BATCH, REGIONS, FEATURES), torch.zeros(BATCH, REGIONS, 4)
-    tokens, counts = torch.randint(1, VOCABULARY, (BATCH, 16)), torch.full((BATCH,), REGIONS)
+    model, regions = build(form), regions_of(BATCH, REGIONS, FEATURES)
+    given = regions.features, regions.positions, regions.counts, *captions_of(BATCH, VOCABULARY)
     loss, optimiser = PairLoss(MaxMargin(0.2)), torch.optim.Adam(model.parameters(), 5e-4)
 
     def work() -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=form == "bf16"):
-            scores = model(features, positions, counts, tokens, lengths)
+            scores = model(*given)
         loss(scores, torch.arange(BATCH)).backward()
         optimiser.step()
         return scores.detach()
 
     return work
-
-
-def build(form: str, gram: type[SCAN], literal: type[SCAN]) -> SCAN:
-    """One of two models, with the same weights and random numbers after it."""
-    torch.manual_seed(0)
-    found = (gram if form in ("gram", "bf16") else literal)(FEATURES, VOCABULARY, WORD_DIM, DIM)
-    if isinstance(found, LiteralSCAN):
-        found.rows = form == "rows"
-    return found
-
-
-WORKS: dict[str, Callable[[str], Work]] = {"score": score, "attention": attention, "step": step}
-
-
-def measured(work: Work) -> tuple[dict[str, float], torch.Tensor]:
-    """Processor seconds, bytes by which the peak of memory grows, and the scores."""
-    before, kept = memory(), []
-    processor = seconds(lambda: kept.append(work())).processor
-    return {"seconds": processor, "bytes": memory() - before}, kept[0]

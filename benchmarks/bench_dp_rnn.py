@@ -5,18 +5,17 @@ peak of memory grows, the model and the inputs included. How long 1,000 x 5,000 
 published sizes take is extrapolated from some of the captions.
 """
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 import torch
 
-from benchmarks.bench_cross_attention import measured
-from benchmarks.common import Row, apart, one_thread, seconds, split_of, where_time_goes
+from benchmarks.common import Row, apart, captions_of, cost, regions_of, seconds, size, split_of
 from models.dp_rnn.network import DPRNN
 from models.dp_rnn.scoring import CAPTIONS, score_selecting
 from models.losses.sum_margin import SumMargin
 from models.ranking.pairs import PairLoss
-from pipeline.inputs.regions import Regions
 
 
 class Sizes(NamedTuple):
@@ -31,21 +30,37 @@ class Sizes(NamedTuple):
     captions: int = 200
 
 
-SMALL, PUBLISHED = Sizes(), Sizes(36, 2048, 1024, 300, 8000, 1_000, 5_000)
-WORDS, BATCH, CANDIDATES, SHORTLIST = 16, 64, 10, 10
-MINUTES = 11
+TINY = Sizes(3, 8, 8, 8, 20, 12, 6)
+SOME = size(Sizes(), TINY)
+PUBLISHED = size(Sizes(36, 2048, 1024, 300, 8000, 1_000, 5_000), TINY)
+BATCH, CANDIDATES, SHORTLIST = size(64, 12), 10, 10
+THREADS = 1
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """A step of training with everything learning, and scores of a split."""
-    step_work = f"DP-RNN's step at batch {BATCH}, {CANDIDATES} wrong images per caption"
-    score_work = f"DP-RNN's scores of {SMALL.images} images and {SMALL.captions} captions, "
-    score_work += f"shortlist {SHORTLIST}"
-    return [
-        _row(step_work, step, CANDIDATES, BATCH - 1, BATCH / (CANDIDATES + 1)),
-        _row(score_work, score, SHORTLIST, SMALL.images, SMALL.images / SHORTLIST),
-        published(),
-    ]
+    work = f"DP-RNN's step at batch {BATCH}, {CANDIDATES} wrong images per caption"
+    yield selecting(work, step, CANDIDATES, BATCH - 1, BATCH / (CANDIDATES + 1))
+    work = f"DP-RNN's scores of {SOME.images} images and {SOME.captions} captions, "
+    work += f"shortlist {SHORTLIST}"
+    yield selecting(work, score, SHORTLIST, SOME.images, SOME.images / SHORTLIST)
+    yield published()
+
+
+def selecting(
+    work: str, function: Callable[[int], object], selected: int, all_pairs: int, fewer: float
+) -> Row:
+    """fewer: how many times fewer pairs are computed with recurrence; half of it is wanted."""
+    few, every = (apart(cost, partial(function, pairs))[0] for pairs in (selected, all_pairs))
+    ratio, share = every.processor / few.processor, few.bytes / every.bytes
+    return Row(
+        work,
+        f"{ratio:.1f}x less CPU than all pairs ({few.processor:.2f} s, {every.processor:.2f} s; "
+        f"{fewer:.1f}x fewer pairs), {share:.2f} of their memory ({few.bytes / 1e6:.0f} MB, "
+        f"{every.bytes / 1e6:.0f} MB)",
+        f">= {fewer / 2:.1f}x",
+        ratio,
+    )
 
 
 def published() -> Row:
@@ -53,43 +68,26 @@ def published() -> Row:
 
     Captions are scored in blocks, each with all images: two blocks and one tell what one takes.
     """
-    sizes = PUBLISHED._replace(captions=CAPTIONS), PUBLISHED._replace(captions=2 * CAPTIONS)
-    with one_thread():
-        score(SHORTLIST, PUBLISHED._replace(images=100, captions=32))  # a warm-up
-        one, two = (seconds(partial(score, SHORTLIST, size)).processor for size in sizes)
-        minutes = (one + (PUBLISHED.captions / CAPTIONS - 1) * (two - one)) / 60
-        profile = where_time_goes(partial(score, SHORTLIST, sizes[0])) if minutes > MINUTES else ""
+    one, two = (
+        partial(score, SHORTLIST, PUBLISHED._replace(captions=count))
+        for count in (CAPTIONS, 2 * CAPTIONS)
+    )
+    score(SHORTLIST, PUBLISHED._replace(images=100, captions=32))  # a warm-up
+    first, both = seconds(one).processor, seconds(two).processor
+    minutes = (first + (PUBLISHED.captions / CAPTIONS - 1) * (both - first)) / 60
     return Row(
         f"DP-RNN's scores of {PUBLISHED.images:,} images x {PUBLISHED.regions} regions x "
         f"{PUBLISHED.dim:,}-d and {PUBLISHED.captions:,} captions, shortlist {SHORTLIST}, one "
         "thread, random weights",
         f"{minutes:.0f} CPU-minutes, extrapolated from {CAPTIONS} and {2 * CAPTIONS} captions: "
-        f"{one:.0f} s and {two:.0f} s",
-        f"<= {MINUTES} CPU-minutes",
-        minutes <= MINUTES,
-        profile=profile,
+        f"{first:.0f} s and {both:.0f} s",
+        "<= 11 CPU-minutes",
+        minutes,
+        one,
     )
 
 
-def _row(title: str, work, selected: int, all_pairs: int, fewer: float) -> Row:
-    """fewer: how many times fewer pairs are computed with recurrence; half of it is wanted."""
-    few, every = (apart(_measured, work, pairs, threads=1) for pairs in (selected, all_pairs))
-    ratio, share = every["seconds"] / few["seconds"], few["bytes"] / every["bytes"]
-    return Row(
-        title,
-        f"{ratio:.1f}x less CPU than all pairs ({few['seconds']:.2f} s, {every['seconds']:.2f} s; "
-        f"{fewer:.1f}x fewer pairs), {share:.2f} of their memory ({few['bytes'] / 1e6:.0f} MB, "
-        f"{every['bytes'] / 1e6:.0f} MB)",
-        f">= {fewer / 2:.1f}x",
-        ratio >= fewer / 2,
-    )
-
-
-def _measured(work, pairs: int) -> dict[str, float]:
-    return measured(partial(work, pairs))[0]
-
-
-def build(candidates: int, sizes: Sizes = SMALL) -> DPRNN:
+def build(candidates: int, sizes: Sizes = SOME) -> DPRNN:
     """A model of random weights in its last phase."""
     torch.manual_seed(0)
     of = sizes.features, sizes.vocabulary, sizes.word_dim, sizes.dim
@@ -98,39 +96,19 @@ def build(candidates: int, sizes: Sizes = SMALL) -> DPRNN:
     return model
 
 
-def captions(count: int, sizes: Sizes = SMALL) -> tuple[torch.Tensor, torch.Tensor]:
-    """Word ids (count, WORDS) of 8 to 16 words, and their lengths."""
-    words = torch.randint(1, sizes.vocabulary, (count, WORDS))
-    return words, torch.randint(8, WORDS + 1, (count,))
-
-
-def images(count: int, sizes: Sizes = SMALL) -> Regions:
-    """Random regions, none of them padding."""
-    shape = count, sizes.regions
-    counts = torch.full((count,), sizes.regions)
-    return Regions(torch.randn(*shape, sizes.features), torch.rand(*shape, 4), counts)
-
-
-def step(candidates: int) -> torch.Tensor:
+def step(candidates: int) -> None:
     """Losses and gradients of one batch."""
-    model, regions, groups = build(candidates), images(BATCH), torch.arange(BATCH)
-    sides = regions.features, regions.positions, regions.counts, *captions(BATCH)
+    model, groups = build(candidates), torch.arange(BATCH)
+    regions = regions_of(BATCH, SOME.regions, SOME.features)
+    sides = regions.features, regions.positions, regions.counts
+    each = model(*sides, *captions_of(BATCH, SOME.vocabulary), groups)
     loss = PairLoss(SumMargin(0.2))
-    each = [loss(scores, groups, computed) for scores, computed in model(*sides, groups)]
-    total = torch.stack(each).sum()
-    total.backward()
-    return total.detach()
+    torch.stack([loss(scores, groups, computed) for scores, computed in each]).sum().backward()
 
 
-def score(shortlist: int, sizes: Sizes = SMALL) -> torch.Tensor:
+def score(shortlist: int, sizes: Sizes = SOME) -> None:
     """Scores of a split of random images and captions."""
-    model, own = build(CANDIDATES, sizes), images(sizes.images, sizes)
-    tokens, lengths = captions(sizes.captions, sizes)
-    split = split_of(
-        sizes.images,
-        sizes.captions,
-        lambda rows: Regions(own.features[rows], own.positions[rows], own.counts[rows]),
-        lambda rows: (tokens[rows], lengths[rows]),
-    )
-    found = score_selecting(model, split, torch.device("cpu"), shortlist)
-    return torch.from_numpy(found.scores)
+    model = build(CANDIDATES, sizes)
+    regions = regions_of(sizes.images, sizes.regions, sizes.features)
+    split = split_of(regions, *captions_of(sizes.captions, sizes.vocabulary))
+    score_selecting(model, split, torch.device("cpu"), shortlist)

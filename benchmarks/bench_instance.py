@@ -5,63 +5,60 @@ classifier itself, of 928 MB, is there before. `two products` is the obvious for
 classifier applied to each branch by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch.nn import functional
 
-from benchmarks.common import Row, apart, grown, paired_ratio
+from benchmarks.common import Row, apart, extra_bytes, paired_ratio, size
 from models.dual_path.instance import InstanceLoss
 
-CLASSES, DIM, BATCH, SAMPLED = 113_287, 2_048, 32, 4_096
-SMALL = 20_000  # classes for timing: the ratio is the same, and a run short
+CLASSES, DIM, BATCH, SAMPLED = size((113_287, 2_048, 32, 4_096), (100, 8, 4, 10))
+TIMED = size(20_000, 50)  # classes: the ratio is the same, and a run short
 CLASSIFIER = 4 * CLASSES * DIM
+FORMS = {"one": "one product", "two": "two products", "sampled": f"{SAMPLED:,} sampled"}
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Peak memory of all forms at full size, and times of one product and of the sample."""
-    found = {form: apart(_grown, form) for form in ("one", "two", "step", "sampled")}
-    title = f"classifier of {CLASSES:,} x {DIM:,} (928 MB), both branches at batch {BATCH}"
-    one, total = found["one"] / CLASSIFIER, (found["step"] + CLASSIFIER) / 1e9
-    return [
-        Row(
-            f"{title}: memory of forward and backward",
-            f"{found['one'] / 1e6:.0f} MB, {one:.2f} of the classifier; two products "
-            f"{found['two'] / 1e6:.0f} MB",
-            "<= 1.2 of the classifier",
-            one <= 1.2,
-        ),
-        Row(
-            f"{title}: peak with a step of SGD, momentum 0.9, fused",
-            f"{total:.2f} GB, the classifier included",
-            "<= 3.2 classifiers (2.97 GB)",
-            total <= 3.2 * CLASSIFIER / 1e9,
-        ),
-        Row(
-            f"{title}: memory with {SAMPLED:,} classes sampled, a sparse step included",
-            f"{found['sampled'] / 1e6:.0f} MB",
-            "<= 6 samples of rows (201 MB)",
-            found["sampled"] <= 6 * 4 * SAMPLED * DIM,
-        ),
-        times("one", "two"),
-        times("sampled", "one"),
-    ]
+    forms = *FORMS, "step"
+    found = {name: apart(extra_bytes, twice, partial(work, name), 50, CLASSES) for name in forms}
+    title = f"classifier of {CLASSES:,} x {DIM:,} ({CLASSIFIER / 1e6:.0f} MB), both branches at "
+    title += f"batch {BATCH}"
+    one, both = found["one"] / CLASSIFIER, found["step"] + CLASSIFIER
+    yield Row(
+        f"{title}: memory of forward and backward",
+        f"{found['one'] / 1e6:.0f} MB, {one:.2f} of the classifier; two products "
+        f"{found['two'] / 1e6:.0f} MB",
+        "<= 1.2 of the classifier",
+        one,
+    )
+    yield Row(
+        f"{title}: peak with a step of SGD, momentum 0.9, fused",
+        f"{both / 1e9:.2f} GB, the classifier included",
+        f"<= 3.2 classifiers ({3.2 * CLASSIFIER / 1e9:.2f} GB)",
+        both / CLASSIFIER,
+    )
+    sample = 4 * SAMPLED * DIM
+    yield Row(
+        f"{title}: memory with {SAMPLED:,} classes sampled, a sparse step included",
+        f"{found['sampled'] / 1e6:.0f} MB",
+        f"<= 6 samples of rows ({6 * sample / 1e6:.0f} MB)",
+        found["sampled"] / sample,
+    )
+    for ours, reference in (("one", "two"), ("sampled", "one")):
+        run = work(ours, TIMED)
+        pair = paired_ratio(run, work(reference, TIMED), runs=3)
+        title = f"forward and backward of {TIMED:,} classes x {DIM:,}, batch {BATCH}: {FORMS[ours]}"
+        yield Row(title, pair.of(FORMS[reference]), "<= 1x", pair.ratio, run)
 
 
-def times(ours: str, reference: str) -> Row:
-    """Time of a form beside another's, forward and backward."""
-    runs = [work(form, SMALL) for form in (ours, reference)]
-    pair = paired_ratio(*runs, runs=3)
-    names = {"one": "one product", "two": "two products", "sampled": f"{SAMPLED:,} sampled"}
-    title = f"forward and backward of {SMALL:,} classes x {DIM:,}, batch {BATCH}: {names[ours]}"
-    return pair.at_most(title, 1, names[reference], runs[0])
-
-
-def work(form: str, classes: int, dim: int = DIM) -> Callable[[], None]:
+def work(form: str, classes: int) -> Callable[[], None]:
     """One step of a form on random features; the classifier is made here."""
     torch.manual_seed(0)
-    loss = InstanceLoss(classes, dim, sampled=SAMPLED if form == "sampled" else 0)
-    images, captions = (torch.randn(BATCH, dim, requires_grad=True) for _ in range(2))
+    loss = InstanceLoss(classes, DIM, sampled=SAMPLED if form == "sampled" else 0)
+    images, captions = (torch.randn(BATCH, DIM, requires_grad=True) for _ in range(2))
     labels = torch.randint(classes, (BATCH,))
     momentum = 0.9 if form == "step" else 0.0
     optimiser = torch.optim.SGD(loss.parameters(), 0.1, momentum, fused=form == "step")
@@ -79,7 +76,7 @@ def work(form: str, classes: int, dim: int = DIM) -> Callable[[], None]:
     return run
 
 
-def _grown(form: str) -> int:
-    work(form, 50, 8)()  # a warm-up
-    run = work(form, CLASSES)
-    return grown(lambda: (run(), run()))  # the second meets what the first left behind
+def twice(run: Callable[[], None]) -> None:
+    """Two steps: the second meets what the first left."""
+    run()
+    run()

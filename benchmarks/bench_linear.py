@@ -1,125 +1,43 @@
-"""CCA at full size, and PCA at full width: the latter estimated from parts that are measured.
+"""CCA at full size, and PCA at a third of its size, from which the whole is estimated.
 
 Both run in processes of their own, so that their peak memory is theirs; random rows are made block
-by block and never held together. CCA's time includes making them.
+by block and never held together. Times include making them.
 """
 
-import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from sklearn.decomposition import IncrementalPCA
 
-from benchmarks.common import Row, apart, memory, paired_ratio, seconds
+from benchmarks.common import Cost, Row, apart, cost, memory, paired_ratio, seconds, size
 from models.cca.fit import fit_cca
-from pipeline.statistics.covariance import CHUNK, Covariance
-from pipeline.statistics.projection import fit_projection, leading_eigenvectors
+from pipeline.statistics.covariance import CHUNK
+from pipeline.statistics.projection import fit_projection
 
-PAIRS, IMAGE, SENTENCE, DIRECTIONS = 30_000, 4096, 6000, 1024
-ROWS, WIDTH, COMPONENTS = 150_000, 18_000, 6000
-SMALLER = (3000, 4500)  # widths at which eigenvectors are measured, a third of them kept
-SLICE_ROWS, SLICE_WIDTH, SLICE_COMPONENTS, SLICE_BLOCK = 8192, 1200, 400, 1024
+PAIRS, IMAGE, SENTENCE, DIRECTIONS = size((30_000, 4096, 6000, 1024), (200, 8, 9, 4))
+ROWS, WIDTH, COMPONENTS = size((50_000, 6000, 2000), (100, 10, 4))  # a third of each
+SLICE_ROWS, SLICE_WIDTH, SLICE_COMPONENTS = size((8192, 1200, 400), (100, 12, 4))
+BLOCK = 1024
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """CCA's time and memory, PCA's memory and estimated time, PCA against IncrementalPCA."""
-    took, making, peak = apart(_cca, threads=2)
+    took, making, peak = apart(cca)
     work = f"CCA, {PAIRS:,} x {IMAGE:,} x {SENTENCE:,}, {DIRECTIONS:,} directions"
-    figure = f"{took:.0f} s ({making:.0f} s of it making rows)"
-    return [
-        Row(work, figure, "< 60 s", took < 60),
-        Row(f"{work}: peak memory", f"{peak / 1e9:.1f} GB", "< 6 GB", peak < 6e9),
-        _pca_row(),
-        _slice_row(),
-    ]
+    yield Row(work, f"{took:.0f} s ({making:.0f} s of it making rows)", "< 60 s", took)
+    yield Row(f"{work}: peak memory", f"{peak / 1e9:.1f} GB", "< 6 GB", peak / 1e9)
+    yield pca_row()
+    yield slice_row()
 
 
-def _pca_row() -> Row:
-    """The covariance is measured at full width on two chunks, the eigenvectors at smaller widths.
-
-    Eigenvectors take time in proportion to the cube of the width. While they are sought there are
-    the matrix, float64 vectors, and float32 components with the copy that their signs need.
-    """
-    chunk, before, measured = apart(_gram, threads=2)
-    (small, large), grown = apart(_eigen, threads=2)
-    covariance = chunk * ROWS / CHUNK / 60
-    vectors = large * (WIDTH / SMALLER[1]) ** 3 / 60
-    peak = max(measured, before + _eigen_bytes(WIDTH, COMPONENTS)) / 1e9
-    exact = grown / _eigen_bytes(SMALLER[1], SMALLER[1] // 3)
-    return Row(
-        f"PCA {WIDTH:,} -> {COMPONENTS:,} of {ROWS:,} rows: peak memory",
-        f"{peak:.1f} GB ({measured / 1e9:.1f} GB measured for two chunks of the covariance at "
-        f"full width; arrays of the eigenvectors' phase added up, which at {SMALLER[1]:,} gives "
-        f"{exact:.2f} of it measured); time estimated: {covariance:.0f} min for the covariance, "
-        f"from those chunks, and {vectors:.0f} min for the eigenvectors, by the cube of the width "
-        f"from {large:.1f} s at {SMALLER[1]:,} ({small:.1f} s at {SMALLER[0]:,})",
-        "< 8 GB",
-        peak < 8,
-    )
-
-
-def _slice_row() -> Row:
-    """The same components by scikit-learn's streaming form, rows in memory."""
-    blocks = list(_decaying(SLICE_ROWS, SLICE_WIDTH, SLICE_BLOCK))
-    kept = {}
-
-    def ours() -> None:
-        kept["ours"] = fit_projection(blocks, SLICE_COMPONENTS, SLICE_ROWS).explained
-
-    def theirs() -> None:
-        model = IncrementalPCA(SLICE_COMPONENTS)
-        for block in blocks:
-            model.partial_fit(block)
-        kept["theirs"] = model.explained_variance_ratio_.sum()
-
-    pair = paired_ratio(ours, theirs, runs=3)
-    figure = f"{pair.faster('IncrementalPCA')}, variance explained {100 * kept['ours']:.2f} %, "
-    figure += f"{100 * kept['theirs']:.2f} %"
-    work = f"PCA {SLICE_WIDTH:,} -> {SLICE_COMPONENTS:,} of {SLICE_ROWS:,} rows"
-    return Row(work, figure, ">= 5x", 1 / pair.ratio >= 5, ours)
-
-
-def _cca() -> tuple[float, float, int]:
+def cca() -> tuple[float, float, int]:
     """Seconds of the whole fit, and of making its rows alone, and the peak."""
-    took = seconds(lambda: fit_cca(_pairs(), DIRECTIONS, 1e-4, PAIRS)).wall
-    peak = memory()
-    return took, seconds(lambda: [None for _ in _pairs()]).wall, peak
+    took = seconds(lambda: fit_cca(pairs(), DIRECTIONS, 1e-4, PAIRS)).wall
+    return took, seconds(lambda: [None for _ in pairs()]).wall, memory()
 
 
-def _gram() -> tuple[float, int, int]:
-    """Seconds of one chunk of the covariance at full width, after a first that warms memory up;
-    bytes before and at most."""
-    before, took = memory("VmRSS"), 0.0
-    covariance = Covariance(["rows"], [WIDTH], 2 * CHUNK)
-    for number, block in enumerate(_decaying(2 * CHUNK, WIDTH, SLICE_BLOCK)):
-        start = time.perf_counter()
-        covariance.add((block,))
-        took += (time.perf_counter() - start) * (number >= CHUNK // SLICE_BLOCK)
-    covariance.finish()
-    return took, before, memory()
-
-
-def _eigen() -> tuple[list[float], int]:
-    """Seconds of the eigenvectors at both smaller widths, and how much memory the larger took."""
-    took = []
-    for width in SMALLER:
-        before = memory("VmRSS")
-        covariance = Covariance(["rows"], [width], 2 * width)
-        for block in _decaying(2 * width, width, SLICE_BLOCK):
-            covariance.add((block,))
-        matrix = covariance.finish()[1]
-        del covariance, block
-        start = time.perf_counter()
-        leading_eigenvectors(matrix, width // 3)
-        took.append(time.perf_counter() - start)
-    return took, memory() - before
-
-
-def _eigen_bytes(width: int, components: int) -> int:
-    return 8 * width * width + (8 + 4 + 4) * width * components
-
-
-def _pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Image features and sentence vectors that share their first columns in part."""
     rng = np.random.default_rng(0)
     for start in range(0, PAIRS, CHUNK):
@@ -130,10 +48,46 @@ def _pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield image, sentence
 
 
-def _decaying(count: int, width: int, block: int) -> Iterator[np.ndarray]:
+def pca_row() -> Row:
+    """Measured at a third of the rows, the width and the components, estimated from that.
+
+    Rows are held in chunks, so that no bytes grow faster than the square of the width. Seconds of
+    the covariance grow with the rows times that square, those of the eigenvectors with its cube.
+    """
+    took = apart(pca)
+    peak = 9 * took.bytes / 1e9
+    return Row(
+        f"PCA {3 * WIDTH:,} -> {3 * COMPONENTS:,} of {3 * ROWS:,} rows: peak memory",
+        f"{peak:.1f} GB, as bytes grow at most with the square of the width: 9 times "
+        f"{took.bytes / 1e9:.2f} GB, measured for {WIDTH:,} -> {COMPONENTS:,} of {ROWS:,} rows; "
+        f"time estimated: {27 * took.wall / 60:.0f} min, by the cube from {took.wall:.0f} s",
+        "< 8 GB",
+        peak,
+    )
+
+
+def pca() -> Cost:
+    """The whole fit, making its rows included."""
+    return cost(lambda: fit_projection(decaying(ROWS, WIDTH), COMPONENTS, ROWS))[0]
+
+
+def slice_row() -> Row:
+    """The same components by scikit-learn's streaming form, rows in memory."""
+    blocks = list(decaying(SLICE_ROWS, SLICE_WIDTH))
+    theirs = IncrementalPCA(SLICE_COMPONENTS, batch_size=BLOCK)
+    ours = partial(fit_projection, blocks, SLICE_COMPONENTS, SLICE_ROWS)
+    pair = paired_ratio(ours, partial(theirs.fit, np.concatenate(blocks)), runs=3)
+    explained = ours().explained, theirs.explained_variance_ratio_.sum()
+    figure = f"{pair.faster('IncrementalPCA')}, variance explained {100 * explained[0]:.2f} %, "
+    figure += f"{100 * explained[1]:.2f} %"
+    work = f"PCA {SLICE_WIDTH:,} -> {SLICE_COMPONENTS:,} of {SLICE_ROWS:,} rows"
+    return Row(work, figure, ">= 5x", 1 / pair.ratio, ours)
+
+
+def decaying(count: int, width: int) -> Iterator[np.ndarray]:
     """Blocks of rows whose variances fall as features' do; a flat spectrum would be easier."""
     rng = np.random.default_rng(0)
     scale = np.arange(1, width + 1, dtype=np.float32) ** np.float32(-0.6)
-    for start in range(0, count, block):
-        size = (min(block, count - start), width)
-        yield rng.standard_normal(size, dtype=np.float32) * scale
+    for start in range(0, count, BLOCK):
+        shape = (min(BLOCK, count - start), width)
+        yield rng.standard_normal(shape, dtype=np.float32) * scale

@@ -1,25 +1,21 @@
 """Shards moved into one file, against a copy and a digest of their bytes: what assembling costs."""
 
 import math
-import os
-import shutil
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.common import Row, paired_ratio
+from benchmarks.common import Row, copy_to_disk, new_folder, paired_ratio, size
 from pipeline.runtime.files import sha256_file
 from pipeline.storage.features import FeatureWriter, write_features
 from pipeline.storage.shards import FeatureShard
 
-ROWS, SHARDS, WIDTH = 20_000, 4, 2048  # of a shard; float16: 82 MB each
+ROWS, SHARDS, WIDTH = size((20_000, 4, 2048), (10, 2, 4))  # of a shard; float16: 82 MB each
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """The one row of the table."""
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
-        folder = Path(name)
+    with new_folder() as folder:
         ids = [f"{number:012d}.jpg" for number in range(ROWS * SHARDS)]
         values = np.random.default_rng(0).normal(size=(ROWS, WIDTH)).astype(np.float16)
         for shard in range(SHARDS):
@@ -31,21 +27,18 @@ def rows() -> list[Row]:
             with FeatureWriter(folder / "work", "f", ids, shapes, {}, math.inf) as writer:
                 for shard in range(SHARDS):
                     path = folder / f"{shard}.h5"
-                    os.link(folder / f"{shard}.kept", path)
+                    path.hardlink_to(folder / f"{shard}.kept")
                     part = range(shard * ROWS, (shard + 1) * ROWS)
                     FeatureShard(part, path, {}).move_into(writer)
                 writer.finish(folder / "whole.h5")
 
         def plain() -> None:
             for shard in range(SHARDS):
-                shutil.copyfile(folder / f"{shard}.kept", folder / "copy")
-                with open(folder / "copy", "rb+") as handle:
-                    os.fsync(handle.fileno())
+                copy_to_disk(folder / f"{shard}.kept", folder / "copy")
                 sha256_file(folder / "copy")
 
         pair = paired_ratio(ours, plain, runs=3)
-    size = ROWS * SHARDS * WIDTH * 2 / 1e6
-    rate = f"{size / pair.ours.wall:,.0f} MB/s"
-    figure = f"{pair.of('a copy with fsync and SHA-256')}, {rate}"
-    work = f"{SHARDS} shards of {ROWS:,} x {WIDTH:,} float16 checked and moved into one file"
-    return [Row(work, figure, "<= 5x", pair.ratio <= 5)]
+        rate = ROWS * SHARDS * WIDTH * 2 / 1e6 / pair.ours.wall
+        figure = f"{pair.of('a copy with fsync and SHA-256')}, {rate:,.0f} MB/s"
+        work = f"{SHARDS} shards of {ROWS:,} x {WIDTH:,} float16 checked and moved into one file"
+        yield Row(work, figure, "<= 5x", pair.ratio, ours)

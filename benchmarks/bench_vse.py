@@ -2,62 +2,45 @@
 
 The published loop (Faghri et al. 2018) sorts a batch by descending length, runs nn.GRU over packed
 sequences and gathers the last state, and takes the hinges of all pairs with the diagonal filled in;
-here in today's PyTorch, sums over all negatives, gradients clipped at 2, Adam. Each form runs in a
-process of its own; stated is processor time per step.
+here in today's PyTorch, sums over all negatives, gradients clipped at 2, Adam. Stated is
+processor time per step.
 """
 
-import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from benchmarks.common import Row, apart, one_thread, seconds, where_time_goes
+from benchmarks.common import Row, captions_of, paired_ratio, size
 from models.losses.sum_margin import SumMargin
 from models.ranking.pairs import PairLoss
 from models.vse.network import VSE
 
-BATCH, FEATURES, DIM, WORD_DIM, VOCABULARY, WORDS = 128, 2048, 512, 300, 8000, 16
+BATCH, FEATURES, DIM = size((128, 2048, 512), (4, 8, 6))
+WORD_DIM, VOCABULARY = size((300, 8000), (4, 20))
 MARGIN, CLIP, RATE = 0.2, 2.0, 2e-4
-STEPS, ROUNDS = 8, 4
-CLOSE = 1e-4  # the loss of every step, relative
-FORMS = {"fp32": 0.75, "bf16": 0.5}
-Runs = list[tuple[list[float], float]]  # losses of the steps, and median seconds of a step
+STEPS, RUNS = size((8, 24), (3, 1))
+THREADS = 1
+CLOSE = 1e-4  # the loss of every step in fp32, relative
 
 
-def rows() -> list[Row]:
-    """A row per precision, on one thread."""
-    found: dict[str, Runs] = {"published": [], "fp32": [], "bf16": []}
-    for _ in range(ROUNDS):  # in turn, since what else the machine does changes
-        for form, runs in found.items():
-            runs.append(apart(_measured, form, threads=1))
-    return [_row(form, found[form], found["published"]) for form in FORMS]
-
-
-def _row(form: str, ours: Runs, theirs: Runs) -> Row:
-    own, published = ([took for _, took in runs] for runs in (ours, theirs))
-    ratio = statistics.median(one / other for one, other in zip(own, published, strict=True))
-    losses = zip(ours[0][0], theirs[0][0], strict=True)
-    apart_by = max(abs(one - other) / other for one, other in losses)
-    reached = (form == "bf16" or apart_by <= CLOSE) and ratio <= FORMS[form]
-    with one_thread():
-        profile = "" if reached else where_time_goes(prepared(form))
-    times = f"{1e3 * statistics.median(own):.0f} ms, {1e3 * statistics.median(published):.0f} ms"
-    return Row(
-        f"VSE's training step, batch {BATCH}, {DIM}-d, captions of about 12 words, {form}",
-        f"{ratio:.2f}x of VSE++'s published loop ({times}); losses differ by {apart_by:.1g}",
-        f"<= {FORMS[form]}x",
-        reached,
-        profile=profile,
-    )
-
-
-def _measured(form: str) -> tuple[list[float], float]:
-    step, losses = prepared(form), []
-    took = [seconds(lambda: losses.append(float(step()))).processor for _ in range(STEPS)]
-    return losses, statistics.median(took[2:])
+def rows() -> Iterator[Row]:
+    """A row per precision."""
+    for form, limit in (("fp32", 0.75), ("bf16", 0.5)):
+        ours, published = prepared(form), prepared("published")
+        losses = np.array([[float(ours()), float(published())] for _ in range(STEPS)])
+        if form == "fp32":
+            np.testing.assert_allclose(*losses.T, rtol=CLOSE)
+        differ = np.abs(losses[:, 0] / losses[:, 1] - 1).max()
+        pair = paired_ratio(ours, published, RUNS)
+        own, theirs = 1e3 * pair.ours.processor, 1e3 * pair.reference.processor
+        work = f"VSE's training step, batch {BATCH}, {DIM}-d, captions of about 12 words, {form}"
+        figure = f"{pair.processor:.2f}x of VSE++'s published loop ({own:.0f} ms, {theirs:.0f} ms)"
+        figure += f"; losses differ by {differ:.1g}"
+        yield Row(work, figure, f"<= {limit}x", pair.processor, ours)
 
 
 class Published(nn.Module):
@@ -93,8 +76,8 @@ def prepared(form: str) -> Callable[[], torch.Tensor]:
     torch.manual_seed(0)
     model, loss = VSE(FEATURES, VOCABULARY, WORD_DIM, DIM, DIM), PairLoss(SumMargin(MARGIN))
     images = torch.randn(BATCH, FEATURES)
-    tokens = torch.randint(1, VOCABULARY, (BATCH, WORDS))
-    lengths = torch.randint(8, WORDS + 1, (BATCH,)).sort(descending=True).values
+    tokens, lengths = captions_of(BATCH, VOCABULARY)
+    lengths = lengths.sort(descending=True).values
     groups, is_ours = torch.arange(BATCH), form != "published"
     trained = model if is_ours else Published(model)
     parameters = list(trained.parameters())

@@ -1,37 +1,33 @@
 """Streaming word2vec reader against gensim's full load: time and memory on a synthetic .bin."""
 
-import statistics
-import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from gensim.models import KeyedVectors
 
-from benchmarks.common import Row, apart, memory, seconds, where_time_goes
+from benchmarks.common import Row, apart, cost, new_folder, paired, size
 from pipeline.words.vectors import read_vectors
 
-WORDS, DIM, WANTED = 300_000, 300, 8_000
-RUNS = 5
+WORDS, DIM, WANTED = size((300_000, 300, 8_000), (200, 4, 10))
+BLOCK = size(10_000, 100)
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Time and peak extra memory, each reader in a process of its own, file in the page cache."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "synthetic.bin"
+    with new_folder() as folder:
+        path = folder / "synthetic.bin"
         write_synthetic(path)
-        apart(measure, ours, path)
-        pairs = [(apart(measure, ours, path), apart(measure, gensim, path)) for _ in range(RUNS)]
-        profile = where_time_goes(lambda: ours(path))
-    wall, processor = (statistics.median(b[i] / a[i] for a, b in pairs) for i in (0, 1))
-    took = [statistics.median(pair[i][0] for pair in pairs) for i in (0, 1)]
-    extra = [max(pair[i][2] for pair in pairs) / 2**20 for i in (0, 1)]
-    work = f"word2vec .bin {WORDS:,} x {DIM}, {WANTED:,} words wanted"
-    figure = f"{wall:.1f}x gensim's full load ({took[0]:.2f} s, {took[1]:.2f} s; processor time "
-    memory_figure = f"{extra[0]:.0f} MB (gensim {extra[1]:.0f} MB)"
-    return [
-        Row(work, f"{figure}{processor:.1f}x)", ">= 15x", wall >= 15, profile=profile),
-        Row(f"{work}: extra memory", memory_figure, "< 300 MB", extra[0] < 300),
-    ]
+        both = partial(ours, path), partial(gensim, path)
+        pair = paired([tuple(apart(cost, reader)[0] for reader in both) for _ in range(size(5, 1))])
+        extra, theirs = pair.ours.bytes / 2**20, pair.reference.bytes / 2**20
+        work = f"word2vec .bin {WORDS:,} x {DIM}, {WANTED:,} words wanted"
+        figure = f"{1 / pair.ratio:.1f}x gensim's full load ({pair.ours.wall:.2f} s, "
+        figure += f"{pair.reference.wall:.2f} s; processor time {1 / pair.processor:.1f}x)"
+        yield Row(work, figure, ">= 15x", 1 / pair.ratio, both[0])
+        figure = f"{extra:.0f} MB (gensim {theirs:.0f} MB)"
+        yield Row(f"{work}: extra memory", figure, "< 300 MB", extra)
 
 
 def ours(path: Path) -> None:
@@ -45,18 +41,12 @@ def gensim(path: Path) -> None:
     assert len(KeyedVectors.load_word2vec_format(str(path), binary=True)) == WORDS
 
 
-def measure(work, path: Path) -> tuple[float, float, int]:
-    """Seconds, processor seconds and extra bytes of one reader in a fresh process."""
-    before = memory("VmRSS")
-    return *seconds(lambda: work(path)), memory() - before
-
-
 def write_synthetic(path: Path) -> None:
     """A file in word2vec's binary format: WORDS words and normal values."""
     generator = np.random.default_rng(0)
     with open(path, "wb") as file:
         file.write(f"{WORDS} {DIM}\n".encode())
-        for start in range(0, WORDS, 10_000):
-            values = generator.standard_normal((10_000, DIM), dtype=np.float32)
+        for start in range(0, WORDS, BLOCK):
+            values = generator.standard_normal((BLOCK, DIM), dtype=np.float32)
             for i, row in enumerate(values, start):
                 file.write(f"word{i} ".encode() + row.tobytes() + b"\n")

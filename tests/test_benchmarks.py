@@ -1,16 +1,29 @@
 """The program behind `make bench`; what it measures is no matter of tests."""
 
-import pytest
+import os
+import subprocess
+import sys
 
-from benchmarks.__main__ import BEGIN, END, main, with_table
-from benchmarks.common import Paired, Seconds, function_name, paired, shares, where_time_goes
+import pytest
+from clone import ROOT
+
+from benchmarks.__main__ import BEGIN, END, NAMES, main, with_table
+from benchmarks.common import (
+    Cost,
+    Paired,
+    Row,
+    function_name,
+    paired,
+    shares,
+    where_time_goes,
+)
 
 
 def test_ratios_are_medians_of_the_pairs():
     """Not ratios of the medians: 4 / 3 on the clock, 2 / 2 of processor time."""
     ours, theirs = [(1, 2), (9, 4), (4, 1)], [(2, 2), (3, 1), (4, 4)]
-    pairs = [(Seconds(*a), Seconds(*b)) for a, b in zip(ours, theirs, strict=True)]
-    assert paired(pairs) == Paired(1, 1, Seconds(4, 2), Seconds(3, 2))
+    pairs = [(Cost(*a), Cost(*b)) for a, b in zip(ours, theirs, strict=True)]
+    assert paired(pairs) == Paired(1, 1, Cost(4, 2), Cost(3, 2))
 
 
 def test_functions_are_named_as_a_reader_looks_for_them():
@@ -40,3 +53,26 @@ def test_a_page_keeps_what_lies_around_its_marks():
     page = f"# Before\n\n{BEGIN}old\n{END}\nafter\n"
     assert with_table(page, "new\n") == f"# Before\n\n{BEGIN}new\n{END}\nafter\n"
     assert with_table(f"{END}{BEGIN}", "new\n") == ""
+
+
+def test_a_target_is_reached_when_every_value_keeps_its_bound():
+    assert Row("a", "b").reached is None
+    assert Row("a", "b", ">= 3,000/s, < 300 MB", (3000, 299.9)).reached is True
+    assert Row("a", "b", ">= 3,000/s, < 300 MB", (3000, 300)).reached is False
+    assert Row("a", "b", "<= 1.0001x of its inertia", 1.0002).reached is False
+
+
+@pytest.mark.slow
+def test_every_benchmark_runs_in_small(tmp_path):
+    """Their code fell behind the code that they measure; what they say in small means nothing."""
+    small = os.environ | {"BENCHMARKS_SMALL": "1"}
+
+    def said(*words):
+        command = [sys.executable, "-m", *words]
+        done = subprocess.run(command, cwd=ROOT, env=small, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done
+
+    began = said("benchmarks").stderr
+    assert [name for name in NAMES if f"{name} ..." not in began] == []
+    assert "| `prepare_corpus` |" in said("benchmarks.scale", str(tmp_path)).stdout

@@ -79,6 +79,7 @@ def loaded():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ALLOWED)
 def test_importing_a_program_loads_no_library_that_it_can_do_without(loaded, module):
     assert module in loaded[module], f"{module}: cannot be imported"

@@ -9,7 +9,7 @@ from torch import nn
 from models.base.model import Settings
 from models.ranking import loss_class, make_loss
 from models.ranking.loss import RankingLoss
-from pipeline.training.phases import Phase
+from pipeline.training.phases import Phase, Schedule
 
 WARM_UP = "sum_margin"  # never collapses: all negatives push
 
@@ -53,6 +53,12 @@ def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list
     if warm_up:
         phases.insert(0, Phase(WARM_UP, warm_up, by_warm_up(settings, wrap, arguments)))
     return phases
+
+
+def schedule(training: Any) -> Schedule:
+    """The learning rates of a section's `training`."""
+    rates = training.lr_step, training.lr_factor, training.clip, training.precision
+    return Schedule(*rates, training.patience)
 
 
 def by_own_loss(arguments: Arguments) -> Callable[[Trained, Any], torch.Tensor]:

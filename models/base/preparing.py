@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Arguments, Trained, advice, chosen_loss, ranking_phases
+from models.base.phases import Arguments, Trained, advice, chosen_loss, ranking_phases, schedule
 from models.ranking.pairs import PairLoss
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.inputs.batches import PairBatches, Split
 from pipeline.inputs.sources import OpenedInputs
 from pipeline.scores.file import SplitScores
 from pipeline.training.loop import fit
-from pipeline.training.phases import Batches, Phase, Schedule, optimiser
+from pipeline.training.phases import Batches, Phase, optimiser
 
 
 def set_first_weights(model: Any, config: Any, inputs: OpenedInputs, train: Split) -> None:
@@ -82,7 +82,7 @@ def training_job(
             phases,
             batches,
             validate,
-            Schedule(training.lr_step, training.lr_factor, training.clip, training.precision),
+            schedule(training),
             advice=advice(settings, name),
             **options,
         ),

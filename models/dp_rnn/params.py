@@ -16,7 +16,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.training.params import Precision, Reduction
+from pipeline.training.params import Patience, Precision, Reduction
 
 
 class DPRNNEpochsConfig(Section):
@@ -31,6 +31,7 @@ class DPRNNTrainingConfig(Section):
     """Optimisation of DP-RNN; its epochs are those of its phases."""
 
     epochs: DPRNNEpochsConfig = DPRNNEpochsConfig()
+    patience: Patience = None
     batch_size: Annotated[int, Field(ge=2)] = 64
     lr: Positive = 0.001
     lr_step: Count = 5

@@ -19,7 +19,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.training.params import Precision, Reduction
+from pipeline.training.params import Patience, Precision, Reduction
 
 Part = Literal["text", "words", "image_head", "image_cnn"]
 
@@ -85,6 +85,7 @@ PHASES = (
 class DualPathTrainingConfig(Section):
     """Optimisation of the dual path; epochs and rates are those of its phases."""
 
+    patience: Patience = None
     batch_size: Annotated[int, Field(ge=2)] = 128
     optimiser: Literal["sgd", "adam"] = "adam"
     lr_step: Count = 24

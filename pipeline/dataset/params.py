@@ -57,7 +57,7 @@ class CorpusConfig(Section):
 
 
 class ShapesConfig(Section):
-    """Seed and sizes of the rendered built-in world, and what makes it harder."""
+    """Seed and sizes of the built-in dataset, and what makes it harder."""
 
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     train: Count = 2400

@@ -1,4 +1,4 @@
-"""Phrases of the built-in world: its captions name objects, and where these are is known."""
+"""Phrases of the built-in dataset: its captions name objects, and where these are is known."""
 
 from collections.abc import Iterable
 from functools import partial

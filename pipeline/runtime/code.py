@@ -115,8 +115,8 @@ class Sources:
 def loaded_sources(root: Path = ROOT) -> set[str]:
     """The first-party files that this process has loaded; paths from the root."""
     modules = [sys.modules[name] for name in list(sys.modules)]
-    places = (getattr(module, "__file__", None) for module in modules)
-    files = {Path(place).resolve() for place in places if place}
+    places = {getattr(module, "__file__", None) for module in modules}
+    files = {_resolved(place) for place in places if place}
     inside = (file.relative_to(root) for file in files if file.is_relative_to(root))
     return {path.as_posix() for path in inside if path.parts[0] in PACKAGES}
 
@@ -164,6 +164,11 @@ def code_digest(root: Path = ROOT) -> str:
                for file in loaded - LEFT_OUT if not file.endswith("params.py")]  # fmt: skip
     lines = (f"{file} {sources.digest(file)}" for file in sources.closure(modules))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+@cache  # a second for the thousands of modules of the libraries
+def _resolved(place: str) -> Path:
+    return Path(place).resolve()
 
 
 @cache

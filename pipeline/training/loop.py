@@ -5,6 +5,7 @@ weights that the judge prefers are kept. Killed at any moment, a training contin
 written state and ends with the same bytes.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +38,7 @@ WINDOW = 3  # epochs whose mean losses are compared to see whether a phase has c
 COLLAPSED_EPOCHS = 5  # in a row: some runs find the way out within a few
 COLLAPSED = "lower the learning rate or train with another loss"
 STATE = ["epoch", "phase", "phase_epoch", "step", "names", "totals", "figures", "history", "best"]
-STATE += ["score", "stuck", "collapsed", "best_weights"]
+STATE += ["score", "stuck", "collapsed", "best_weights", "peaks", "waited", "skipped"]
 NOT_FINITE = "lower lr, set clip to 2 or so, and look for NaN with: vse inspect FILE.h5"
 
 
@@ -97,6 +98,11 @@ class _Loop:
     phase_epoch: int = 0  # its complete epochs
     stuck: int = 0  # collapsed epochs in a row
     collapsed: str = ""  # in which way
+    # best scores of the running phase by part, and complete epochs since one of them was reached or
+    # the learning rate fell
+    peaks: dict[str, float] = field(default_factory=dict)
+    waited: int = 0
+    skipped: int = 0  # epochs left out because a learning rate gained nothing any more
     names: list[str] = field(default_factory=list)  # of the loss's terms; "" of a plain loss
     figures: dict[str, torch.Tensor] = field(default_factory=dict)  # sums of what is watched
     history: list[Row] = field(default_factory=list)
@@ -167,15 +173,20 @@ class _Loop:
         self.figures = {n: before.get(n, 0) + one.detach().double() for n, one in figures.items()}
 
     def set_learning_rate(self) -> None:
-        own = self.current.lr
-        if own is None:
-            place = self.epoch, self.steps_done(), self.total_steps(self.phases)
-        else:
-            place = self.phase_epoch, self.steps_of_phase(), self.total_steps([self.current])
-        share = self.schedule.share(*place)
+        own, share = self.current.lr, self.share()
         for group in self.optimiser.param_groups:
             first = group.setdefault("initial_lr", group["lr"])
             group["lr"] = (first if own is None else own) * share
+
+    def share(self, later: int = 0) -> float:
+        """The share of the first learning rate for the next step, or `later` epochs after it."""
+        if self.current.lr is None:
+            epochs, done = self.epoch + self.skipped, self.steps_done()
+            total = self.total_steps(self.phases)
+        else:
+            epochs, done = self.phase_epoch, self.steps_of_phase()
+            total = self.total_steps([self.current])
+        return self.schedule.share(epochs + later, done + later * self.steps(self.current), total)
 
     def checked_note(self) -> str:
         """The running mean loss as a note for the bar; WorkbenchError when it is not finite."""
@@ -195,7 +206,10 @@ class _Loop:
         self.collapsed = judged.collapsed if self.current.ranks else ""
         self.stuck = self.stuck + 1 if self.collapsed else 0
         self.history.append(row)
+        before = self.share()
         self.epoch, self.phase_epoch, self.step = self.epoch + 1, self.phase_epoch + 1, 0
+        better = [self.is_peak(part, judged.of_part(part)) for part in self.parts]
+        self.waited = 0 if any(better) or self.share() < before else self.waited + 1
         if self.current.selects:
             for part in self.parts:
                 self.keep_if_best(part, judged.of_part(part))
@@ -226,15 +240,31 @@ class _Loop:
             own = {name: value for name, value in weights if name.startswith(self.parts[part])}
             self.best_weights |= copied(own)
 
+    def is_peak(self, part: str, score: float | None) -> bool:
+        """Whether a part's validation is the best of the running phase, and keep it if so."""
+        if score is not None and score <= self.peaks.get(part, -math.inf):
+            return False
+        self.peaks[part] = -math.inf if score is None else score
+        return True
+
     def close_phase(self, progress: Progress) -> None:
-        """Go on to the next phase when this one is over."""
+        """Leave out epochs that would gain nothing, and go on when the phase is over."""
         left = self.current.epochs - self.phase_epoch
+        skip = 0
         if left and self.has_converged():
             say(f"phase {self.current.name} has converged after {self.phase_epoch} epochs")
-            progress.update(left * self.steps(self.current))
-            left = 0
-        if not left:
-            self.phase, self.phase_epoch = self.phase + 1, 0
+            skip = left
+        elif left and self.waited == self.schedule.patience:
+            skip = next((n for n in range(1, left) if self.share(n) < self.share()), left)
+            then = f"phase {self.current.name} ends" if skip == left else "the learning rate falls"
+            say(f"no better validation for {self.waited} epochs: {then}")
+            self.waited = 0
+        if skip:
+            progress.update(skip * self.steps(self.current))
+        if skip == left:
+            self.phase, self.phase_epoch, self.peaks, self.waited = self.phase + 1, 0, {}, 0
+        else:
+            self.phase_epoch, self.skipped = self.phase_epoch + skip, self.skipped + skip
 
     def has_converged(self) -> bool:
         """Whether the last epochs of the phase lowered the mean loss by too small a share.
@@ -242,11 +272,12 @@ class _Loop:
         WINDOW epochs are compared with as many before them: the first ones of a softmax over many
         classes stand still, too, and single epochs are noisy.
         """
-        if self.phase_epoch < 2 * WINDOW or not self.current.stop_below:
+        name, least = self.current.name, self.current.stop_below
+        losses = [row["loss"] for row in self.history if row["phase"] == name][-2 * WINDOW :]
+        if len(losses) < 2 * WINDOW or not least:
             return False
-        losses = [row["loss"] for row in self.history[-2 * WINDOW :]]
         before, after = sum(losses[:WINDOW]), sum(losses[WINDOW:])
-        return bool(before - after < self.current.stop_below * abs(before))
+        return bool(before - after < least * abs(before))
 
     def raise_if_stuck(self, epochs: int, advice: str) -> None:
         """WorkbenchError when the last `epochs` epochs were all collapsed."""

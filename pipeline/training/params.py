@@ -18,12 +18,14 @@ from pipeline.runtime.section import (
 
 Precision = Literal["fp32", "bf16"]
 Reduction = Literal["sum", "mean"]
+Patience = Count | None  # epochs without a better validation; None: all epochs are trained
 
 
 class TrainingConfig(Section):
     """Optimisation of one model."""
 
     epochs: Count
+    patience: Patience = None
     batch_size: Annotated[int, Field(ge=2)]
     lr: Positive = 0.001
     lr_step: Count

@@ -54,13 +54,20 @@ class Phase:
 
 
 class LearningRates(Protocol):
-    """clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast)."""
+    """clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast).
+
+    patience: epochs without a better validation after which the learning rate falls at once or, at
+    its last value, the phase ends; None: all epochs.
+    """
 
     @property
     def clip(self) -> float: ...
 
     @property
     def precision(self) -> str: ...
+
+    @property
+    def patience(self) -> int | None: ...
 
     def share(self, epochs: int, done: int, total: int) -> float:
         """The share of the first learning rate for the next step, after so many epochs and `done`
@@ -76,6 +83,7 @@ class Schedule:
     lr_factor: float
     clip: float
     precision: str
+    patience: int | None = None
 
     def share(self, epochs: int, done: int, total: int) -> float:
         """As in LearningRates: lr_factor to the power of the decays so far."""
@@ -91,6 +99,7 @@ class WarmupSchedule:
     least: float  # share of the rate that the fall ends at
     clip: float
     precision: str
+    patience: None = None
 
     def share(self, epochs: int, done: int, total: int) -> float:
         """As in LearningRates: the rise times the fall."""

@@ -9,18 +9,43 @@ import argparse
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import stages  # noqa: F401 - chooses the kernels before numpy is loaded, as every stage does
-from tests.campaign.calls import with_calls
-from tests.campaign.sections import FULL, GOOD, Sections
+from tests.campaign.parsers import PARSERS, Parsers
+from tests.campaign.stages import Stages
+from tests.campaign.world import World
+from tests.support.full_disk import small_disks
 
+Case = Callable[[random.Random, int], str]
 Counts = dict[str, dict[str, int]]
-SECONDS = 10.0  # between two writes of the counts
+
+GOOD = (
+    "refused",  # a plain message and exit code 1
+    "unchanged",  # the same values were made
+    "whole",  # read by a parser, or made with the right bytes
+    "continued",  # to the same bytes
+    "told to wait",  # one of two, and the bytes are right
+    "both ended",  # with the right bytes
+)
+ON_DISK, DISK = "stages on full disks", Path("/mnt")
+# How many cases a full run has of each section.
+FULL = {name: parser.cases for name, parser in PARSERS.items()} | {
+    "kills of stages": 1_000,
+    "power cuts": 300,
+    "calls that the system refuses": 300,
+    ON_DISK: 320,
+    "pairs of one stage": 60,
+    "stages with exchanged files": 200,
+    "stages with flipped bits": 3_000,
+    "stages with files cut short": 500,
+}
 
 
 def main() -> int:
@@ -28,51 +53,80 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.campaign")
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--cases", type=int, default=1000, help="of every section")
-    sizes.add_argument("--full", action="store_true", help="as many as docs/notes/campaign.md says")
+    sizes.add_argument("--full", action="store_true", help="all: about an hour")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", action="append", help="a section, instead of all")
+    parser.add_argument("--only", action="append", choices=FULL, help="a section, instead of all")
     parser.add_argument("--stage", action="append", default=[], help="the last one of the world")
     parser.add_argument("--counts", type=Path, default=Path("data/.work/campaign.json"))
     options = parser.parse_args()
-    with_calls(sys.argv[1:])
-    os.environ.pop("LD_PRELOAD")  # other programs are not counted
+    names = options.only or list(FULL)
+    if ON_DISK in names and not os.environ.get(ON_DISK):
+        if small_disks():  # again, where disks may be mounted
+            mounted = [
+                "unshare",
+                "-rm",
+                "sh",
+                "-c",
+                f'mount -t tmpfs none {DISK} && exec "$@"',
+                "sh",
+            ]
+            command = [*mounted, sys.executable, "-m", "tests.campaign", *sys.argv[1:]]
+            return subprocess.run(command, env=os.environ | {ON_DISK: "1"}).returncode
+        print(f"{ON_DISK}: left out, this user may not mount any", file=sys.stderr)
+        names.remove(ON_DISK)
+    cases = {name: FULL[name] if options.full else options.cases for name in names}
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as at:
-        names = options.only or list(FULL)
-        cases = {name: FULL[name] if options.full else options.cases for name in names}
-        found = run(
-            Sections(Path(at).resolve(), options.stage), cases, options.seed, options.counts
-        )
+        sections = sections_in(Path(at).resolve(), options.stage)
+        found = run(sections, cases, options.seed, options.counts)
     print("\n".join(table(found)))
     return int(bool(faults(found)))
 
 
-def run(sections: Sections, cases: dict[str, int], seed: int, kept: Path | None) -> Counts:
+def sections_in(folder: Path, last: list[str]) -> dict[str, Case]:
+    """All sections by name, with scratch in a folder.
+
+    last: stages with which the world ends, none for all.
+    """
+    world = World(folder / "world", last)
+    about, parsers = Stages(folder / "stage", world), Parsers(folder / "parsed")
+    return {name: partial(parsers.case, name) for name in PARSERS} | {
+        "kills of stages": about.kill,
+        "power cuts": about.power_cut,
+        "calls that the system refuses": about.refused_call,
+        ON_DISK: Stages(DISK / "stage", world).full_disk,
+        "pairs of one stage": about.pair,
+        "stages with exchanged files": about.exchanged,
+        "stages with flipped bits": about.flipped,
+        "stages with files cut short": about.cut,
+    }
+
+
+def run(sections: dict[str, Case], cases: dict[str, int], seed: int, kept: Path) -> Counts:
     """Outcomes by section, those of an earlier run with the same seed taken over from `kept`."""
     counts: Counts = {}
-    if kept and kept.is_file():
+    if kept.is_file():
         earlier = json.loads(kept.read_text())
         counts = earlier["counts"] if earlier["seed"] == seed else {}
+    kept.parent.mkdir(parents=True, exist_ok=True)
     for name, number_of_cases in cases.items():
-        found, written = Counter(counts.get(name, {})), time.monotonic()
+        found = Counter(counts.get(name, {}))
         for number in range(found.total(), number_of_cases):
-            outcome = one(sections, name, seed, number)
+            outcome = one(sections[name], f"{seed} {name} {number}", number)
             if outcome not in GOOD:
                 print(f"{name}, case {number}: {outcome}", file=sys.stderr, flush=True)
             found[outcome] += 1
             counts[name] = dict(found)
-            is_due = time.monotonic() - written > SECONDS or number == number_of_cases - 1
-            if kept and is_due:
-                kept.parent.mkdir(parents=True, exist_ok=True)
+            if number % 20 == 0 or number == number_of_cases - 1:
                 kept.write_text(json.dumps({"seed": seed, "counts": counts}))
-                written = time.monotonic()
     return counts
 
 
-def one(sections: Sections, name: str, seed: int, number: int) -> str:
-    """The outcome of one case."""
-    case = sections[name]
+def one(case: Case, name: str, number: int) -> str:
+    """The outcome of one case. name: what it is drawn from."""
     try:
-        return case(random.Random(f"{seed} {name} {number}"), number)
+        return case(random.Random(name), number)
+    except SystemExit as hung:  # a process that does not end
+        sys.exit(f"seed, section and case {name}: {hung}")
     except Exception as error:  # what a user would see as a traceback
         return f"traceback: {type(error).__name__}, case {number}: {str(error)[:100]}"
 

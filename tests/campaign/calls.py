@@ -1,150 +1,139 @@
-"""The calls that change files as `calls.c` counts, refuses and records them; small disks."""
+"""The calls that change files: counted in a child, which ends at one of them, is refused one, or
+writes all of them down.
 
-import ctypes
-import mmap
+The product writes through Python alone. So they are counted in `os`, and files are opened for
+writing by Python's own form of `open`, which calls `os`. What gets past them shows where a
+recorded run is played again.
+"""
+
+import _pyio
+import builtins
+import fcntl
+import io
+import itertools
 import os
-import struct
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import pickle
+import signal
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-SOURCE = Path(__file__).with_name("calls.c")
-WRITE, SYNC, RENAME, UNLINK, RESIZE, CREATE, MKDIR, RMDIR = range(1, 9)
-ALL = "*"
-HEAD = struct.Struct("=5q")
-NEW_USERS, NEW_MOUNTS, READ_ONLY, REMOUNT = 0x10000000, 0x20000, 1, 32
+OF_DESCRIPTORS = ("write", "pwrite", "fsync", "ftruncate", "posix_fallocate")
+OF_PATHS = ("open", "rename", "replace", "unlink", "remove", "mkdir", "rmdir")
+MAKING = os.O_CREAT | os.O_TRUNC
 
 
 class Call(NamedTuple):
-    """A call that changed something."""
+    """A call that may have changed something; paths from the folder on.
 
-    kind: int
+    place: of the bytes that were written, or the new size.
+    """
+
+    kind: str
     path: str
-    other: str
-    place: int
-    data: bytes
-
-    @property
-    def is_of_all(self) -> bool:
-        """Whether it brings everything to the disk."""
-        return self.path == ALL
+    other: str = ""
+    place: int = 0
+    data: bytes = b""
 
 
-def with_calls(arguments: Sequence[str]) -> None:
-    """Begin this program again with the calls counted; returns where they are already.
+def arm(
+    folder: Path,
+    point: int = 0,
+    error: int = 0,
+    is_torn: bool = False,
+    journal: Path | None = None,
+) -> None:
+    """Count calls below a folder from now on, in this process, which must be a child.
 
-    arguments: of the program.
+    point: number of the call, from 1, before which the process ends, or that is refused with an
+    error; 0 for none; is_torn: a write at which it ends has written half; journal: a file for what
+    the calls did.
     """
-    if is_counting():
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "calls.so"
-        command = ["cc", "-shared", "-fPIC", "-O2", "-o", library, SOURCE, "-ldl"]
-        subprocess.run(command, check=True)
-        environment = os.environ | {"LD_PRELOAD": str(library)}
-        again = [sys.executable, "-m", "tests.campaign", *arguments]
-        sys.exit(subprocess.run(again, env=environment).returncode)
+    numbers = itertools.count(1)
+    written = open(journal, "wb", buffering=0) if journal else None  # noqa: SIM115 - to the end
 
-
-def is_counting() -> bool:
-    """Whether the library is loaded."""
-    return hasattr(ctypes.CDLL(None), "calls_arm")
-
-
-class Calls:
-    """Arms the library in a child, and says in the parent how many calls the child made."""
-
-    def __init__(self) -> None:
-        self._counter = ctypes.c_long.from_buffer(mmap.mmap(-1, ctypes.sizeof(ctypes.c_long)))
-        self._arm = ctypes.CDLL(None).calls_arm
-
-    @property
-    def counted(self) -> int:
-        """Calls since it was armed."""
-        return self._counter.value
-
-    def arm(
-        self,
-        folder: Path,
-        kill: int = 0,
-        is_torn: bool = False,
-        fail: int = 0,
-        error: int = 0,
-        journal: int = -1,
-    ) -> None:
-        """Count calls below a folder from now on.
-
-        kill: number of the call before which the process ends, from 1; 0 for none.
-        """
-        place = ctypes.byref(self._counter)
-        numbers = (ctypes.c_long(kill), int(is_torn), ctypes.c_long(fail), error, journal)
-        self._arm(os.fsencode(folder), place, *numbers)
-
-
-def read_journal(content: bytes, folder: Path) -> Iterator[Call]:
-    """The calls of a journal, their paths from a folder on."""
-    at, start = 0, len(str(folder)) + 1
-    while at < len(content):
-        kind, *lengths, place, size = HEAD.unpack_from(content, at)
-        at += HEAD.size
-        names = []
-        for length in lengths:
-            name = content[at : at + length].decode()
-            names.append(name[start:] if name else ALL)
-            at += length
-        data = b""
-        if kind == WRITE:
-            data = content[at : at + size]
-            at += size
-        yield Call(kind, names[0], names[1], place, data)
-
-
-def aside(function: Callable[[], str]) -> str:
-    """What a function returns in a child, or a word about its end."""
-    heard, says = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    def counted(kind: str, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        path = _name(folder, given[0], named.get("dir_fd")) if given else "."
+        other = _name(folder, given[1]) if kind in ("rename", "replace") else ""
+        if not (path or other) or (kind == "open" and not _makes(*given)):
+            return real(*given, **named)
+        if next(numbers) == point:
+            if error:
+                names = [] if isinstance(given[0], int) else [given[0]]
+                raise OSError(error, os.strerror(error), *names)
+            if is_torn and kind in ("write", "pwrite"):
+                real(given[0], given[1][: len(given[1]) // 2], *given[2:])
+            os.kill(os.getpid(), signal.SIGKILL)
+        call = Call(kind, path or "", other or "", *_change(kind, given))
+        result = None
         try:
-            os.close(heard)
-            told = function()
-        except BaseException as error:
-            told = f"traceback: {type(error).__name__}: {error}"
-        os.write(says, told.encode()[:4000])
-        os._exit(0)
-    os.close(says)
-    with open(heard, "rb") as pipe:
-        told = pipe.read().decode()
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return told or f"exit code {status}"
+            result = real(*given, **named)
+        except OSError:
+            call = call._replace(kind="failed")
+            raise
+        finally:
+            if written:
+                pickle.dump(_done(call, given, result), written)
+        return result
+
+    for name in (*OF_DESCRIPTORS, *OF_PATHS, "sync"):
+        setattr(os, name, _bound(counted, name, getattr(os, name)))
+    builtins.open = io.open = _opening(open)
 
 
-def mount_disk(folder: Path, pages: int) -> None:
-    """Give this process, a child without threads, a disk of its own on a folder.
-
-    pages: of 4,096 bytes.
-    """
-    user, group = os.geteuid(), os.getegid()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(NEW_USERS | NEW_MOUNTS):
-        raise OSError(ctypes.get_errno(), "unshare")
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"0 {user} 1"),
-        ("gid_map", f"0 {group} 1"),
-    ):
-        Path("/proc/self", name).write_text(text)
-    _mount(folder, 0, f"size={pages * 4096}")
+def read_journal(path: Path) -> list[Call]:
+    """The calls in a journal, those that failed with the kind "failed"."""
+    calls = []
+    with open(path, "rb") as file:
+        while file.peek(1):
+            calls.append(pickle.load(file))
+    return calls
 
 
-def change_disk(folder: Path, pages: int, is_read_only: bool = False) -> None:
-    """Give a mounted disk another size, or forbid writing to it."""
-    _mount(folder, REMOUNT | (READ_ONLY if is_read_only else 0), f"size={pages * 4096}")
+def _bound(counted: Callable[..., Any], name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given, **named: counted(name, real, *given, **named)
 
 
-def _mount(folder: Path, flags: int, data: str) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"none", os.fsencode(folder), b"tmpfs", ctypes.c_ulong(flags), data.encode()):
-        raise OSError(ctypes.get_errno(), "mount", str(folder))
+def _opening(real: Callable[..., Any]) -> Callable[..., Any]:
+    def opened(file: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
+        is_read = not set(mode) & set("wax+")
+        return (real if is_read else _pyio.open)(file, mode, *given, **named)
+
+    return opened
+
+
+def _name(folder: Path, given: Any, at: int | None = None) -> str | None:
+    """The path of a file or descriptor from a folder on, "." for itself; None outside."""
+    if isinstance(given, int):
+        given = os.readlink(f"/proc/self/fd/{given}")
+        if not given.startswith("/"):
+            return None  # a pipe
+    elif at is not None:
+        given = os.path.join(os.readlink(f"/proc/self/fd/{at}"), given)
+    found = os.path.relpath(os.fsdecode(given), folder)
+    return None if found.split("/")[0] == ".." else found
+
+
+def _makes(path: Any, flags: int, *_: Any) -> bool:
+    """Whether a call of `open` makes a file, or empties one."""
+    return bool(flags & MAKING) and (bool(flags & os.O_TRUNC) or not os.path.exists(path))
+
+
+def _change(kind: str, given: tuple[Any, ...]) -> tuple[int, bytes]:
+    """Place and bytes of a write, as they are before it."""
+    if kind == "pwrite":
+        return given[2], bytes(given[1])
+    if kind == "write":
+        is_at_end = fcntl.fcntl(given[0], fcntl.F_GETFL) & os.O_APPEND
+        place = os.fstat(given[0]).st_size if is_at_end else os.lseek(given[0], 0, os.SEEK_CUR)
+        return place, bytes(given[1])
+    return 0, b""
+
+
+def _done(call: Call, given: tuple[Any, ...], result: Any) -> Call:
+    """What a call did: bytes that were written, the size that a file has now."""
+    if call.kind in ("write", "pwrite"):
+        return call._replace(kind="write", data=call.data[:result])
+    if call.kind in ("ftruncate", "posix_fallocate"):
+        return call._replace(kind="resize", place=os.fstat(given[0]).st_size)
+    return call

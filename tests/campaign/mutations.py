@@ -14,49 +14,27 @@ WIDTHS = ("<i", "<q", ">i", "<h", "<f", "<d")
 VALUES = (0, 1, -1, 127, 255, 32767)
 
 
-def mutated(content: bytes, draw: random.Random, signs: bytes = b"", most: int = 4) -> bytes:
-    """Content after one to `most` changes."""
-    for _ in range(draw.randint(1, most)):
-        content = _changed(content, draw, signs)
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """Content after one to four changes."""
+    for _ in range(draw.randint(1, 4)):
+        content = _changed(content, draw)
     return content
 
 
-def _changed(content: bytes, draw: random.Random, signs: bytes) -> bytes:
+def _changed(content: bytes, draw: random.Random) -> bytes:
+    """Another piece in the place of one: nothing, it several times, a part of the rest, a sign."""
     size = len(content)
     start = draw.randrange(size + 1)
-    stop = min(size, start + draw.choice((0, 1, 1, 2, 9, 40)))
-    kind = draw.randrange(10)
-    if kind == 0 and size:
-        place = draw.randrange(size)
-        flipped = bytes((content[place] ^ 1 << draw.randrange(8),))
-        return content[:place] + flipped + content[place + 1 :]
-    if kind == 1:
-        return content[: draw.randrange(size + 1)]
-    if kind == 2:
-        return content[:stop] + content[start:]  # a piece twice
-    if kind == 3:
-        place = draw.randrange(size + 1)
-        return content[:place] + content[start:stop] + content[place:]
-    if kind == 4:
-        return content[:start] + content[stop:]
-    if kind == 5:
-        return content[:start] + draw.choice(PIECES) + content[stop:]
-    if kind == 6:
-        found = list(NUMBER.finditer(content[:20_000]))
-        if found:
-            match = draw.choice(found)
-            return content[: match.start()] + draw.choice(NUMBERS) + content[match.end() :]
-    if kind == 7 and size > 8:
-        form = draw.choice(WIDTHS)
-        value = struct.pack(form, draw.choice(VALUES))
-        place = draw.randrange(size - len(value) + 1)
-        return content[:place] + value + content[place + len(value) :]
-    if kind == 8 and signs:
-        sign = bytes((draw.choice(signs),))
-        return content[:start] + sign * draw.choice((1, 1, 1, 2, 300)) + content[start:]
-    lines = content.split(b"\n")
-    if len(lines) > 2:
-        one, other = draw.randrange(len(lines)), draw.randrange(len(lines))
-        lines[one], lines[other] = lines[other], lines[one]
-        return b"\n".join(lines)
-    return content[:start] + draw.choice(PIECES) + content[start:]
+    stop = min(size, start + draw.choice((0, 1, 1, 2, 9, 40, size)))
+    numbers = list(NUMBER.finditer(content[:20_000]))
+    if numbers and draw.random() < 0.2:
+        start, stop = draw.choice(numbers).span()
+        return content[:start] + draw.choice(NUMBERS) + content[stop:]
+    old, other = content[start:stop], draw.randrange(size + 1)
+    flipped = bytes(byte ^ 1 << draw.randrange(8) for byte in old[:1]) + old[1:]
+    value = struct.pack(draw.choice(WIDTHS), draw.choice(VALUES))
+    piece = draw.choice(
+        (b"", flipped, old * 2, (old * 300)[:3000], content[other : other + 40], value,
+         draw.choice(PIECES), old + draw.choice(PIECES))
+    )  # fmt: skip
+    return content[:start] + piece + content[stop:]

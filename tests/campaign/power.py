@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from tests.campaign.calls import CREATE, MKDIR, RENAME, RESIZE, RMDIR, SYNC, UNLINK, WRITE, Call
+from tests.campaign.calls import Call
 
 
 @dataclass
@@ -38,60 +38,53 @@ class Content:
 class Disk:
     """Files and folders below one folder.
 
-    files: what is there, and safe.
+    files: what is there, and safe; calls: that were made since.
     """
 
-    def __init__(self, files: dict[str, bytes]) -> None:
-        self.names: dict[str, Content | None] = {
-            name: Content(content) for name, content in files.items()
-        }
+    def __init__(self, files: dict[str, bytes], calls: Iterable[Call]) -> None:
+        self.names: dict[str, Content | None] = {n: Content(own) for n, own in files.items()}
         # what each name may stand for since its folder was brought to the disk; None: nothing
         self.since: dict[str, list[Content | None]] = {}
         self.new_folders: set[str] = set()
-
-    def take(self, calls: Iterable[Call]) -> None:
-        """Do what calls did."""
         for call in calls:
             self._take(call)
 
     def _take(self, call: Call) -> None:
         found = self.names.get(call.path)
-        if call.kind == CREATE:
-            self._name(call.path, Content())
-        elif call.kind == MKDIR:
-            self.new_folders.add(call.path)
-        elif call.kind == RMDIR:
-            self.new_folders.discard(call.path)
-        elif call.kind == UNLINK:
-            self._name(call.path, None)
-        elif call.kind == RENAME:
-            self._name(call.path, None)
-            self._name(call.other, found)
-        elif call.kind == SYNC and call.is_of_all:
-            for content in filter(None, self.names.values()):
-                content.safe, content.since = content.all(), []
-            self.since.clear()
-            self.new_folders.clear()
-        elif call.kind == SYNC and found is None:
-            self._sync_folder(call.path)
-        elif found is not None and call.kind == SYNC:
-            found.safe, found.since = found.all(), []
-        elif found is not None and call.kind == WRITE:
-            found.since.append((call.place, call.data))
-        elif found is not None and call.kind == RESIZE:
-            found.since.append((call.place, None))
+        match call.kind:
+            case "open" if found is None:
+                self._name(call.path, Content())
+            case "open" | "resize" if found is not None:
+                found.since.append((call.place, None))
+            case "write" if found is not None:
+                found.since.append((call.place, call.data))
+            case "rename" | "replace":
+                self._name(call.path, None)
+                self._name(call.other, found)
+            case "unlink" | "remove":
+                self._name(call.path, None)
+            case "mkdir":
+                self.new_folders.add(call.path)
+            case "rmdir":
+                self.new_folders.discard(call.path)
+            case "fsync" if found is not None:
+                found.safe, found.since = found.all(), []
+            case "fsync":
+                self._sync_folder(call.path)
+            case "sync":
+                for content in filter(None, self.names.values()):
+                    content.safe, content.since = content.all(), []
+                self.since.clear()
+                self.new_folders.clear()
 
     def _name(self, path: str, content: Content | None) -> None:
         self.since.setdefault(path, [self.names.get(path)]).append(content)
         self.names[path] = content
 
     def _sync_folder(self, path: str) -> None:
-        inside = [name for name in self.since if str(PurePosixPath(name).parent) == (path or ".")]
-        for name in inside:
+        for name in [name for name in self.since if str(PurePosixPath(name).parent) == path]:
             del self.since[name]
-        for name in list(self.new_folders):
-            if str(PurePosixPath(name).parent) == (path or "."):
-                self.new_folders.remove(name)
+        self.new_folders = {n for n in self.new_folders if str(PurePosixPath(n).parent) != path}
 
     def after_cut(self, draw: random.Random, share: float) -> dict[str, bytes]:
         """The files that are found.

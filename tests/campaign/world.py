@@ -6,13 +6,11 @@ forked from this one, which has loaded all libraries and computed nothing.
 
 import importlib
 import os
-import resource
 import shlex
 import shutil
 import signal
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,19 +18,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-
-# imported with a process's first optimiser, two seconds that every child would spend
-import torch._dynamo  # noqa: F401
 from dvc.parsing import DataResolver
 from dvc_objects.fs.local import LocalFileSystem
-from ruamel.yaml import YAML
 
 from models.base.registry import model_names
 from models.phrases.models import PHRASE_MODELS
 from pipeline.runtime.code import code_digest
 from pipeline.runtime.yaml_text import read_yaml
 from stages.common import SOURCES
-from tests.support.clone import PLAIN_WORLD
+from tests.support.corpora import change_params
+from tests.support.forked import Child
 from tests.support.warm_python import LIBRARIES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +38,7 @@ for phase in PHASES:
     phase["epochs"] = 1
 EPOCHS = {"epochs": 2, "batch_size": 16}
 TINY = {
-    "runtime": {"threads": 1, "device": "cpu"},
+    "raw": "data/raw/shapes",
     "shapes": {"train": 24, "val": 6, "test": 6, "image_size": 32, "near_duplicates": 0.0,
                "captions_per_image": 2},
     "vocabulary": {"dim": 8, "epochs": 1},
@@ -129,72 +124,58 @@ class World:
         repo = SimpleNamespace(fs=LocalFileSystem(), config={})
         resolved = DataResolver(repo, str(self.folder), read_yaml(graph)).resolve()["stages"]
         left = [_stage(name, found) for name, found in resolved.items()]
-        made = {output for stage in left for output in stage.outputs}
-        ordered: dict[str, Stage] = {}
+        ordered: list[Stage] = []
         while left:
-            there = {output for stage in ordered.values() for output in stage.outputs}
-            waiting = [
-                stage
-                for stage in left
-                if any(_touch(path, out) for path in stage.inputs for out in made - there)
-            ]
-            ordered |= {stage.name: stage for stage in left if stage not in waiting}
-            left = waiting
-        _load([stage.module for stage in ordered.values()])
-        kept = {name: ordered[name] for name in self.last or ordered}
-        for stage in reversed(ordered.values()):
-            if any(_touch(path, out) for one in kept.values() for path in one.inputs
-                   for out in stage.outputs):  # fmt: skip
-                kept[stage.name] = stage
-        return {name: stage for name, stage in ordered.items() if name in kept}
+            made = [output for stage in left for output in stage.outputs]
+            ready = [stage for stage in left if not _any_touch(stage.inputs, made)]
+            ordered += ready
+            left = [stage for stage in left if stage not in ready]
+        _load([stage.module for stage in ordered])
+        kept: list[Stage] = []
+        for stage in reversed(ordered):
+            wanted = [path for one in kept for path in one.inputs]
+            if stage.name in (self.last or [stage.name]) or _any_touch(stage.outputs, wanted):
+                kept.append(stage)
+        return {stage.name: stage for stage in reversed(kept)}
 
     def before(self, stage: Stage) -> Files:
         """The files that a stage reads, and params.yaml."""
-        wanted = (*ALWAYS, *stage.inputs)
+        self._make(stage)
         return {
             name: content
-            for name, content in self._made(stage).items()
-            if any(_touch(path, name) for path in wanted)
-            and not any(_touch(path, name) for path in stage.outputs)
+            for name, content in self._files.items()
+            if _any_touch((*ALWAYS, *stage.inputs), [name])
+            and not _any_touch(stage.outputs, [name])
         }
 
     def after(self, stage: Stage) -> Files:
         """The files that a stage leaves."""
-        self.before(stage)
+        self._make(stage)
         return self._after[stage.name]
 
     def everything(self) -> Files:
         """All files of a finished run."""
-        for stage in self.stages.values():
-            self.after(stage)
-        return dict(self._files)
-
-    def _made(self, stage: Stage) -> Files:
-        """All files once a stage and those before it have run."""
-        stages = list(self.stages.values())
-        for step in stages[: stages.index(stage) + 1]:
-            if step.name in self._after:
-                continue
-            start = time.monotonic()
-            done = run(step, self.folder)
-            assert done.code == 0, (step.name, done.said)
-            self.seconds[step.name] = time.monotonic() - start
-            found = files_of(self.folder)
-            self._after[step.name] = outputs_of(step, found)
-            self._files = found
+        self._make(list(self.stages.values())[-1])
         return self._files
 
+    def _make(self, last: Stage) -> None:
+        """Run the stages up to one, those that have not run yet."""
+        for stage in self.stages.values():
+            if last.name in self._after:
+                break
+            if stage.name not in self._after:
+                begun = time.monotonic()
+                done = run(stage, self.folder)
+                assert done.code == 0, (stage.name, done.said)
+                self.seconds[stage.name] = time.monotonic() - begun
+                self._files = files_of(self.folder)
+                self._after[stage.name] = outputs_of(stage, self._files)
+
     def _begin(self) -> None:
+        self.folder.mkdir()
         shutil.copytree(ROOT / "data/raw/shapes", self.folder / "data/raw/shapes")
         shutil.copy(ROOT / "dvc.yaml", self.folder)
-        yaml = YAML(typ="safe", pure=True)
-        for source, changes, target in (
-            ("data/raw/shapes/world.yaml", PLAIN_WORLD, "data/raw/shapes/world.yaml"),
-            ("params.yaml", TINY, "params.yaml"),
-        ):
-            (self.folder / target).unlink(missing_ok=True)
-            with open(self.folder / target, "w", encoding="utf-8") as file:
-                yaml.dump(merged(read_yaml(ROOT / source), changes), file)
+        change_params(self.folder, **TINY)
         values = np.random.default_rng(0).normal(size=(6, 12)).astype(np.float32)
         (self.folder / "mine").mkdir()
         np.save(self.folder / "mine/mine.npy", values)
@@ -207,69 +188,25 @@ ALWAYS = ("params.yaml", "dvc.yaml", "mine", "data/raw/shapes", "data/corpus/ima
 CODE = ("pipeline/", "models/", "stages/")
 
 
-def merged(old: object, new: object) -> object:
-    """new, or the keys of old with those of new set where both are sections."""
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return new
-    return {**old, **{key: merged(old.get(key), value) for key, value in new.items()}}
+def start(stage: Stage, folder: Path, first: Callable[[], object] = lambda: None) -> Child:
+    """A child that runs a stage's command in a folder.
 
-
-def run(
-    stage: Stage,
-    folder: Path,
-    first: Callable[[], object] | None = None,
-    kill_after: float | None = None,
-) -> Ended:
-    """Run a stage's command in a folder, in a child.
-
-    kill_after: seconds until it is killed.
+    first: called before the stage.
     """
-    return finished(start(stage, folder, first), kill_after)
 
-
-def start(stage: Stage, folder: Path, first: Callable[[], object] | None = None) -> tuple[int, int]:
-    """A child that runs a stage, and the descriptor of what it says."""
-    heard, says = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(says)
-        return pid, heard
-    try:
-        os.close(heard)
-        os.dup2(says, 1)
-        os.dup2(says, 2)
-        os.close(says)
+    def command() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.chdir(folder)
+        first()
         main = importlib.import_module(stage.module).main
-        if first is not None:
-            first()
         main(list(stage.arguments), prog_name=stage.module)
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        _leave(code)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        _leave(1)
-    _leave(0)
-    raise AssertionError
+
+    return Child(stage.name, command)
 
 
-def _leave(code: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def finished(child: tuple[int, int], kill_after: float | None = None) -> Ended:
-    """Wait for a child of `start`."""
-    pid, heard = child
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(pid, signal.SIGKILL)
-    with open(heard, "rb") as pipe:
-        said = pipe.read().decode("utf-8", "replace")
-    return Ended(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said)
+def run(stage: Stage, folder: Path, first: Callable[[], object] = lambda: None) -> Ended:
+    """Run a stage's command to its end."""
+    return Ended(*start(stage, folder, first).end())
 
 
 def files_of(folder: Path) -> Files:
@@ -281,28 +218,15 @@ def files_of(folder: Path) -> Files:
 
 def outputs_of(stage: Stage, files: Files) -> Files:
     """Those files that a stage writes."""
-    return {n: own for n, own in files.items() if any(_touch(out, n) for out in stage.outputs)}
+    return {n: own for n, own in files.items() if _any_touch(stage.outputs, [n])}
 
 
 def put(folder: Path, files: Files) -> None:
     """Make a folder hold these files and no others."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    add(folder, files)
-
-
-def add(folder: Path, files: Files) -> None:
-    """Write files into a folder."""
-    for name in {str(Path(name).parent) for name in files}:
-        (folder / name).mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        with open(folder / name, "wb", buffering=0) as file:
-            file.write(content)
-
-
-def largest_memory() -> int:
-    """Most bytes that this process has had in memory."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 def _load(modules: list[str]) -> None:
@@ -322,14 +246,15 @@ def _stage(name: str, resolved: dict[str, Any]) -> Stage:
     ]
     # of the files that one stage makes DVC is told one alone
     named = [
-        path
-        for path in arguments
-        if path.startswith("data/") and not any(_touch(path, out) for out in outputs)
+        path for path in arguments if path.startswith("data/") and not _any_touch([path], outputs)
     ]
     inputs = {path: None for path in (*resolved["deps"], *named) if not path.startswith(CODE)}
     return Stage(name, module, tuple(arguments), tuple(inputs), tuple(outputs))
 
 
-def _touch(one: str, other: str) -> bool:
-    """Whether one path is the other, or in it."""
-    return one == other or other.startswith(f"{one}/") or one.startswith(f"{other}/")
+def _any_touch(some: Iterable[str], others: Sequence[str]) -> bool:
+    """Whether one of some paths is one of others, or in it, or holds it."""
+    return any(
+        f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+        for one in some for other in others
+    )  # fmt: skip

@@ -39,7 +39,8 @@ def project(tmp_path):
 ARGUMENTS = ("mine", "--output", "data/scores/mine.h5")
 
 
-def test_members_lie_beside_the_output(project, run_stage):
+def test_an_average_is_evaluated_compared_and_analysed_as_a_model_is(project, run_stage, run_vse):
+    """The graph of tests/test_graph.py has the stages behind it; here are the commands."""
     process = run_stage("average_scores", *ARGUMENTS, cwd=project)
     one, two, both = (
         read_scores(project / f"data/scores/{name}.h5", "test").scores
@@ -48,29 +49,13 @@ def test_members_lie_beside_the_output(project, run_stage):
     np.testing.assert_allclose(both, (3 * one + two) / 4, rtol=1e-6, atol=1e-7)
     rows, columns = both.shape
     assert f"mine: averaged scan, scan_i2t, test {rows} x {columns}, val" in process.stderr
-
-
-def test_an_average_is_evaluated_compared_and_analysed_as_a_model_is(project, run_stage, run_vse):
-    run_stage("average_scores", *ARGUMENTS, cwd=project)
     for name in ("scan", "mine"):
-        files = {
-            "scores": f"data/scores/{name}.h5",
-            "metrics": f"metrics/{name}.json",
-            "ranks": f"data/ranks/{name}.h5",
-        }
-        options = [word for option, path in files.items() for word in (f"--{option}", path)]
-        run_stage("evaluate", *options, cwd=project)
-    folders = ["--metrics", "metrics", "--ranks", "data/ranks"]
-    page = ["--page", "page.html", "--images", "images.parquet", "--captions", "captions.parquet"]
-    run_stage("compare", *folders, *page, "--output", "table.md", cwd=project)
-    assert "| mine " in (project / "table.md").read_text()
-    html = (project / "page.html").read_text()
-    assert "members_sha256" in html
+        files = ("--metrics", f"metrics/{name}.json", "--ranks", f"data/ranks/{name}.h5")
+        run_stage("evaluate", "--scores", f"data/scores/{name}.h5", *files, cwd=project)
     runs = ("metrics/scan.json", "metrics/mine.json")
     told = run_vse("compare", *runs, "--resamples", 100, cwd=project).stdout
     assert "B: metrics/mine.json, naive" in told
-    analysis = ("mine", "--output", "a", "--only", "separation")
-    run_vse("analyse", *analysis, cwd=project)
+    run_vse("analyse", "mine", "--output", "a", "--only", "separation", cwd=project)
     refused = run_vse("analyse", "mine", "--output", "b", cwd=project, check=False)
     assert refused.stderr == "error: mine is an average: scores alone\nchoose: --only separation\n"
 
@@ -87,12 +72,11 @@ def test_what_is_not_there_is_named(project, run_stage):
     )
 
 
-@pytest.mark.parametrize("command", ["search", "attention"])
-def test_what_needs_a_network_refuses_an_average(project, run_vse, command):
-    options = {
-        "search": ["a dog", "--model", "mine"],
-        "attention": ["mine", "--caption", "0", "--output", "a.png"],
-    }
-    done = run_vse(command, *options[command], cwd=project, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: model 'mine': allowed are cca, dp_rnn")
+def test_what_needs_a_network_refuses_an_average(project, run_vse):
+    for words in (
+        ["search", "a dog", "--model", "mine"],
+        ["attention", "mine", "--caption", "0", "--output", "a.png"],
+    ):
+        done = run_vse(*words, cwd=project, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: model 'mine': allowed are cca, dp_rnn")

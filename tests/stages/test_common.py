@@ -28,7 +28,6 @@ def project(tmp_path: Path) -> Path:
     ("output", "message"),
     [
         ("params.yaml", "params.yaml: File exists"),
-        ("params.yaml/deep", "Not a directory"),
         ("x" * 300, "File name too long"),
     ],
 )
@@ -36,12 +35,6 @@ def test_a_path_of_the_wrong_kind_is_a_plain_line(project: Path, output: str, me
     said = fail(check_params, project, "--output", output)
     assert message in said
     assert len(said.splitlines()) == 2
-
-
-def test_a_folder_in_place_of_a_file_to_read_is_a_plain_line(project: Path) -> None:
-    (project / "params.yaml").unlink()
-    (project / "params.yaml").mkdir()
-    assert "params.yaml: Is a directory" in fail(check_params, project, "--output", "x.ok")
 
 
 HOLDER = """

@@ -71,6 +71,7 @@ def run(python, folder, stage, name):
     return [path.read_bytes() for path in sorted(folder.glob(f"{name}.*"))], done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_shards_change_no_byte(python, folder, stage):
     change_params(folder, runtime={"extraction": SHARDS | {"workers": 1, "shard": None}})

@@ -55,14 +55,11 @@ def put_params(folder, images, captions):
     write_params(folder, **changes)
 
 
-def extract():
+def make_features():
     names = ("images", "detector", "output", "network")
-    return run(extract_image_features.main, *options("extract_image_features", names))
-
-
-def encode():
+    run(extract_image_features.main, *options("extract_image_features", names))
     names = ("captions", "vocabulary", "output", "encoder")
-    return run(encode_sentences.main, *options("encode_sentences", names))
+    run(encode_sentences.main, *options("encode_sentences", names))
 
 
 def train_command(model):
@@ -104,8 +101,7 @@ def world(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         put_params(folder, "clip.npy", "clip.parquet")
-        extract()
-        encode()
+        make_features()
     return folder
 
 
@@ -147,8 +143,7 @@ def test_the_example_of_the_documents(folder):
     (code,) = re.findall(r"## Your own features\n.*?```python\n(.*?)```", text, re.DOTALL)
     exec(code.replace("/data/clip", f"{folder}/clip"), {})
     put_params(folder, "clip_images.npz", "clip_captions.npz")
-    extract()
-    encode()
+    make_features()
     assert FeatureFile("data/features/image.h5").shape() == (sum(IMAGES.values()), 512)
     captions = load_captions(folder / "data/corpus/captions.parquet")["caption_id"].tolist()
     assert FeatureFile("data/features/sentences.h5").ids == captions
@@ -158,17 +153,16 @@ def test_the_same_bytes_again_and_other_bytes_for_another_file(folder):
     names = ["data/features/image.h5", "data/features/sentences.h5"]
     names += ["data/checkpoints/image_network.safetensors", "data/features/sentence_encoder.h5"]
     first = [(folder / name).read_bytes() for name in names]
-    extract()
-    encode()
+    make_features()
     assert [(folder / name).read_bytes() for name in names] == first
     digest = FeatureFile(names[0]).attributes["weights_sha256"]
     vectors = np.load("clip.npy")
     np.save("clip.npy", vectors * 2)
-    extract()
+    make_features()
     assert FeatureFile(names[0]).attributes["weights_sha256"] != digest
     run(train.main, *train_command("cca"))
     np.save("clip.npy", vectors)
-    extract()
+    make_features()
     said = fail(score.main, *score_command("cca"))
     assert "does not fit its inputs: features weights sha256" in said
 
@@ -192,15 +186,21 @@ def test_dual_path_needs_a_network(folder):
     assert "set image_features.source: network" in said
 
 
-def test_params_say_where_the_file_is(folder):
-    lost = {"sentences__encoding": "file", "sentences__file": own("no.npy")}
-    odd = {"image_features__source": "file", "image_features__file": own("params.yaml")}
-    for changes, words in (
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
         ({"image_features__source": "file"}, "image_features.file.path = None: source 'file' need"),
-        ({"sentences__encoding": "file"}, "sentences.file.path = None: encoding 'file' needs"),
         ({"image_features__file": own("clip.npy")}, "must be null when source is 'network'"),
-        (lost, "sentences.file.path = 'no.npy': no such file"),
-        (odd, "allowed are files that end in .npy, .npz, .h5"),
-    ):
-        write_params(folder, **changes)
-        assert words in fail(train.main, *train_command("cca"))
+        (
+            {"sentences__encoding": "file", "sentences__file": own("no.npy")},
+            "sentences.file.path = 'no.npy': no such file",
+        ),
+        (
+            {"image_features__source": "file", "image_features__file": own("params.yaml")},
+            "allowed are files that end in .npy, .npz, .h5",
+        ),
+    ],
+)
+def test_params_say_where_the_file_is(folder, changes, words):
+    write_params(folder, **changes)
+    assert words in fail(train.main, *train_command("cca"))

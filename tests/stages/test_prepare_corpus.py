@@ -1,4 +1,5 @@
-import json
+"""`python -m stages.prepare_corpus`: scenes rendered, positives, bad images."""
+
 import os
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ from pipeline.corpus.tables import load_boxes, load_captions, load_images, load_
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {"train": 5, "val": 2, "test": 3, "image_size": 48, "captions_per_image": 2}
+SHAPES = ("prepare_corpus", "--raw", "data/raw/shapes", "--output", "data/corpus")
 
 
 @pytest.fixture
@@ -21,41 +23,31 @@ def workspace(tmp_path):
     return tmp_path
 
 
-def test_the_built_in_world_is_rendered_the_same_twice(workspace, run_stage):
-    outputs = []
+def test_the_built_in_world_is_rendered_the_same_twice(workspace, run_stage, monkeypatch):
+    corpus, outputs, there = workspace / "data/corpus", [], []
+    monkeypatch.setattr(os, "sync", lambda: there.append(sorted(corpus.rglob("*.*"))))
     for _ in range(2):
-        shutil.rmtree(workspace / "data" / "corpus", ignore_errors=True)
-        process = run_stage(
-            "prepare_corpus",
-            *("--raw", "data/raw/shapes", "--output", "data/corpus"),
-            cwd=workspace,
-        )
-        files = sorted((workspace / "data" / "corpus").rglob("*"))
-        outputs.append({path: path.read_bytes() for path in files if path.is_file()})
+        shutil.rmtree(corpus, ignore_errors=True)
+        process = run_stage(*SHAPES, cwd=workspace)
+        files = [path for path in sorted(corpus.rglob("*")) if path.is_file()]
+        outputs.append({path: path.read_bytes() for path in files})
+        assert [path.suffix for path in there.pop()] == [".jpg"] * 10  # on the disk, no table yet
+        assert not there
     assert process.stdout == (
         "corpus: train 5 images 10 captions, val 2 images 4 captions, test 3 images 6 captions; "
         "0 rejects\n"
     )
     assert len(outputs[0]) == 10 + 5
     assert outputs[0] == outputs[1]
-    images = load_images(workspace / "data" / "corpus" / "images.parquet")
-    captions = load_captions(workspace / "data" / "corpus" / "captions.parquet")
+    images = load_images(corpus / "images.parquet")
+    captions = load_captions(corpus / "captions.parquet")
     assert images["path"].tolist()[0] == "data/corpus/images/train_00000.jpg"
     assert captions["image_id"].drop_duplicates().tolist() == images["image_id"].tolist()
-    assert len(load_boxes(workspace / "data" / "corpus" / "boxes.parquet")) >= 20
-
-
-def test_images_are_brought_to_the_disk_before_the_tables(workspace, run_stage, monkeypatch):
-    corpus, there = workspace / "data/corpus", []
-    monkeypatch.setattr(os, "sync", lambda: there.append(sorted(corpus.rglob("*.*"))))
-    run_stage("prepare_corpus", *("--raw", "data/raw/shapes", "--output", corpus), cwd=workspace)
-    assert [path.suffix for path in there[0]] == [".jpg"] * 10
-    assert len(there) == 1
+    assert len(load_boxes(corpus / "boxes.parquet")) >= 20
 
 
 def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run_stage):
-    arguments = ("prepare_corpus", "--raw", "data/raw/shapes", "--output", "data/corpus")
-    run_stage(*arguments, cwd=workspace)
+    run_stage(*SHAPES, cwd=workspace)
     captions = load_captions(workspace / "data/corpus/captions.parquet")
     before = (workspace / "data/corpus/images.parquet").read_bytes()
     assert load_relevance(workspace / "data/corpus/relevance.parquet").empty
@@ -64,7 +56,7 @@ def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run
     path = workspace / "data/raw/shapes/pairs.csv"
     pd.concat([other, pairs[1:]]).to_csv(path, index=False)
     change_params(workspace, corpus={"positives": "file", "positives_path": "pairs.csv"})
-    process = run_stage(*arguments, cwd=workspace)
+    process = run_stage(*SHAPES, cwd=workspace)
     assert "positives file: 20 pairs, 10 image queries and 19 caption queries" in process.stderr
     assert "false: 1 own pairs i2t, 0 own pairs t2i" in process.stderr
     found = load_relevance(workspace / "data/corpus/relevance.parquet")
@@ -75,37 +67,32 @@ def test_a_list_of_positives_beside_the_raw_files_becomes_a_table(workspace, run
 
 
 def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_stage):
-    raw = workspace / "flickr"
-    (raw / "Images").mkdir(parents=True)
-    records = [
-        {
-            "filename": f"{split}{n}.jpg",
-            "split": split,
-            "sentences": [{"raw": "A dog .", "sentid": f"{split}{n}", "tokens": ["a", "dog"]}],
-        }
-        for split in ("train", "val", "test")
-        for n in range(2)
-    ]
-    for record in records:
-        Image.new("L", (20, 10)).save(raw / "Images" / record["filename"])
-    (raw / "dataset_flickr8k.json").write_text(json.dumps({"images": records}))
-    (raw / "Images" / "val1.jpg").write_bytes(b"not a picture")
-    change_params(workspace, dataset="karpathy_json", raw="flickr", detector={"weights": "random"})
-    arguments = ("prepare_corpus", "--raw", "flickr", "--output", "out")
+    raw = workspace / "photos"
+    raw.mkdir()
+    names = [f"{number}.jpg" for number in range(6)]
+    for name in names:
+        Image.new("L", (20, 10)).save(raw / name)
+    (raw / "captions.txt").write_text(
+        "".join(f"{line}\n" for line in ("image,caption", *(f"{name},A dog ." for name in names)))
+    )
+    (raw / "3.jpg").write_bytes(b"not a picture")
+    held_out = {"val_images": 1, "test_images": 2}
+    change_params(workspace, dataset="captions_csv", raw="photos", corpus=held_out)
+    change_params(workspace, detector={"weights": "random"})
+    arguments = ("prepare_corpus", "--raw", "photos", "--output", "out")
     process = run_stage(*arguments, cwd=workspace, check=False)
     assert process.returncode == 1
     *_, first, second = process.stderr.splitlines()
     assert first == (
-        "error: flickr/Images: images and captions that cannot be used (1): val1.jpg (not an image "
+        "error: photos: images and captions that cannot be used (1): 3.jpg (not an image "
         "(JPEG, PNG, WEBP, GIF, BMP, TIFF, PPM are read))"
     )
     assert second.startswith("mend the files, or set corpus.skip_bad_images: true")
     assert not (workspace / "out").exists()
 
     change_params(workspace, corpus={"skip_bad_images": True})
-    process = run_stage(*arguments, cwd=workspace)
-    assert "val 1 images 1 captions, test 2 images 2 captions; 1 rejects" in process.stdout
+    assert "; 1 rejects" in run_stage(*arguments, cwd=workspace).stdout
     rejects = (workspace / "out" / "rejects.tsv").read_text().splitlines()
     assert rejects[0] == "file\treason"
-    assert rejects[1].startswith("val1.jpg\tnot an image")
+    assert rejects[1].startswith("3.jpg\tnot an image")
     assert len(load_images(workspace / "out" / "images.parquet")) == 5

@@ -45,6 +45,7 @@ def killed_training(folder, code, beginning):
     return "".join(lines)
 
 
+@pytest.mark.slow
 def test_a_killed_training_is_not_continued_by_other_code(folder, code):
     """The objective is edited, and put back: work of the first code is continued by it alone."""
     objective = code / "models/vse/model.py"

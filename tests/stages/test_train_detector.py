@@ -88,10 +88,3 @@ def test_random_weights_are_seeded_and_need_no_boxes(folder):
         names = read_detector(folder / "detector.safetensors")[0].object_names
         assert names == (("square",) if with_boxes else ("object",))
     assert contents[0] == contents[1] != contents[2]
-
-
-def test_a_corpus_without_boxes_says_the_way_out(folder):
-    write_squares(folder, with_boxes=False)
-    code, error = invoke(main, folder, *TABLES, *OUTPUTS)
-    assert code == 1
-    assert "set detector.weights in params.yaml to random or to the path" in error

@@ -62,7 +62,7 @@ def change_params(folder: Path, **changes: Any) -> None:
 
 
 def merged(old: Any, new: Any) -> Any:
-    """new, or the keys of old with those of new set where both are sections."""
-    if not (isinstance(old, dict) and isinstance(new, dict)):
+    """new, or the keys of old with those of new set where both are sections and old has any."""
+    if not (isinstance(old, dict) and old and isinstance(new, dict)):
         return new
     return {**old, **{key: merged(old[key], value) for key, value in new.items()}}

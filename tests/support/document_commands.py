@@ -34,7 +34,7 @@ MARKED = {
     "python -m tests.campaign": "takes minutes; tests/test_campaign.py runs a sample",
     "vse claims queue": "is queued; tests/vse_workbench/commands/test_claims.py",
     "vse recipe photographs": "of the reader's folder",
-    "vse serve": "waits for browsers; tests/test_serve.py",
+    "vse serve": "waits for browsers; tests/vse_workbench/commands/test_serve.py",
     "pip install": "installs",
     "vse new": "of the reader's own code; tests/vse_workbench/commands/test_new.py",
     "vse embed-plots": "of this clone; tests/vse_workbench/commands/test_embed_plots.py",

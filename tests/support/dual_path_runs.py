@@ -3,8 +3,6 @@
 from contextlib import chdir
 from types import SimpleNamespace
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import torch
 from commands import succeed
 from model_runs import ModelRuns
@@ -71,9 +69,3 @@ def prepared(folder):
 
 def options_as_paths(folder):
     return {key: folder / path for key, path in (PATHS | RUN.inputs).items()}
-
-
-def remove(folder, table, image):
-    """Take the rows of an image out of a table of the corpus."""
-    rows = pq.read_table(folder / PATHS[table])
-    pq.write_table(rows.filter(pc.field("image_id") != image), folder / PATHS[table])

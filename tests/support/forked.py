@@ -1,10 +1,12 @@
-"""Child processes that may kill themselves, forked from one that has computed nothing yet, which
-spares each of them the import of torch."""
+"""Child processes, which may be killed, forked from one that has computed nothing yet: that spares
+each of them the import of torch. One that hangs ends the program with a line that names it."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,54 @@ from pathlib import Path
 import torch._dynamo  # noqa: F401
 
 from pipeline.runtime import files
+
+LIMIT = 300.0  # seconds that a child may take
+
+
+class Child:
+    """A forked process that calls a function, and what it says.
+
+    name: of the process, for the message about one that hangs.
+    """
+
+    def __init__(self, name: str, function: Callable[..., object], *arguments: object) -> None:
+        self.name, self._said = name, tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        sys.stdout.flush()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.dup2(self._said.fileno(), 1)
+            os.dup2(self._said.fileno(), 2)
+            os._exit(_called(function, *arguments))
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end: the exit code, negative for a signal, and what was said."""
+        watched = os.pidfd_open(self._pid)
+        is_over, _, _ = select.select([watched], [], [], LIMIT)
+        os.close(watched)
+        if not is_over:
+            os.kill(self._pid, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        with self._said as file:
+            file.seek(0)
+            said = file.read().decode("utf-8", "replace")
+        if not is_over:
+            sys.exit(f"{self.name} hung: it had not ended after {LIMIT:.0f} seconds\n{said}")
+        return code, said
+
+
+def _called(function: Callable[..., object], *arguments: object) -> int:
+    """The exit code of a program that calls a function."""
+    code: object = 0
+    try:
+        function(*arguments)
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code if isinstance(code, int) else int(code is not None)
 
 
 class Killer:
@@ -31,44 +81,28 @@ class Killer:
             if self.left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
+    def watch_files(self) -> None:
+        """Let `publish` happen from now on whenever a file is about to get its name."""
+        publish = files.publish
 
-def in_child(function: Callable[..., object], *arguments: object) -> int:
-    """Status of a forked process that calls a function."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            function(*arguments)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    return os.waitpid(pid, 0)[1]
+        def publish_or_die(finished: Path, target: Path) -> None:
+            self.event("publish")
+            publish(finished, target)
+
+        files.publish = publish_or_die
 
 
-def killed(function: Callable[..., object], *arguments: object) -> None:
-    """Call a function in a child that must die of SIGKILL."""
-    status = in_child(function, *arguments)
-    assert os.WIFSIGNALED(status), f"not killed, status {status}: {arguments}"
-    assert os.WTERMSIG(status) == signal.SIGKILL
+def killed(point: str, function: Callable[..., object], *arguments: object) -> None:
+    """Call a function, with a killer behind the arguments, in a child that it must kill."""
+    code, said = Child(f"{arguments}", function, *arguments, Killer(point)).end()
+    assert code == -signal.SIGKILL, (point, arguments, code, said)
 
 
-def ended(function: Callable[..., object], *arguments: object) -> None:
-    """Call a function in a child that must come to its end."""
-    assert in_child(function, *arguments) == 0, arguments
-
-
-def into_log(killer: Killer, log: str = "log") -> None:
-    """Print to a file from now on, and say `publish` to a killer before a file gets its name."""
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(handle, 1)
-    os.dup2(handle, 2)
-    publish = files.publish
-
-    def publish_or_die(finished: Path, target: Path) -> None:
-        killer.event("publish")
-        publish(finished, target)
-
-    files.publish = publish_or_die
+def ended(function: Callable[..., object], *arguments: object) -> str:
+    """Call a function, with a killer that does nothing, in a child; what it said by its end."""
+    code, said = Child(f"{arguments}", function, *arguments, Killer("never")).end()
+    assert code == 0, (arguments, code, said)
+    return said
 
 
 def run_script(name: str, folder: Path) -> None:
@@ -76,4 +110,5 @@ def run_script(name: str, folder: Path) -> None:
     here = Path(__file__).resolve().parent
     paths = os.pathsep.join([str(here), str(here.parents[1])])
     environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, here / name, folder], check=True, env=environment)
+    command = [sys.executable, here / name, folder]
+    subprocess.run(command, check=True, env=environment, timeout=4 * LIMIT)

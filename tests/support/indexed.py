@@ -25,8 +25,10 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs
 from pipeline.inputs.sources import VectorInputs
 from pipeline.inputs.words import WordInputs
+from pipeline.runtime.files import write_text
 from pipeline.runtime.graph import stage_paths
 from pipeline.storage.checkpoint import Description, write_checkpoint
+from pipeline.storage.features import FeatureFile, write_features
 from stages import encode_sentences, extract_image_features, extract_region_features, score
 
 SIDE = 32
@@ -116,12 +118,23 @@ def make_world(folder):
         for model in NETWORKS:
             draw_weights(model)
             put_scores(model)
+        curve = "epoch\tphase\tloss\tval_rsum\n1\ta\t9\t10\n2\tb\t5\t20\n"
+        write_text("data/curves/vse.tsv", curve)  # drawn weights have none
 
 
 def put_scores(model):
     every = ["--shortlist", 50] if model == "dp_rnn" else []
     result = run(score.main, model, *as_options(files_of(model)), *every)
     assert result.exit_code == 0, result.output
+
+
+def describe_regions(**attributes):
+    """Let the file of regions say something else of the same regions."""
+    path = files_of("scan")["features"]
+    stored = FeatureFile(path)
+    arrays = {name: stored.load(name) for name in stored.layouts if name != "ids"}
+    del stored.attributes["schema_version"]
+    write_features(path, stored.ids, arrays, stored.attributes | attributes)
 
 
 def as_options(paths):
@@ -132,12 +145,12 @@ def files_of(model):
     return stage_paths("score", FILES, model)
 
 
-def draw_weights(model, seed=0):
-    """A checkpoint of weights that tell inputs apart, whatever they are."""
+def draw_weights(model, seed=0, **changed):
+    """A checkpoint of weights that tell inputs apart, whatever they are; changed: its sizes."""
     files, (kind, sizes) = files_of(model), NETWORKS[model]
     given = Inputs(**{name: files[name] for name in ("images", "captions", "features", "text")})
     read = KINDS.get(model, WordInputs)(given)
-    sizes = {"image_dim": read.sizes["image_dim"]} | sizes
+    sizes = {"image_dim": read.sizes["image_dim"]} | sizes | changed
     if model == "dual_path":
         path = stage_paths("extract_image_features", ("network",))["network"]
         sizes |= open_network(path, read.features).architecture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from forked import Killer, ended, killed
+from forked import ended, killed
 
 from models.detector.data import DetectionBatches, LabelledImages
 from models.detector.file import describe, write_detector
@@ -46,7 +46,7 @@ class Squares(LabelledImages):
         return self.pictures[row]
 
 
-def train(folder, output, killer):
+def train(output, killer):
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = build_detector("fpn_resnet18", ["square"], ["red", "blue"], **SIZES)
@@ -54,7 +54,7 @@ def train(folder, output, killer):
     model.losses = lambda *values: (killer.event("step"), losses(*values))[1]
     model.regions = lambda *values: (killer.event("validation"), regions(*values))[1]
     batches = DetectionBatches(Squares(12, 0), 4, seed=1)
-    resume = ResumeFile(folder, "tiny", interval=0.0)
+    resume = ResumeFile(output, "tiny", interval=0.0)
     history = fit_detector(model, batches, Squares(4, 1), TRAINING, resume)
     description = describe(model, "trained", {}, {}, {})
     write_detector(output.with_suffix(".safetensors"), model, description)
@@ -65,8 +65,8 @@ def main():
     for point in POINTS:
         output = Path(sys.argv[1]) / point
         if point != "never":
-            killed(train, output, output, Killer(point))
-        ended(train, output, output, Killer("never"))
+            killed(point, train, output)
+        ended(train, output)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from forked import Killer, ended, into_log, killed
+from forked import ended, killed
 
 from pipeline.runtime import files
 from pipeline.runtime.repeatable import seed_everything
@@ -18,7 +18,7 @@ from stages.encode_sentences import main as encode_sentences
 
 # Files are published in this order: the fitted encoder, an empty feature file, a mask after each
 # of 3 blocks of captions (the events "rows") and one at the end, the features, the encoder.
-POINTS = ["never", *(f"publish {n}" for n in (1, 2)), "rows 1", "rows 3", "publish 7", "publish 8"]
+POINTS = ["never", *(f"publish {n}" for n in (1, 2)), "rows 3", "publish 7", "publish 8"]
 # Like torch, which the seed needs: imported here once instead of in every child.
 LOADED_LATE = ("pyarrow.parquet", "pipeline.sentences.encodings.fisher")
 COMMAND = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]
@@ -28,7 +28,7 @@ COMMAND += ["--output", "out/sentences.h5", "--encoder", "out/encoder.h5"]
 def encode(folder, killer):
     """The stage in a folder, with every block of rows made safe at once, not every few seconds."""
     os.chdir(folder)
-    into_log(killer)
+    killer.watch_files()
     feature_writer.publish = files.publish
     write = feature_writer.FeatureWriter.write
 
@@ -49,9 +49,9 @@ def main():
     for point in POINTS:
         folder = Path(sys.argv[1]) / point
         if point != "never":
-            killed(encode, folder, Killer(point))
+            killed(point, encode, folder)
             assert not (folder / "out/encoder.h5").exists()
-        ended(encode, folder, Killer("never"))
+        (folder / "log").write_text(ended(encode, folder))
 
 
 if __name__ == "__main__":

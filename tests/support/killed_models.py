@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dual_path_runs import RUN as DUAL_PATH
 from fine_tuning_runs import RUN as FINE_TUNED
-from forked import Killer, ended, into_log, killed
+from forked import Killer, ended, killed
 from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
 
 from stages.train import main as train_stage
@@ -25,17 +25,17 @@ CASES |= {"fine_tuned": (FINE_TUNED, 3), "two_branch": (TWO_BRANCH, 2), "vse": (
 def train(folder: Path, command: list[str], killer: Killer) -> None:
     """Train in a folder; every epoch's state is made safe by an event "publish"."""
     os.chdir(folder)
-    into_log(killer)
+    killer.watch_files()
     train_stage(command, standalone_mode=False)
 
 
 def main() -> None:
     for name, (run, epoch) in CASES.items():
         folder, command = Path(sys.argv[1]) / name, run.training_command()
-        killed(train, folder / "killed", command, Killer(f"publish {epoch + 1}"))
+        killed(f"publish {epoch + 1}", train, folder / "killed", command)
         assert not (folder / "killed/out").exists()
         for kind in ("killed", "never"):
-            ended(train, folder / kind, command, Killer("never"))
+            (folder / kind / "log").write_text(ended(train, folder / kind, command))
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from forked import Killer, ended, killed
+from forked import ended, killed
 from losses import pair_loss
 
 from models.base.scoring import score_vectors
 from models.vse.network import VSE
 from pipeline.inputs.batches import PairBatches, Split
 from pipeline.inputs.sources import TokenRows
-from pipeline.runtime import files
 from pipeline.storage.checkpoint import Description, write_checkpoint
 from pipeline.training.curve import curve_tsv
 from pipeline.training.loop import fit
@@ -25,9 +24,10 @@ from pipeline.training.phases import Phase, Schedule, Watched, optimiser
 from pipeline.training.resume import ResumeFile
 
 CPU = torch.device("cpu")
-# An epoch has 5 steps, each followed by a write, and one more write at its end; those of the second
+# An epoch has 5 steps, each followed by a publish, and one more at its end; those of the second
 # phase have 4, and there are 6 of them.
-POINTS = ["never", "step 1", "step 8", "step 28", "write 3", "write 6", "write 34", "validation 2"]
+POINTS = ["never", "step 1", "step 8", "step 28", "publish 3", "publish 6", "publish 34"]
+POINTS += ["validation 2"]
 
 
 def toy_split(count, seed):
@@ -43,7 +43,7 @@ def toy_split(count, seed):
     return Split(names, names, captions, described, lambda rows: values[rows], TokenRows(words))
 
 
-def train(folder, output, killer, interval):
+def train(output, interval, killer):
     """Three phases of a loss that draws from every random generator; the second has batches and a
     learning rate of its own, trains a part of the model, and ends when it has converged."""
     torch.set_num_threads(1)
@@ -66,16 +66,10 @@ def train(folder, output, killer, interval):
         killer.event("validation")
         return score_vectors(model, validation, CPU)
 
-    publish = files.publish
-
-    def publish_or_die(finished, target):
-        killer.event("write")
-        publish(finished, target)
-
     def freeze(model):
         model.text.requires_grad_(False)
 
-    files.publish = publish_or_die
+    killer.watch_files()
     objectives = [objective_of(pair_loss("sum_margin", margin)) for margin in (0.1, 0.2, 0.3)]
     own = {"batches": PairBatches(toy_split(10, 0), 5, seed=4)}
     fitted = fit(
@@ -88,8 +82,8 @@ def train(folder, output, killer, interval):
         ],
         PairBatches(toy_split(10, 0), 4, seed=3),
         score,
-        Schedule(lr_step=2, lr_factor=0.5, clip=1.0, precision="fp32"),
-        ResumeFile(folder, "toy", interval),
+        Schedule(lr_step=2, lr_factor=0.5, clip=1.0, precision="fp32", patience=1),
+        ResumeFile(output / "work", "toy", interval),
     )
     rsum = fitted.kept["val_rsum"]
     description = Description(
@@ -103,11 +97,10 @@ def main():
     for point in POINTS:
         output = Path(sys.argv[1]) / point
         output.mkdir()
-        work = output / "work"
         if point != "never":
-            killed(train, work, output, Killer(point), 0.0)
+            killed(point, train, output, 0.0)
             assert not (output / "weights").exists()
-        ended(train, work, output, Killer("never"), 1e6)
+        ended(train, output, 1e6)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pipeline.evaluation.columns import COLUMNS
+from pipeline.evaluation.figures import joined, summarise
 from pipeline.evaluation.measure import measured_of
 from pipeline.scores.file import SplitScores
 from pipeline.scores.ranks import checked_tiles, of_groups, of_positives
@@ -63,6 +64,14 @@ def a_split(images=12, captions=(2, 1, 3), signal=1.0, seed=0, prefix=""):
     return SplitScores(scores.astype("f4"), ids, [f"c{n}" for n in range(len(owner))], own, ids)
 
 
+def split_of(scores, prefix=""):
+    """Scores (N, M), M >= N; the captions are of the images in turn."""
+    ids = [f"{prefix}{n}.jpg" for n in range(scores.shape[0])]
+    captions = [f"c{n}" for n in range(scores.shape[1])]
+    owners = [ids[n % len(ids)] for n in range(len(captions))]
+    return SplitScores(np.asarray(scores, np.float32), ids, captions, owners, ids)
+
+
 def five_each(images):
     """Groups of images and captions, five captions an image."""
     return np.arange(images), np.repeat(np.arange(images), 5)
@@ -74,6 +83,22 @@ def no_better(summary, chance, slack=1e-9, columns=COLUMNS):
         sign = 1 if column.better == "larger" else -1
         value = column.of(chance)
         assert sign * (column.of(summary) - value) <= slack * value, column.label
+
+
+def drawn_slowly(fold, resamples, random, metrics=None):
+    """Slowest form of a bootstrap: copy the queries of every drawn group, summarise each draw, and
+    draw anew where a direction has no query."""
+    groups, drawn = int(max(fold.images.max(), fold.captions.max())) + 1, []
+    codes = {"i2t": fold.images, "t2i": fold.captions}
+    while len(drawn) < resamples:
+        chosen = random.integers(groups, size=groups)
+        if all(np.isin(chosen, own).any() for own in codes.values()):
+            measured = {
+                way: joined([fold.measured[way].of(own == group) for group in chosen])
+                for way, own in codes.items()
+            }
+            drawn.append(summarise(measured, metrics))
+    return drawn
 
 
 def measured_with(ranks):

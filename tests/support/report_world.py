@@ -121,12 +121,15 @@ def put_phrases(folder, *names):
     return read_rows([folder / f"metrics/{name}.json" for name in names])
 
 
+def results_of(folder, *names):
+    """What `compare` reads of models written by `put_model`."""
+    metrics = [folder / f"metrics/{name}.json" for name in names]
+    return read_results(metrics, [folder / f"ranks/{name}.h5" for name in names])
+
+
 def page_of(folder, *names, curves=(), attention=(), phrases=()):
     """The page of models written by `put_model`, and of models written by `put_phrases`."""
-    results = read_results(
-        [folder / f"metrics/{name}.json" for name in names],
-        [folder / f"ranks/{name}.h5" for name in names],
-    )
+    results = results_of(folder, *names)
     files = Files(
         [folder / f"curves/{name}.tsv" for name in curves],
         folder / "images.parquet",

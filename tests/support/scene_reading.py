@@ -1,4 +1,4 @@
-"""A second reading of the built-in world's grammar, from the words of world.yaml alone."""
+"""A second reading of the built-in dataset's grammar, from the words of world.yaml alone."""
 
 import re
 from itertools import permutations

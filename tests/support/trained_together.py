@@ -16,7 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from forked import in_child
+from forked import Child
 
 from models.base.registry import model_function
 from pipeline.inputs.files import Inputs
@@ -89,12 +89,9 @@ def main() -> None:
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    first = os.fork()
-    if first == 0:
-        os._exit(in_child(together, folder, 0, port) != 0)
-    statuses = [in_child(together, folder, 1, port), os.waitpid(first, 0)[1]]
-    statuses.append(in_child(alone, folder))
-    assert statuses == [0, 0, 0], statuses
+    both = [Child(f"process {n}", together, folder, n, port) for n in range(PROCESSES)]
+    ends = [child.end() for child in (*both, Child("the process alone", alone, folder))]
+    assert [code for code, _ in ends] == [0, 0, 0], ends
 
 
 if __name__ == "__main__":

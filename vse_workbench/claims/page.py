@@ -26,7 +26,8 @@ setting made any difference, chance alone would decide 5 % of the claims."""
 
 def page(ledger: Ledger, judgements: Sequence[Judgement]) -> str:
     """The document as Markdown: the rule, a table for each paper, and what was left out."""
-    number = f"{len(ledger.claims)} claims: {', '.join(counts(judgements))}."
+    judged = ", ".join(counts(judgements))
+    number = f"{len(ledger.claims)} claims, each counted once for every dataset: {judged}."
     more = "How to run more: [ablations](ablations.md)."
     lines = ["# The papers' claims", "", HEAD, "", f"{number} {more}", "", RULE]
     for paper in dict.fromkeys(made.claim.paper for made in judgements):

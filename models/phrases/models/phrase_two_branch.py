@@ -6,7 +6,14 @@ from functools import partial
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Trained, advice, by_own_loss, chosen_loss, ranking_phases
+from models.base.phases import (
+    Trained,
+    advice,
+    by_own_loss,
+    chosen_loss,
+    ranking_phases,
+    schedule,
+)
 from models.phrases.batches import PhraseBatch, PhraseBatches
 from models.phrases.data import (
     DRAWN,
@@ -24,7 +31,7 @@ from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
 from pipeline.runtime.process import say
 from pipeline.training.loop import fit
-from pipeline.training.phases import Fitted, Phase, Schedule, optimiser
+from pipeline.training.phases import Fitted, Phase, optimiser
 from pipeline.training.processes import divided, on_first
 from pipeline.training.resume import ResumeFile
 
@@ -112,7 +119,7 @@ def fitted(
     training = settings.config.training
     steps = optimiser(training.optimiser, both.parameters(), lr, training.momentum,
                       training.weight_decay)  # fmt: skip
-    rates = Schedule(training.lr_step, training.lr_factor, training.clip, training.precision)
+    rates = schedule(training)
     parts = both, steps, phases, batches, validation, rates, resume
     return fit(*parts, judge=validation.judged, advice=advice(settings, NAME))
 

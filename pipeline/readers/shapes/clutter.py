@@ -1,4 +1,4 @@
-"""Clutter of the built-in world: small marks behind the objects, which no caption names."""
+"""Clutter of the built-in dataset: small marks behind the objects, which no caption names."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Pixels of the built-in world: textured polygons with soft edges on a varied background."""
+"""Pixels of the built-in dataset: textured polygons with soft edges on a varied background."""
 
 import numpy as np
 from PIL import Image, ImageDraw

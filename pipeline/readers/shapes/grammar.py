@@ -1,4 +1,4 @@
-"""Captions of the built-in world: each is true of its scene and mentions only part of it.
+"""Captions of the built-in dataset: each is true of its scene and mentions only part of it.
 
 caption   = frame with one of
     object relation object [", and" object]

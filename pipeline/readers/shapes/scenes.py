@@ -1,4 +1,4 @@
-"""What is in a scene of the built-in world: objects that do not overlap, and near duplicates."""
+"""What is in a scene of the built-in dataset: objects that do not overlap, and near duplicates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The description of the built-in world, read from world.yaml and checked before it is drawn."""
+"""The description of the built-in dataset, read from world.yaml and checked before it is drawn."""
 
 from collections import Counter
 from collections.abc import Iterator

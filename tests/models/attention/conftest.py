@@ -1,19 +1,9 @@
-"""Regions and captions for SCAN and DP-RNN, made once, and both of them trained once."""
+"""SCAN and DP-RNN, trained once."""
 
 import shutil
 
 import pytest
 from model_runs import DP_RNN, SCAN
-from tiny_inputs import write_inputs, write_regions
-
-
-@pytest.fixture(scope="session")
-def world(tmp_path_factory):
-    """All that the stages before training leave."""
-    folder = tmp_path_factory.mktemp("world")
-    write_inputs(folder)
-    write_regions(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -23,12 +13,6 @@ def both_trained(world, tmp_path_factory):
     for run in (SCAN, DP_RNN):
         run.train(folder)
     return folder
-
-
-@pytest.fixture
-def folder(world, tmp_path):
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
-    return tmp_path
 
 
 @pytest.fixture

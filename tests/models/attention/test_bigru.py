@@ -50,14 +50,6 @@ def test_equals_nn_gru(lengths, dtype, close):
             torch.testing.assert_close(mine, other, rtol=close, atol=close)
 
 
-def test_rows_beyond_the_lengths_are_not_read():
-    gru, rows, numbers = case(torch.float32)
-    lengths = torch.tensor([2, 3, 1])
-    plain = bidirectional_mean(gru, rows, numbers, lengths)
-    numbers = numbers.masked_fill(torch.arange(4) >= lengths[:, None], -1)
-    assert torch.equal(bidirectional_mean(gru, rows, numbers, lengths), plain)
-
-
 def test_half_precision_is_computed_in_float32():
     gru, rows, numbers = case(torch.float32)
     lengths, half = torch.tensor([2, 4, 1]), rows.detach().bfloat16()

@@ -103,17 +103,6 @@ def test_blocks_hold_every_caption_once_by_length():
     assert len(blocks) == ((sizes + 1) // 2).sum()
 
 
-@pytest.mark.parametrize("mode", [True, False])
-def test_the_mode_is_left_as_it_was(model, mode):
-    seen = []
-    model.regions.register_forward_hook(lambda layer, *_: seen.append(layer.training))
-    model.train(mode)
-    score_pairs(model, region_split(), CPU)
-    assert model.training == mode
-    assert seen
-    assert not any(seen)
-
-
 def test_bf16_is_the_score_under_autocast(model):
     split = region_split()
     full, half = (score_pairs(model, split, CPU, kind).scores for kind in ("fp32", "bf16"))

@@ -6,7 +6,7 @@ import torch
 from killed_training import toy_split
 
 from models.base import scoring
-from models.base.scoring import in_batches, score_vectors
+from models.base.scoring import score_vectors
 from models.vse.network import VSE
 
 
@@ -42,8 +42,3 @@ def test_scores_without_the_training_mode(model):
         score_vectors(model, toy_split(5, 0), torch.device("cpu"))
         assert model.training == mode
     assert not any(seen)
-
-
-def test_batches_cover_every_row():
-    assert np.concatenate(list(in_batches(10, 4))).tolist() == list(range(10))
-    assert [len(rows) for rows in in_batches(10, 4)] == [4, 4, 2]

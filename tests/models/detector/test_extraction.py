@@ -4,7 +4,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image
 from region_cases import WIDTH, Detector, world
@@ -12,7 +11,6 @@ from region_cases import WIDTH, Detector, world
 from models.detector.extraction import extract_regions
 from models.detector.selection import select_regions
 from pipeline.regions.file import region_datasets
-from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile, FeatureWriter
 
 SLOTS, DETECT = 5, Detector().regions
@@ -70,17 +68,3 @@ def test_a_detector_without_attributes(tmp_path: Path) -> None:
     file = run(images, tmp_path, detect=plain)
     assert (file.load("attributes") == -1).all()
     assert not file.load("attribute_confidences").any()
-
-
-def test_ribbons_and_infinite_features_are_refused(tmp_path: Path) -> None:
-    images = world(tmp_path / "images")
-
-    def huge(pictures):
-        found = Detector().regions(pictures)
-        return [output._replace(features=output.features * 1e6) for output in found]
-
-    with pytest.raises(WorkbenchError, match=r"65,504.*train0"):
-        run(images, tmp_path, detect=huge)
-    images.loc[1, "width"] = 10**6
-    with pytest.raises(WorkbenchError, match=r"50 times.*train1"):
-        run(images, tmp_path)

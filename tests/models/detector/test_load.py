@@ -203,8 +203,3 @@ def test_bottom_up_weights_become_regions(folder):
     assert first.load("objects").max() < 5
     for name in ("features", "boxes", "objects", "attributes", "confidences"):
         np.testing.assert_array_equal(first.load(name), second.load(name))
-
-
-def test_weights_of_another_architecture_are_told(folder):
-    with pytest.raises(WorkbenchError, match=r"milvlg\.pth: the state dict does not fit"):
-        detector_of_file(settings(folder / "milvlg.pth", "fpn_resnet18"))

@@ -19,6 +19,7 @@ def outcomes(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS[1:])
 def test_killed_anywhere_it_ends_with_the_same_bytes(outcomes, point):
     for ending in ("tsv", "safetensors"):
@@ -26,6 +27,7 @@ def test_killed_anywhere_it_ends_with_the_same_bytes(outcomes, point):
         assert killed.read_bytes() == never.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_curve_names_the_loss_terms(outcomes):
     header, *rows = (outcomes / "never.tsv").read_text().splitlines()
     terms = ["objectness", "proposal_box", "class", "box", "attributes"]

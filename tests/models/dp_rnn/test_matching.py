@@ -77,23 +77,6 @@ def test_no_beta_is_the_plain_average_and_a_beta_starts_near_it():
     assert not list(SelfAttention(64, 0.0).parameters())
 
 
-def test_what_no_gradient_reaches_is_no_parameter_and_travels_with_the_weights():
-    fixed = SelfAttention(6, 0.3, learns=False)
-    assert not list(fixed.parameters())
-    assert fixed.state_dict().keys() == {"direction"}
-
-
-@pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("orientation", ["word", "object"])
-def test_padding_is_never_read(orientation, raw):
-    module, words, lengths = case(orientation, torch.float32, raw=raw)
-    objects, counts = torch.randn(2, 5, 6), torch.tensor([5, 1])
-    found = module(objects, counts, words, lengths)
-    other = objects.clone(), words.detach().clone()
-    other[0][1, 1:], other[1][1, 2:], other[1][2, 1:] = 1e6, -1e6, 1e6
-    assert torch.equal(module(other[0], counts, other[1], lengths), found)
-
-
 @pytest.mark.parametrize("chosen", [False, True])
 @pytest.mark.parametrize("orientation", ["word", "object"])
 def test_log_sum_exp_takes_the_place_of_the_weights(orientation, chosen):

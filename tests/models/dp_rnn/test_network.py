@@ -208,12 +208,3 @@ def test_without_gate_weights_and_recurrence_it_is_scan(orientation, direction, 
     ((scores, computed),) = ours(*inputs(), torch.arange(6))
     assert computed.all()
     torch.testing.assert_close(scores, scan(*inputs()), rtol=0, atol=1e-6)
-
-
-def test_one_image_and_one_word():
-    model = build()
-    model.enter_phase("all")
-    data = torch.rand(1, 1, 7), torch.rand(1, 1, 4), torch.tensor([1])
-    for scores, computed in model(*data, torch.tensor([[4]]), torch.tensor([1]), torch.zeros(1)):
-        assert torch.isfinite(scores).all()
-        assert computed.all()

@@ -66,10 +66,3 @@ def test_nothing_is_selected_without_recurrence(model, pairs):
     model.enter_phase("matching")
     result = scoring.score_selecting(model, toy_split(), CPU, 2)
     np.testing.assert_allclose(result.scores, pairs[1], rtol=0, atol=1e-5)
-
-
-def test_scores_without_the_training_mode(model):
-    for mode in (True, False):
-        model.train(mode)
-        scoring.score_selecting(model, toy_split(), CPU, 2)
-        assert model.training == mode

@@ -53,6 +53,19 @@ def test_entropies_of_a_split_are_those_of_its_pairs(recurrent):
         assert found < 0.97
 
 
+@pytest.mark.parametrize(
+    ("settings", "columns"),
+    [
+        ({}, {"val_word_entropy", "val_object_entropy"}),
+        ({"beta_objects": 0.0}, {"val_word_entropy"}),
+        ({"orientation": "object"}, {"val_object_entropy"}),
+        ({"matching": "scan", "pooling": "lse"}, set()),
+    ],
+)
+def test_even_weights_have_no_entropy_to_show(settings, columns):
+    assert validate(network(**settings), toy_split(), CPU, 3).entropies.keys() == columns
+
+
 def test_each_network_is_scored_as_if_it_were_alone():
     model, split = network(), toy_split()
     found = validate(model, split, CPU, 3)
@@ -67,7 +80,6 @@ def test_each_network_is_scored_as_if_it_were_alone():
         )
         scores = score_selecting(alone, split, CPU, 3)
         np.testing.assert_array_equal(found.scores[name].scores, scores.scores)
-    assert found.entropies.keys() == {"val_word_entropy", "val_object_entropy"}
 
 
 def test_the_best_epoch_of_each_is_by_its_own_scores_and_one_collapse_is_told():

@@ -1,7 +1,5 @@
 """What a tiny dual path is trained on, made once."""
 
-import shutil
-
 import pytest
 from dual_path_runs import RUN, prepare
 from tiny_inputs import write_coloured_images
@@ -15,9 +13,3 @@ def world(tmp_path_factory):
     RUN.set_params(folder)
     prepare(folder)
     return folder
-
-
-@pytest.fixture
-def folder(world, tmp_path):
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
-    return tmp_path

@@ -104,12 +104,6 @@ def test_more_clusters_than_images(tmp_path):
         cluster(tmp_path, three_places(), 31)
 
 
-def test_images_without_features(tmp_path):
-    file = features(tmp_path, three_places(3))
-    with pytest.raises(WorkbenchError, match=r"image.h5: no row for i3; it has 4 ids"):
-        by_cluster(images(["g"] * 4), file, 2, seed=0, device=CPU)
-
-
 def test_features_of_regions(tmp_path):
     with pytest.raises(WorkbenchError, match=r"shape \(5, 2, 2\); K-means takes one vector per"):
         cluster(tmp_path, np.ones((4, 2, 2), np.float16), 2)

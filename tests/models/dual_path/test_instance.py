@@ -169,12 +169,3 @@ def test_inside_autocast(sampled):
         inside = loss(images, captions, labels)
     assert inside[0].dtype == torch.float32
     assert [value.item() for value in inside] == [value.item() for value in expected]
-
-
-def test_no_negatives_are_left_to_draw():
-    torch.manual_seed(0)
-    loss = InstanceLoss(2, DIM, sampled=3)
-    images = torch.randn(2, DIM)
-    labels = torch.tensor([1, 0])
-    found, _ = loss(images, images, labels)
-    torch.testing.assert_close(found, functional.cross_entropy(images @ loss.weight.T, labels))

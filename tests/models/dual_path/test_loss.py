@@ -65,13 +65,6 @@ def test_hardest_negatives_alone_count_where_the_ranking_loss_says_so(vectors):
     torch.testing.assert_close(found, ranking_term(*vectors, hardest=2))
 
 
-def test_one_loss_on_the_sum(vectors):
-    """Eq. 11 and 12, with weights of 1 and 1."""
-    loss = made(instance="sum")
-    found = loss(*vectors, GROUPS, LABELS, (0.0, 1.0, 1.0))
-    torch.testing.assert_close(found, instance_term(loss, sum(vectors)))
-
-
 def test_terms_of_weight_0_are_left_out(vectors):
     """They cost nothing, and cannot spoil the sum."""
     broken = made()

@@ -11,10 +11,8 @@ from losses import TEMPERATURE, pair_loss, slow_direction, slow_pairs, takes_mar
 
 from models.losses.infonce import LARGEST_SCALE
 from models.ranking import LOSSES, loss_class, make_loss
-from models.ranking.params import RankingConfig, settings_of
-from pipeline.runtime.errors import WorkbenchError
+from models.ranking.params import settings_of
 
-HINGES = ("sum_margin", "max_margin", "knn_margin")
 DTYPES = [(torch.float64, 1e-10), (torch.float32, 1e-5), (torch.bfloat16, 1e-5)]
 
 
@@ -164,13 +162,3 @@ def test_the_temperature_is_learnt_within_its_bounds():
     loss(scores, truth)
     assert scale.item() > before
     assert scale.exp().item() == pytest.approx(LARGEST_SCALE)
-
-
-def test_an_unknown_name_is_refused():
-    with pytest.raises(WorkbenchError, match="ranking loss 'margin': allowed are infonce, knn_"):
-        pair_loss("margin")
-
-
-def test_a_setting_that_is_not_given_has_the_default_of_its_file():
-    assert make_loss("knn_margin", margin=0.2).hardest == 3
-    assert {"k": 3, "temperature": 0.07}.items() <= RankingConfig().model_dump().items()

@@ -53,13 +53,3 @@ def test_two_losses_may_share_a_setting_but_not_disagree_on_it(losses):
     said = "ranking.gamma: .*a.py declares Positive = 2.0, .*b.py Positive = 3.0"
     with pytest.raises(WorkbenchError, match=said):
         params.declared()
-
-
-def test_a_default_out_of_range_is_named(losses):
-    losses("a", ", gamma: Positive = -2.0")
-    setting = params.declared()["gamma"]
-    made = params.create_model(
-        "Made", __base__=params.RankingConfig, gamma=(setting.kind, setting.default)
-    )
-    with pytest.raises(ValueError, match=r"gamma\n.*greater than 0"):
-        made()

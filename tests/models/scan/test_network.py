@@ -1,8 +1,7 @@
-"""SCAN against its equations pair by pair, and against itself one pair at a time."""
+"""SCAN against its equations pair by pair."""
 
 import pytest
 import torch
-from losses import pair_loss
 from torch.nn import functional
 
 from models.scan.network import SCAN
@@ -58,40 +57,6 @@ def test_equals_the_equations(batch, direction, pooling):
 
 
 @pytest.mark.parametrize(("direction", "pooling"), CASES)
-def test_a_pair_does_not_depend_on_the_others(batch, direction, pooling):
-    model = build(direction, pooling)
-    found = model(*batch)
-    for image in range(6):
-        for caption in range(6):
-            pair = [values[[image]] for values in batch[:3]]
-            one = model(*pair, *(values[[caption]] for values in batch[3:]))
-            torch.testing.assert_close(one[0, 0], found[image, caption], rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("direction", "pooling"), CASES)
-def test_padding_is_never_read(batch, direction, pooling):
-    model = build(direction, pooling, position_gate=True)
-    features, positions, counts, tokens, lengths = batch
-    plain = model(*batch)
-    wide = functional.pad(features, (0, 0, 0, 2)), functional.pad(positions, (0, 0, 0, 2))
-    beyond = torch.arange(7) >= counts[:, None]
-    for values in wide:
-        values[beyond] = 1e4
-    found = model(*wide, counts, functional.pad(tokens, (0, 3), value=7), lengths)
-    torch.testing.assert_close(found, plain, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize(("direction", "pooling"), CASES)
-def test_every_weight_learns(batch, direction, pooling):
-    model = build(direction, pooling, position_gate=True)
-    pair_loss("max_margin", 0.2)(model(*batch), torch.arange(6)).backward()
-    for name, value in model.named_parameters():
-        assert value.grad is not None, name
-        assert value.grad.isfinite().all(), name
-        assert value.grad.any(), name
-
-
-@pytest.mark.parametrize(("direction", "pooling"), CASES)
 def test_an_image_without_regions_is_similar_to_nothing(batch, direction, pooling):
     model = build(direction, pooling)
     features, positions, counts, tokens, lengths = batch
@@ -102,29 +67,3 @@ def test_an_image_without_regions_is_similar_to_nothing(batch, direction, poolin
         assert not scores[2].any()
     scores.sum().backward()
     assert all(value.grad.isfinite().all() for value in model.parameters())
-
-
-def test_scores_are_float32_inside_autocast(batch):
-    model = build()
-    exact = model(*batch)
-    with torch.autocast("cpu", torch.bfloat16):
-        scores = model(*batch)
-    assert scores.dtype == torch.float32
-    torch.testing.assert_close(scores, exact, rtol=0, atol=0.03)
-
-
-@pytest.mark.parametrize("direction", ["t2i", "i2t"])
-def test_attention_of_a_pair(batch, direction):
-    """Words before regions in either direction; what attends sums to 1 over what it attends to."""
-    model = build(direction)
-    features, positions, counts, tokens, lengths = batch
-    regions = model.embed_images(features, positions, counts)
-    words = model.embed_captions(tokens, lengths)
-    weights = model.attention(regions, counts, words, lengths)
-    assert weights.shape == (6, 6, 4, 5)
-    for image in range(6):
-        for caption in range(6):
-            pair = weights[image, caption, : lengths[caption], : counts[image]]
-            sums = pair.sum(1 if direction == "t2i" else 0)
-            torch.testing.assert_close(sums, torch.ones_like(sums))
-            torch.testing.assert_close(weights[image, caption].sum(), sums.sum())

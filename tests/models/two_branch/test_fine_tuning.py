@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from commands import fail, succeed
-from fine_tuning_runs import EXTRACT, PHASE, RUN, extracted, inputs, prepare, prepared
+from fine_tuning_runs import PHASE, RUN, extracted, inputs, prepare, prepared
 from PIL import Image
 from rankings import rsum_of
 from tiny_inputs import NETWORK, PATHS, SENTENCES, SIDE, replace_images
@@ -24,8 +24,6 @@ from pipeline.inputs.sources import VectorInputs
 from pipeline.storage.checkpoint import write_checkpoint
 from pipeline.storage.weights import read_weights
 from stages.check_params import main as check_params
-from stages.extract_image_features import main as extract
-from stages.train import main as train
 from vse_workbench.commands.export_image_network import main as export
 from vse_workbench.export import Embedder
 from vse_workbench.export.folder import write_folder
@@ -45,12 +43,6 @@ def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("world")
     prepare(folder)
     return folder
-
-
-@pytest.fixture
-def folder(world, tmp_path):
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
-    return tmp_path
 
 
 @pytest.fixture(scope="module")
@@ -220,21 +212,8 @@ def test_the_tuned_image_network_can_be_taken_out(tuned, tmp_path):
     assert "plain.safetensors: two_branch has no image network of its own" in said
 
 
-def test_features_of_another_network_are_neither_scored_nor_trained_on(tuned, tmp_path):
-    shutil.copytree(tuned, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "out/two_branch.h5").unlink()
-    RUN.set_params(tmp_path, seed=1)
-    succeed(extract, tmp_path, *[word if word != NETWORK else "other" for word in EXTRACT])
-    assert "does not fit its inputs: features weights sha256 " in RUN.not_scored(tmp_path)
-    assert "network.safetensors: not the network that made image.h5" in RUN.refused(tmp_path)
-
-
 def test_what_cannot_be_tuned_is_refused(folder):
     RUN.set_params(folder)
-    command = RUN.training_command()
-    place = command.index("--network")
-    said = fail(train, folder, *command[:place], *command[place + 2 :])
-    assert "this model needs the option --network" in said
     write_no_network(folder / NETWORK)
     assert "dual_path or two_branch.fine_tuning, set image_features.source" in RUN.refused(folder)
     RUN.set_params(folder, fine_tuning__crop=SIDE + 1)

@@ -63,34 +63,11 @@ def test_linear_variant_is_one_layer_and_l2(batch):
     torch.testing.assert_close(model.embed_captions(batch[1]), expected)
 
 
-@VARIANTS
-def test_unit_rows_in_float32_also_inside_autocast(sizes, batch):
-    model = network(sizes)
-    exact = model(*batch)
-    with torch.autocast("cpu", torch.bfloat16):
-        reduced = model(*batch)
-    for left, right in zip(exact, reduced, strict=True):
-        assert left.dtype == right.dtype == torch.float32
-        torch.testing.assert_close(left.norm(dim=1), torch.ones(len(left)))
-        torch.testing.assert_close(right.norm(dim=1), torch.ones(len(right)))
-        torch.testing.assert_close(left, right, rtol=0, atol=0.05)
-
-
 def test_dropout_acts_in_training_only(batch):
     model = network(PLAIN, dropout=0.5)
     assert not torch.equal(model.embed_images(batch[0]), model.embed_images(batch[0]))
     model.eval()
     assert torch.equal(model.embed_images(batch[0]), model.embed_images(batch[0]))
-
-
-@VARIANTS
-def test_every_weight_learns(sizes, batch):
-    model = network(sizes)
-    loss = structure_loss("sum_margin", 0.5, image_image=0.1)
-    loss(*model(*batch), torch.arange(6) % 3, torch.arange(8) % 3).backward()
-    for name, value in model.named_parameters():
-        assert value.grad is not None, name
-        assert value.grad.abs().max() > 1e-6, name
 
 
 @VARIANTS

@@ -1,8 +1,7 @@
-"""VSE: unit embeddings, cosine scores, and what reduced precision may change."""
+"""VSE: unit embeddings and cosine scores."""
 
 import pytest
 import torch
-from losses import pair_loss
 
 from models.vse.network import VSE
 
@@ -32,25 +31,6 @@ def test_embeddings_are_unit_rows_and_scores_cosines(batch, hidden, dim):
     states = model.text_projection(model.text(tokens, lengths))
     cosine = torch.nn.functional.cosine_similarity(projected[:, None], states[None], dim=2)
     torch.testing.assert_close(model(images, tokens, lengths), cosine, rtol=0, atol=1e-6)
-
-
-def test_scores_are_float32_inside_autocast(batch):
-    torch.manual_seed(0)
-    model = VSE(9, 20, 7, 8, 8)
-    exact = model(*batch)
-    with torch.autocast("cpu", torch.bfloat16):
-        scores = model(*batch)
-    assert scores.dtype == torch.float32
-    torch.testing.assert_close(scores, exact, rtol=0, atol=0.02)
-
-
-def test_every_weight_learns(batch):
-    torch.manual_seed(0)
-    model = VSE(9, 20, 7, 5, 8)
-    pair_loss("sum_margin", 0.2)(model(*batch), torch.arange(6)).backward()
-    for name, value in model.named_parameters():
-        assert value.grad is not None, name
-        assert value.grad.any(), name
 
 
 def test_images_are_standardised_before_they_are_projected(batch):

@@ -1,10 +1,12 @@
 """Attention as plain numbers: the right pair, words and boxes; the file; which pairs are chosen."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from ranking_cases import a_split
 
 from pipeline.attention.pairs import (
     EXAMPLES,
@@ -23,7 +25,6 @@ from pipeline.inputs.regions import RegionRows, open_regions
 from pipeline.inputs.sources import TokenRows
 from pipeline.regions.file import ImageRegions, packed
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.scores.file import SplitScores
 from pipeline.storage.features import write_features
 
 COUNTS = [2, 4, 1]
@@ -96,12 +97,9 @@ def test_words_are_shown_for_every_id_the_model_reads(markers):
     assert shown == [*markers[:1], "red", "(zebra)", "cat", "(<unk>)", *markers[1:]]
 
 
-def made_scores(images=8, captions=24, groups=None, signal=0.3):
-    owners = np.arange(captions) % images
-    scores = np.random.default_rng(0).uniform(size=(images, captions)).astype(np.float32)
-    scores[owners, np.arange(captions)] += signal
-    ids, names = [f"i{n}" for n in range(images)], [f"c{n}" for n in range(captions)]
-    return SplitScores(scores, ids, names, [ids[n] for n in owners], groups or ids)
+def made_scores(signal=0.3, groups=None):
+    scores = a_split(images=8, captions=(3,), signal=signal)
+    return scores if groups is None else replace(scores, image_groups=groups)
 
 
 def test_chosen_pairs_are_true_ones_and_the_hardest_wrong_ones():
@@ -126,11 +124,11 @@ def test_chosen_pairs_are_true_ones_and_the_hardest_wrong_ones():
 def test_a_wrong_image_is_of_another_group_and_there_may_be_no_failure():
     groups = ["p", "q"] * 4
     chosen = choose_pairs(made_scores(groups=groups), seed=0)
-    group = dict(zip([f"i{n}" for n in range(8)], groups, strict=True))
+    group = dict(zip(made_scores().image_ids, groups, strict=True))
     for true, wrong in zip(chosen[::2], chosen[1::2], strict=True):
         assert group[true.image_id] != group[wrong.image_id]
-    assert len(choose_pairs(made_scores(signal=2), seed=0)) == 2 * EXAMPLES
-    assert len(choose_pairs(made_scores(images=1, captions=2), seed=0)) == 2
+    assert len(choose_pairs(made_scores(signal=9), seed=0)) == 2 * EXAMPLES
+    assert len(choose_pairs(a_split(images=1), seed=0)) == 2
     tied = made_scores()
     tied.scores[:] = 0.5  # ties count against the model, as in the ranks
     assert {(c.place, c.is_true) for c in choose_pairs(tied, 0)} == {(1, False), (8, True)}

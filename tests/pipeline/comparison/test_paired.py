@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ranking_cases import measured_with
 
-from pipeline.comparison.paired import FIGURES, Difference, conclusion, paired_differences, table
+from pipeline.comparison.paired import FIGURES, Difference, conclusion, paired_differences
 from pipeline.evaluation.figures import joined, summarise, values_of
 from pipeline.evaluation.file import Queries, QueryRanks
 from pipeline.runtime.errors import WorkbenchError
@@ -139,16 +139,6 @@ def test_the_same_ranks_twice_are_all_zero_and_said_to_be():
     found = paired_differences(a, a_run(1), 50, 0.95, 0)
     assert all(each.low == each.high == each.b - each.a == 0 for each in found)
     assert conclusion(a, a, found) == "A and B rank every query alike: all differences are zero."
-
-
-def test_the_table_is_aligned_and_has_a_sign_for_every_difference():
-    lines = table(with_better("B", *[""] * (MANY - 4), "A", "A", "A"), 0.95)
-    assert len({len(line) for line in lines}) == 1
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert rows[0] == ["", "A", "B", "B - A", "95 %", ""]
-    assert rows[2] == ["i2t R@1", "50.0", "52.0", "+2.0", "+1.0 to +3.0", "B is better"]
-    assert rows[3] == ["i2t R@5", "50.0", "50.0", "+0.0", "-1.0 to +1.0", "within noise"]
-    assert rows[-1] == ["rsum", "50.0", "48.0", "-2.0", "-3.0 to -1.0", "A is better"]
 
 
 def test_runs_of_different_queries_are_refused():

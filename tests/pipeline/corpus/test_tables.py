@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpora import images_table
 
 from pipeline.corpus.tables import (
     Corpus,
@@ -13,7 +14,6 @@ from pipeline.corpus.tables import (
     load_boxes,
     load_captions,
     load_images,
-    load_relevance,
 )
 from pipeline.runtime.errors import WorkbenchError
 
@@ -22,18 +22,9 @@ from pipeline.runtime.errors import WorkbenchError
 def corpus():
     splits = ["train", "train", "val", "test"]
     ids = [f"{n}.jpg" for n in range(4)]
+    rows = [(ids[n], f"raw/{n}.jpg", splits[n], ids[n], n + 3, 7, f"{n:064x}") for n in range(4)]
     return Corpus(
-        images=pd.DataFrame(
-            {
-                "image_id": ids,
-                "path": [f"raw/{name}" for name in ids],
-                "split": splits,
-                "group": ids,
-                "width": [3, 4, 5, 6],
-                "height": 7,
-                "sha256": [f"{n:064x}" for n in range(4)],
-            }
-        ),
+        images=images_table(rows),
         captions=pd.DataFrame(
             {
                 "caption_id": [f"{name}#0" for name in ids],
@@ -70,23 +61,7 @@ def test_tables_come_back_as_they_were(corpus, tmp_path):
     assert boxes["x1"].dtype == np.float32
     assert type(captions["tokens"][0]) is list
     assert (tmp_path / "rejects.tsv").read_text() == "file\treason\n9.jpg\tempty file\n"
-
-
-def test_a_corpus_without_boxes_and_rejects_has_empty_tables(corpus, tmp_path):
-    dataclasses.replace(corpus, boxes=corpus.boxes[:0], rejects=corpus.rejects[:0]).write(tmp_path)
-    assert len(load_boxes(tmp_path / "boxes.parquet")) == 0
-    assert (tmp_path / "rejects.tsv").read_text() == "file\treason\n"
-
-
-def test_same_tables_same_bytes(corpus, tmp_path):
-    corpus.write(tmp_path / "a")
-    corpus.write(tmp_path / "b")
-    names = sorted(path.name for path in (tmp_path / "a").iterdir() if path.is_file())
-    tables = [f"{name}.parquet" for name in ("boxes", "captions", "images", "relevance")]
-    assert names == sorted([*tables, "rejects.tsv"])
-    assert list((tmp_path / "a/images").iterdir()) == []  # for the images that a reader writes
-    for name in names:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert (tmp_path / "images").is_dir()  # DVC expects it, whether or not a reader writes there
 
 
 def test_a_flipped_bit_is_never_read_as_other_data(corpus, tmp_path):
@@ -140,16 +115,6 @@ def test_some_rows_are_those_of_the_whole_whatever_their_groups(corpus, tmp_path
                     load_images(path, range(start, stop))
 
 
-def test_a_file_cut_short_is_refused(corpus, tmp_path):
-    corpus.write(tmp_path)
-    path = tmp_path / "images.parquet"
-    content = path.read_bytes()
-    for length in (0, 3, len(content) // 2, len(content) - 1):
-        path.write_bytes(content[:length])
-        with pytest.raises(WorkbenchError, match="damaged or not a parquet file"):
-            load_images(path)
-
-
 def test_a_missing_file_and_another_table_say_how_to_make_it(corpus, tmp_path):
     with pytest.raises(WorkbenchError, match=r"no such file\nbuild it again"):
         load_images(tmp_path / "images.parquet")
@@ -178,15 +143,3 @@ def test_digest_depends_on_ids_contents_and_order(corpus):
         images.assign(sha256=images["sha256"][::-1].tolist()),
     ]
     assert len({digest, *map(images_digest, others)}) == 5
-
-
-def test_pairs_come_back_and_a_corpus_without_any_has_an_empty_table(corpus, tmp_path):
-    corpus.write(tmp_path)
-    path = tmp_path / "relevance.parquet"
-    assert load_relevance(path).empty
-    pairs = pd.DataFrame(
-        [("0.jpg", "1.jpg#0", 2.5, True, False), ("3.jpg", "3.jpg#0", 1.0, True, True)],
-        columns=["image_id", "caption_id", "grade", "i2t", "t2i"],
-    )
-    dataclasses.replace(corpus, relevance=pairs).write(tmp_path)
-    assert load_relevance(path).to_numpy().tolist() == pairs.to_numpy().tolist()

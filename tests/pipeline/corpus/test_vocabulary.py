@@ -18,7 +18,7 @@ from pipeline.corpus.vocabulary import (
 )
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.features import FeatureFile
-from pipeline.words.matrix import build_vocabulary, count_words, frequent_words, unlisted_words
+from pipeline.words.matrix import build_vocabulary, count_words, frequent_words
 from pipeline.words.sample import Background
 from pipeline.words.vectors import WordVectors
 
@@ -33,14 +33,6 @@ def built(sentences=SENTENCES, vectors=VECTORS, **changes):
     options = {"min_count": 1, "known_words_only": False, "sentence_markers": False, "seed": 0}
     counts = count_words(sentences)
     return build_vocabulary(counts, len(sentences), vectors, **(options | changes))
-
-
-def test_words_are_sorted_by_count_then_alphabet():
-    vocabulary = built().vocabulary
-    assert vocabulary.tokens == ("<pad>", "<unk>", "a", "dog", "and", "cat", "zebra")
-    assert vocabulary.counts == (0, 0, 4, 2, 1, 1, 1)
-    assert len(vocabulary) == 7
-    assert built(SENTENCES[::-1]).vocabulary == vocabulary
 
 
 def test_min_count_and_known_words_count_what_they_leave_out():
@@ -92,19 +84,6 @@ def test_decode_undoes_encode_but_for_unknown_words(sentences, min_count, marker
         assert decoded == (["<start>", *expected, "<end>"] if markers else expected)
 
 
-def test_decode_leaves_padding_out():
-    vocabulary = built().vocabulary
-    assert vocabulary.decode(np.array([2, 1, 3, 0, 0])) == ["a", "<unk>", "dog"]
-
-
-def test_digest_is_of_tokens_and_markers_only():
-    vocabulary = built().vocabulary
-    digest = vocabulary.sha256
-    assert digest == replace(vocabulary, counts=(0,) * 7).sha256
-    others = [built(min_count=2), built(sentence_markers=True), built([["a", "b"], ["dog"]])]
-    assert len({digest, *(other.vocabulary.sha256 for other in others)}) == 4
-
-
 def test_matrix_has_zero_padding_known_rows_and_random_rows_of_their_scale():
     generator = np.random.default_rng(1)
     known = {f"known{i}": generator.normal(0, 0.3, 50).astype(np.float32) for i in range(100)}
@@ -130,38 +109,7 @@ def test_matrix_repeats_with_the_seed_only():
     assert different.any(axis=1).tolist() == [False, True, True, False, True, False, True]
 
 
-def test_coverage_counts_words_and_occurrences():
-    coverage = built().coverage
-    assert (coverage.words, coverage.words_with_vector) == (5, 2)
-    assert (coverage.occurrences, coverage.occurrences_with_vector) == (9, 3)
-    assert list(coverage.missing.items()) == [("a", 4), ("and", 1), ("zebra", 1)]
-    assert str(coverage) == (
-        "40.0 % of the words and 33.3 % of their occurrences have a vector; "
-        "most frequent without: a (4), and (1), zebra (1)"
-    )
-    assert built(known_words_only=True).coverage == coverage
-    whole = WordVectors(3, dict.fromkeys(["a", "dog"], np.ones(3, np.float32)))
-    assert str(built(vectors=whole, min_count=2).coverage) == (
-        "100.0 % of the words and 100.0 % of their occurrences have a vector"
-    )
-
-
-def test_coverage_says_how_many_words_took_another_spelling():
-    rows = VECTORS.rows | {"unseen": np.ones(3, np.float32)}
-    vectors = WordVectors(3, rows, respelt={"cat": "Cat", "unseen": "UNSEEN"})
-    coverage = built(vectors=vectors).coverage
-    assert (coverage.words_with_vector, coverage.words_from_other_spelling) == (2, 1)
-    assert str(coverage) == (
-        "40.0 % of the words and 33.3 % of their occurrences have a vector "
-        "(under another spelling: 1); most frequent without: a (4), and (1), zebra (1)"
-    )
-
-
-def test_no_words_and_no_vectors_are_plain_errors():
-    with pytest.raises(WorkbenchError, match=r"min_count = 5: .* 9 words, 5 different ones"):
-        built(min_count=5)
-    with pytest.raises(WorkbenchError, match="min_count = 1: no word"):
-        built([[], ["<unk>"]])
+def test_vectors_of_none_of_the_words_are_a_plain_error():
     with pytest.raises(WorkbenchError, match=r"none of the 5 words .* among them a, dog, and"):
         built(vectors=WordVectors(3, {}))
 
@@ -230,24 +178,6 @@ def test_the_background_is_kept_beside_the_vectors_and_not_longer_than_they(tmp_
         assert names == ["vectors.h5", "vocabulary.json"]
 
 
-def test_unlisted_words_lie_beside_the_vectors_and_change_nothing_else(tmp_path):
-    more = {"yak": np.full(3, 7, np.float32), "ant": np.full(3, 8, np.float32)}
-    vectors = WordVectors(3, VECTORS.rows | more)
-    built(vectors=vectors, unlisted=["ant", "gnu", "yak"]).write(tmp_path / "all", MADE_FROM)
-    words, matrix = load_unlisted_vectors(tmp_path / "all")
-    assert words == ["ant", "yak"]
-    assert matrix.dtype == np.float32
-    np.testing.assert_array_equal(matrix, [[8, 8, 8], [7, 7, 7]])
-    built().write(tmp_path / "training", MADE_FROM)
-    words, matrix = load_unlisted_vectors(tmp_path / "training")
-    assert (words, matrix.shape, matrix.dtype) == ([], (0, 3), np.float32)
-    for name in ("vocabulary.json", "vectors.h5"):
-        one, other = (tmp_path / folder / name for folder in ("all", "training"))
-        assert one.read_bytes() == other.read_bytes()
-    built(vectors=vectors, unlisted=[]).write(tmp_path / "all", MADE_FROM)
-    assert not (tmp_path / "all" / "unlisted.h5").exists()  # that of before is gone
-
-
 @pytest.mark.parametrize(
     ("name", "load"),
     [("unlisted.h5", load_unlisted_vectors), ("background.h5", load_background)],
@@ -258,18 +188,6 @@ def test_more_words_of_another_vocabulary_are_refused(tmp_path, name, load):
     (tmp_path / "b" / name).replace(tmp_path / "a" / name)
     with pytest.raises(WorkbenchError, match=rf"{name}: does not belong to .*vectors\.h5"):
         load(tmp_path / "a")
-
-
-def test_unlisted_words_are_those_of_all_captions_without_an_id():
-    captions = [["a", "dog", "<unk>"], ["zebra", "a", "ant"], []]
-    assert unlisted_words(captions, ["a", "cat"]) == ["ant", "dog", "zebra"]
-
-
-def test_writing_repeats_byte_for_byte(tmp_path):
-    for folder in ("one", "two"):
-        built().write(tmp_path / folder, MADE_FROM)
-    for name in ("vocabulary.json", "vectors.h5"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
 def test_vectors_of_another_width_or_vocabulary_are_refused(tmp_path):
@@ -286,11 +204,8 @@ def test_vectors_of_another_width_or_vocabulary_are_refused(tmp_path):
     ("old", "new"),
     [
         ('"schema_version": 1', '"schema_version": 2'),
-        ('"sentence_markers": false', '"sentence_markers": true'),
-        ('"dog": 2', '"a": 2'),
         ('"dog": 2', '"dog": 3'),
         ('"dog": 2', '"dog":'),
-        ('"tokens"', '"words"'),
     ],
 )
 def test_a_damaged_vocabulary_is_a_plain_error(tmp_path, old, new):

@@ -146,12 +146,6 @@ def test_a_split_emptied_by_skipping_is_named(root):
     assert "no images in split val" in refusal(make(root), skip_bad_images=True).message
 
 
-def test_processes_keep_the_order(monkeypatch):
-    monkeypatch.setattr(processes, "WORTH_IT", 1)
-    items = list(range(-50, 50))
-    assert processes.ordered_map(abs, items, 2, "counting") == [abs(n) for n in items]
-
-
 def test_a_dying_process_is_an_error_not_a_hang(monkeypatch):
     monkeypatch.setattr(processes, "WORTH_IT", 1)
     with pytest.raises(WorkbenchError, match="checking: a process died after 0 of 40 images"):

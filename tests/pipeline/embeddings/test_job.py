@@ -221,21 +221,12 @@ def test_files_that_are_cut_off_or_something_else(tmp_path, ending):
         assert not (tmp_path / "out.h5").exists()
 
 
-def test_members_that_begin_before_their_file(tmp_path):
-    path = write_vectors(tmp_path, ".npz", IDS, vectors_of(IDS))
-    content = path.read_bytes()
-    place = len(content) - 6  # of the directory's offset, in the last 22 bytes
-    offset = int.from_bytes(content[place : place + 4], "little") + 1_000_000
-    path.write_bytes(content[:place] + offset.to_bytes(4, "little") + content[place + 4 :])
-    refused(path, r"clip\.npz: damaged, or of another format")
-
-
 def test_no_damage_of_a_parquet_file_ends_the_process(tmp_path):
     """Some, in the description of row groups, makes pyarrow throw what nobody catches."""
     path = write_vectors(tmp_path, ".parquet", IDS, vectors_of(IDS))
     content, refusals = path.read_bytes(), 0
     size = int.from_bytes(content[-8:-4], "little")
-    for place in range(len(content) - 8 - size, len(content) - 8):
+    for place in range(len(content) - 8 - size, len(content) - 8, 3):
         path.write_bytes(content[:place] + bytes((content[place] ^ 16,)) + content[place + 1 :])
         try:
             run(path)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ranking_cases import a_split as split_of
-from ranking_cases import measure_judged
+from ranking_cases import drawn_slowly, measure_judged
 from relevance_cases import relevance_from, sorted_grades
 
 from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.columns import EXTENDED
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.figures import columns_of, joined, summarise
+from pipeline.evaluation.figures import columns_of
 from pipeline.evaluation.file import read_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.errors import WorkbenchError
@@ -41,15 +41,6 @@ def run(grades, folds=1, resamples=0, criteria=("naive",)):
     made = [Criterion(name, beta=5.0, k=2, iterations=10) for name in criteria]
     relevance = None if grades is None else relevance_from(grades)
     return evaluate(a_split(), folds, resamples, 0.95, 0, made, None, relevance)
-
-
-def test_figures_by_groups_stay_as_they_are():
-    without, beside = (run(grades, 2, 20, ("naive", "csls")) for grades in (None, some_grades()))
-    assert without.extended is None
-    assert (without.metrics, without.intervals) == (beside.metrics, beside.intervals)
-    expected = without.summary()
-    assert beside.summary() == expected | {"extended": beside.summary()["extended"]}
-    assert list(beside.summary()) == [*expected, "extended"]
 
 
 @pytest.mark.parametrize("criterion", ["naive", "csls", "inverted_softmax"])
@@ -102,21 +93,6 @@ def measured_of(fold):
     return {way: measure_judged(fold, relevance.positives(way), way) for way in WAYS}
 
 
-def drawn_slowly(fold, resamples, random):
-    """Copy the queries of every drawn group, draw anew without a query of a direction."""
-    groups, drawn = int(max(fold.images.max(), fold.captions.max())) + 1, []
-    while len(drawn) < resamples:
-        chosen = random.integers(groups, size=groups)
-        codes = dict(zip(WAYS, (fold.images, fold.captions), strict=True))
-        if all(np.isin(chosen, codes[way]).any() for way in WAYS):
-            measured = {
-                way: joined([fold.measured[way].of(codes[way] == group) for group in chosen])
-                for way in WAYS
-            }
-            drawn.append(summarise(measured, EXTENDED))
-    return drawn
-
-
 @pytest.mark.parametrize("images", [[0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11], [3], [2, 5]])
 def test_intervals_equal_copying_the_drawn_queries(images):
     """Also where few groups have image queries, so that draws without any come up."""
@@ -125,11 +101,12 @@ def test_intervals_equal_copying_the_drawn_queries(images):
     captions = np.resize(np.arange(12), len(measured["t2i"].ranks))
     fold = MeasuredFold(measured, np.array(images), captions)
     found = bootstrap_intervals([fold], 1, 0.9, 4, EXTENDED)
-    (draw,) = drawn_slowly(fold, 1, np.random.default_rng(4))
+    (draw,) = drawn_slowly(fold, 1, np.random.default_rng(4), EXTENDED)
     for column in COLUMNS:
         assert column.of(found) == pytest.approx([column.of(draw)] * 2), column.label
     low, high = bootstrap_intervals([fold], 300, 0.9, 4, EXTENDED)["i2t"]["ndcg"]
-    slow = [draw["i2t"]["ndcg"] for draw in drawn_slowly(fold, 300, np.random.default_rng(5))]
+    draws = drawn_slowly(fold, 300, np.random.default_rng(5), EXTENDED)
+    slow = [draw["i2t"]["ndcg"] for draw in draws]
     spread = np.std(slow) + 1e-9
     assert abs(low - np.percentile(slow, 5)) <= spread
     assert abs(high - np.percentile(slow, 95)) <= spread

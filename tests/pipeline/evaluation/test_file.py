@@ -58,9 +58,10 @@ def test_every_dataset_but_the_queries_and_metrics_is_a_criterion(tmp_path):
         assert "inference.criteria" in e.value.hint
 
 
-@pytest.mark.parametrize("text", ["{", "[" * 30_000])
-def test_attributes_that_are_no_json_are_no_rank_file(tmp_path, text):
-    attributes = {"protocol": "full", "intervals": "{}", "confidence": 0.95, "chance": text}
+@pytest.mark.parametrize("text", [None, "{", "[" * 30_000])
+def test_without_attributes_in_json_it_is_no_rank_file(tmp_path, text):
+    attributes = {"protocol": "full", "intervals": "{}", "confidence": 0.95}
+    attributes |= {} if text is None else {"chance": text}
     write_groups(tmp_path / "r.h5", {"i2t": {"ids": ["a"]}}, attributes)
     with pytest.raises(WorkbenchError, match=r"r\.h5: (not a rank file|damaged)"):
         read_ranks(tmp_path / "r.h5")

@@ -43,8 +43,6 @@ def by_name(metrics=METRICS):
 
 def test_names_and_titles_tell_metrics_apart():
     titles = [metric.title for metric in METRICS]
-    assert NAMES[:6] == ["r1", "r5", "r10", "medr", "meanr", "mapr"]
-    assert titles[:6] == ["R@1", "R@5", "R@10", "Med r", "Mean r", "mAP@R"]
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in NAMES)
     assert len({*NAMES, "rsum", "transductive"}) == len(NAMES) + 2
     assert len({metric.name for metric in EXTENDED} - {"rsum"}) == len(EXTENDED)
@@ -62,19 +60,10 @@ def test_equals_its_reference_with_ties_and_any_block(metric, world, block):
     truth = relevance_by_sorting(*world)
     for way in WAYS:
         slow = [metric.reference(line) for line in truth[way]]
+        assert measured[way].ranks.tolist() == [line.index(True) + 1 for line in truth[way]]
         assert measured[way].values[metric.name] == pytest.approx(slow, rel=1e-12)
         figure = statistics.median(slow) if metric.summary == "median" else statistics.mean(slow)
         assert metric.figure(measured[way].values[metric.name]) == pytest.approx(figure)
-
-
-@settings(max_examples=20)
-@given(worlds())
-def test_ranks_are_those_that_ranking_gives(world):
-    measured, truth = measure(*world), relevance_by_sorting(*world)
-    for way in WAYS:
-        assert measured[way].ranks.tolist() == [line.index(True) + 1 for line in truth[way]]
-        assert measured[way].ranks.dtype == np.int64
-        assert list(measured[way].values) == [metric.name for metric in METRICS]
 
 
 @by_name()
@@ -103,17 +92,6 @@ def test_average_precision_of_a_known_ranking():
     measured = measure_direction(-np.arange(5.0)[None], np.array([1]), truth, "i2t")
     assert measured.values["mapr"] == pytest.approx([expected])
     assert METRICS[NAMES.index("mapr")].reference(truth) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_scores_that_are_no_numbers_are_refused_in_both_directions(value):
-    scores = np.zeros((3, 15), np.float32)
-    scores[1, 8] = value
-    for way in WAYS:
-        with pytest.raises(WorkbenchError, match=f"score {value} of image 1 and caption 8"):
-            measure_direction(as_tiles(scores, (1, 6)), *five_each(3), way)
-    with pytest.raises(WorkbenchError, match="finite"):
-        measure(scores, *five_each(3))
 
 
 @pytest.mark.parametrize(

@@ -71,25 +71,11 @@ def test_a_half_is_the_first_of_two_folds(name, split):
     assert first.summary()["test_images"] == 2 * half
 
 
-def test_no_subset_is_the_split_itself():
-    split = _people()
-    assert first_images(split, 0) is split
-    assert evaluate(first_images(split, 4), 1, 0, 0.95, 0, test_images=4).protocol == "full"
-
-
-def _people():
-    """Four images of two persons, a caption each."""
-    ids = list("abcd")
-    scores = np.eye(4, dtype=np.float32)
-    return SplitScores(scores, ids, list("wxyz"), ids, ["p", "p", "q", "q"])
-
-
 def test_persons_stay_whole():
-    assert first_images(_people(), 2).caption_ids == ["w", "x"]
+    """Four images of two persons, a caption each."""
+    ids, scores = list("abcd"), np.eye(4, dtype=np.float32)
+    people = SplitScores(scores, ids, list("wxyz"), ids, ["p", "p", "q", "q"])
+    assert first_images(people, 2).caption_ids == ["w", "x"]
+    assert evaluate(first_images(people, 4), 1, 0, 0.95, 0, test_images=4).protocol == "full"
     with pytest.raises(WorkbenchError, match=r"subset = 3: would divide the images of 1 persons"):
-        first_images(_people(), 3)
-
-
-def test_more_images_than_there_are_is_an_error():
-    with pytest.raises(WorkbenchError, match=r"subset = 5: the test split has 4 images; .* 1 to 4"):
-        first_images(_people(), 5)
+        first_images(people, 3)

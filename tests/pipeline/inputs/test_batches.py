@@ -48,13 +48,6 @@ def test_padding_equals_the_loop(captions, data):
     assert lengths.tolist() == [len(captions[row]) for row in rows]
 
 
-def test_one_endless_caption_costs_its_own_length_only():
-    source = TokenRows([[1, 2]] * 1000 + [[3] * 100_000])
-    assert source.tokens.size == 102_000
-    assert source(np.array([0, 5]))[0].shape == (2, 2)
-    assert source(np.array([1000]))[0].shape == (1, 100_000)
-
-
 @given(
     described=st.lists(st.integers(0, 4), min_size=2, max_size=40),
     size=st.integers(2, 9),

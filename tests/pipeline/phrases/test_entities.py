@@ -6,7 +6,7 @@ import pytest
 from entities_cases import annotation, write_entities
 
 from pipeline.corpus.tokens import tokenise
-from pipeline.phrases.entities import read_boxes, read_entities, read_sentence
+from pipeline.phrases.entities import read_boxes, read_entities
 from pipeline.phrases.tables import check
 from pipeline.runtime.errors import WorkbenchError
 
@@ -121,8 +121,3 @@ def test_boxes_outside_their_image_are_refused(tmp_path, box):
     path.write_text(path.read_text().replace(f"<xmax>{box[2]}", "<xmax>x"))
     with pytest.raises(WorkbenchError, match="without whole numbers"):
         read_boxes(path, (96, 64))
-
-
-def test_a_mark_may_have_several_types():
-    found = list(read_sentence("here", "[/EN#12/people/other The man 's] hat and [/EN#0/x it] ."))
-    assert found == [("12", "people/other", ["the", "man", "'s"]), ("0", "x", ["it"])]

@@ -1,12 +1,13 @@
 """Recall, upper bound and average precision against slow loops written from their definitions."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from phrase_cases import random_search
 
-from pipeline.phrases.boxes import areas, overlaps, survivors
-from pipeline.phrases.found import first_ranks, recalls, types_of, upper_bound
+from pipeline.phrases.boxes import areas, overlaps, rows_of_images
+from pipeline.phrases.found import first_ranks, recalls, upper_bound
 from pipeline.phrases.precision import mean_precision, ranked_phrases, resampled_precision
 from pipeline.phrases.result import evaluate_phrases
 from pipeline.runtime.errors import WorkbenchError
@@ -133,19 +134,11 @@ def test_boxes_without_area_overlap_with_nothing():
     np.testing.assert_array_equal(overlaps(boxes, boxes), np.diag([0.0, 0.0, 1.0]))
 
 
-def test_suppression_is_greedy_for_each_query():
-    boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10], [2, 0, 12, 10]], np.float32)
-    scores = np.array([[1.0, 2.0, 3.0, 0.0], [2.0, 2.0, 2.0, 2.0]])
-    alive = survivors(overlaps(boxes, boxes) > 0.5, scores)
-    np.testing.assert_array_equal(alive, [[0, 1, 1, 0], [1, 0, 1, 0]])
-
-
-def test_phrases_of_several_types_count_in_each():
-    table = pd.DataFrame({"type": ["people", "other", "people/other"]})
-    assert {name: rows.tolist() for name, rows in types_of(table).items()} == {
-        "other": [1, 2],
-        "people": [0, 2],
-    }
+@given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.integers(-1, n - 1)))))
+def test_rows_of_images_are_those_that_a_search_for_each_finds(drawn):
+    count, owners = drawn[0], np.array(drawn[1], int)
+    found = [rows.tolist() for rows in rows_of_images(owners, count)]
+    assert found == [np.flatnonzero(owners == image).tolist() for image in range(count)]
 
 
 def test_scores_that_are_not_finite_are_refused():

@@ -1,4 +1,4 @@
-"""Phrases of the built-in world against a second reading of its captions."""
+"""Phrases of the built-in dataset against a second reading of its captions."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ from pipeline.phrases.tables import check, distinct_regions
 from pipeline.phrases.world import read_world
 from pipeline.readers.shapes import read, scenes_of, world_of
 from pipeline.readers.shapes.drawing import box
-from pipeline.readers.shapes.mentions import capitalised, marked, mentions, plain
 from pipeline.runtime.errors import WorkbenchError
 from stages.params import load_params
 
@@ -102,15 +101,3 @@ def test_every_box_is_one_region(world):
         own = tables.boxes[(tables.boxes["image_id"] == image) & (tables.boxes["chain"] == chain)]
         sides = own[["x1", "y1", "x2", "y2"]].to_numpy(np.float32)
         np.testing.assert_array_equal(found.boxes[places], sides)
-
-
-def test_marks_come_off_a_caption():
-    inner = marked("object", [2], "a red box")
-    text = f"we see {marked('several', [2, 0], f'{inner} and a star')}, too"
-    assert plain(text) == "we see a red box and a star, too"
-    assert [(m.kind, m.numbers, m.first, m.last) for m in mentions(text)] == [
-        ("several", (2, 0), 2, 8),
-        ("object", (2,), 2, 5),
-    ]
-    assert plain(capitalised(inner)) == "A red box"
-    assert plain(capitalised(text)).startswith("We see a")

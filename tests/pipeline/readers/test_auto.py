@@ -3,7 +3,6 @@
 import pytest
 from reader_cases import read_all, save_images
 
-from pipeline.dataset import READERS, signs_of
 from pipeline.runtime.errors import WorkbenchError
 
 NAMES = ("a.png", "b.png", "c.png")
@@ -58,7 +57,3 @@ def test_files_of_two_readers_and_of_none_are_named(raw):
         read_all("auto", raw)
     with pytest.raises(WorkbenchError, match="not a folder"):
         read_all("auto", raw / "captions.txt")
-
-
-def test_readers_without_signs_are_never_taken():
-    assert {"auto", "shapes"} <= {name for name in READERS if not signs_of(name)}

@@ -5,8 +5,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from reader_cases import files_of, image_bytes, options, read_all, texts_of, write_parquet
 
 from pipeline.readers.parquet_shards import read_rows
@@ -200,28 +198,3 @@ def test_every_cut_of_a_shard_is_noticed(raw):
 def test_a_pickle_is_no_parquet(raw):
     pd.DataFrame({"image": JPG}).to_pickle(raw / "data" / "train-00002-of-00003.parquet")
     assert "(1): data/train-00002-of-00003.parquet (cut short, damaged or not" in refusal(raw)
-
-
-@settings(max_examples=60)
-@given(
-    st.lists(st.tuples(st.integers(0, 7), st.none() | st.lists(st.none() | st.text(max_size=5)))),
-    st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), max_size=3),
-)
-def test_any_rows_are_read_and_any_damage_is_refused_or_harmless(tmp_path_factory, rows, damage):
-    path = tmp_path_factory.getbasetemp() / "any.parquet"
-    values = [row(number) | {"caption": captions} for number, captions in rows]
-    write_parquet(path, values, schema(), write_page_checksum=True)
-    data = bytearray(path.read_bytes())
-    for place, change in damage:
-        data[place % len(data)] ^= change
-    path.write_bytes(data)
-    try:
-        found = list(read_rows(path, options().corpus))
-    except WorkbenchError:
-        assert damage
-        return
-    if not damage:
-        assert [(values.data, values.name, values.texts) for values in found] == [
-            (JPG[number], f"{number}.jpg", [text for text in captions or [] if text is not None])
-            for number, captions in rows
-        ]

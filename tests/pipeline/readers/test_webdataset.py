@@ -167,14 +167,8 @@ def test_every_cut_of_a_shard_is_noticed(raw):
         path.write_bytes(whole[:length])
         message = refusal(raw, skip_bad_images=True)
         assert "shards that cannot be read (1): train-000000.tar (cut short or damaged: " in message
-
-
-def test_damage_of_several_shards_is_one_message(raw):
-    for name in ("train-000000", "val-000000"):
-        (raw / f"{name}.tar").write_bytes(b"\x1f\x8b" + bytes(2000))
-    message = refusal(raw)
-    assert "cannot be read (2): train-000000.tar (cut short or damaged: bad che" in message
-    assert "val-000000.tar" in message
+    (raw / "val-000000.tar").write_bytes(b"\x1f\x8b" + bytes(2000))
+    assert "cannot be read (2): train-000000.tar (cut " in refusal(raw)
 
 
 def test_no_shards_and_empty_shards_say_so(tmp_path):
@@ -184,8 +178,6 @@ def test_no_shards_and_empty_shards_say_so(tmp_path):
         read_all("webdataset", raw)
     write_tar(raw / "0.tar", [("readme.md", b"hello")])
     assert "no images in 1 shards" in refusal(raw)
-    with pytest.raises(WorkbenchError, match="not a folder"):
-        read_all("webdataset", raw / "none")
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=150)

@@ -51,23 +51,10 @@ def test_both_distributions_are_drawn_in_their_colours():
     split = made_scores(0.4)
     found = separation(split.scores, split.image_groups, split.caption_groups)
     svg = separation_figure(found, "vse", 0)
-    for variable, density in zip(("var(--true)", "var(--false)"), found.densities, strict=True):
-        heights = lines(svg, variable)[0][:, 1]
-        top, base = heights.min(), heights.max()
-        assert (base - top) > 0
-        assert density.max() > 0
     peaks = [np.ptp(lines(svg, v)[0][:, 1]) for v in ("var(--true)", "var(--false)")]
     expected = [density.max() for density in found.densities]
     assert peaks[0] / peaks[1] == pytest.approx(expected[0] / expected[1], rel=1e-3)
     assert f"overlap {found.overlap:.3f}" in svg
-
-
-def test_equal_figures_have_equal_bytes_and_different_ids_by_name():
-    first, again, other = (loss_figure(CURVES["vse"], "vse", n) for n in (0, 0, 1))
-    assert first == again
-    ids = [set(re.findall(r'id="([^"]+)"', svg)) for svg in (first, other)]
-    assert ids[0]
-    assert not ids[0] & ids[1]
 
 
 def test_colours_and_fonts_are_the_pages():

@@ -34,10 +34,6 @@ def test_the_page_shows_phrases_with_found_and_true_boxes(folder):
     assert "<script>alert" not in text.split("</head>")[1].split("<main>")[1].split("<script>")[0]
 
 
-def test_a_page_without_models_of_phrases_has_no_such_section(folder):
-    assert 'id="phrases"' not in page_of(folder, "vse")
-
-
 def test_the_table_has_the_bound_beside_the_figures(folder):
     rows = read_rows([folder / "metrics/weak.json", folder / "metrics/strong.json"])
     text = phrase_report(rows)

@@ -106,12 +106,6 @@ def test_what_cannot_be_an_entry_is_one_line(folder, readers, text, said):
         assert "\n" not in caught.value.message
 
 
-def test_a_source_that_cannot_be_read(folder, readers):
-    (folder / "mine.py").symlink_to("nowhere.py")
-    with pytest.raises(WorkbenchError, match=r"mine\.py: cannot be read: No such file"):
-        readers.entries()
-
-
 def test_a_loss_is_the_one_public_class_of_its_file(folder, losses):
     write(folder, a="class _Sum: ...\nclass A(_Sum): ...\nclass _B: ...")
     assert losses.load("a").__name__ == "A"

@@ -47,19 +47,13 @@ def with_value(path, value):
     return values
 
 
-def without(path):
-    values = copy.deepcopy(VALUES)
-    del holder(values, path)[path[-1]]
-    return values
-
-
 def comments(text):
     return re.findall(r"#.*", text)
 
 
 def test_a_changed_value_changes_its_line_alone():
-    """Every fifth key; its line is found by eye: indentation, name, value, comment."""
-    for path in PATHS[::5]:
+    """Every twelfth key; its line is found by eye: indentation, name, value, comment."""
+    for path in PATHS[::12]:
         if isinstance(holder(VALUES, path)[path[-1]], dict) or path[-1] == "phases":
             continue
         made = rewritten(TEXT, with_value(path, 12345), "p").splitlines()
@@ -74,7 +68,7 @@ def test_a_changed_value_changes_its_line_alone():
         assert rewritten("\n".join(made) + "\n", VALUES, "p") == TEXT, path
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(st.sampled_from(PATHS), unique=True, max_size=40))
 def test_whatever_is_missing_comes_back(paths):
     values = copy.deepcopy(VALUES)
@@ -136,33 +130,12 @@ def test_any_value_for_any_other(old, new):
     assert made.endswith("\n\n# of b\nb: 1\n")
 
 
-@pytest.mark.parametrize("empty", ["vse:", "vse:  # nothing", "vse:\n  # nothing", "vse: ~"])
-def test_an_empty_section_is_filled(empty):
-    made = rewritten(f"{empty}\nseed: 1\n", {"vse": {"dim": 1}, "seed": 1}, "p")
-    assert load(made) == {"vse": {"dim": 1}, "seed": 1}
-    assert ("nothing" in made) == ("nothing" in empty)
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", [True, False])
 def test_ends_of_lines_are_kept(end, last):
     text = end.join(["seed: 1", "vse:", "  dim: 2"]) + (end if last else "")
     made = rewritten(text, {"seed": 1, "vse": {"dim": 2, "hidden": 3}, "last": 4}, "p")
     assert made == end.join(["seed: 1", "vse:", "  dim: 2", "  hidden: 3", "last: 4", ""])
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "base: &b\n  dim: 1\nvse:\n  <<: *b\n",
-        "base:\n  dim: 1\nvse:\n  dim: 1\n  text: |\n    a\n    # b\n",
-        "base:\n  dim: 1\nvse: {\n  dim: 1\n  }\n",
-    ],
-)
-def test_odd_forms_say_what_they_should(text):
-    values = load(text)
-    values["vse"] = values["vse"] | {"dim": 7, "text": "a"}
-    assert load(rewritten(text, values, "p")) == values
 
 
 @pytest.mark.parametrize("text", ["a: &b\n  dim: 1\nvse: *b\n", "a: {dim: 1}\n? vse\n: dim: 1\n"])

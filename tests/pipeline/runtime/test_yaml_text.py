@@ -1,8 +1,5 @@
 """YAML from outside: the values a parser gives, and nothing that unfolds to millions."""
 
-import random
-import string
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,16 +59,3 @@ def test_dvc_reads_the_same_values_with_a_parser_in_c(name: str) -> None:
     text = scalars if name == "scalars" else (ROOT / name).read_text()
     ours, its = YAML(typ="safe", pure=True).load(text), YAML(typ="safe").load(text)
     assert repr(its) == repr(ours)  # 1, 1.0 and True are equal
-
-
-def test_mutated_settings_are_read_or_refused() -> None:
-    """No other exception, whatever a few characters are changed to."""
-    generator = random.Random(16)
-    lines = (ROOT / "params.yaml").read_text().splitlines()[:60]
-    for _ in range(300):
-        text = list("\n".join(generator.sample(lines, 6)))
-        for _ in range(generator.randint(1, 4)):
-            place = generator.randrange(len(text))
-            text[place] = generator.choice("[]{}:,&*!|>'\"%@`#-?\t\n" + string.printable)
-        with suppress(WorkbenchError):
-            plain_yaml("".join(text), "f.yaml")

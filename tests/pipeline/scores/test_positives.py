@@ -10,9 +10,8 @@ from ranking_cases import TIED, measure_judged
 from relevance_cases import relevance_from, sorted_grades
 from sklearn.metrics import ndcg_score
 
-from pipeline.evaluation.columns import EXTENDED, METRICS
+from pipeline.evaluation.columns import EXTENDED
 from pipeline.evaluation.figures import extended_chance
-from pipeline.evaluation.measure import measure
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.positives import relevance_of
 from pipeline.scores.ranks import of_positives, ranked
@@ -54,34 +53,6 @@ def test_every_metric_equals_its_reference_over_pairs(world, block):
         for metric in EXTENDED:
             slow = [metric.reference(line) for line in (ordered if metric.graded else truth)]
             assert measured.values[metric.name] == pytest.approx(slow, rel=1e-12), metric.name
-
-
-@settings(max_examples=60)
-@given(judged_worlds())
-def test_rankings_tell_how_many_items_are_true_and_how_much(world):
-    scores, grades, masks = world
-    positives = relevance_from(grades, **masks).positives("t2i")
-    found = ranked([of_positives(as_tiles(scores), positives, "t2i")])[0]
-    own = np.where(masks["t2i"], grades, 0).T
-    judged = own[own.any(axis=1)]
-    assert found.true_counts.tolist() == (judged > 0).sum(axis=1).tolist()
-    assert (found.gains > 0).sum(axis=1).tolist() == found.true_counts.tolist()
-    for gains, line in zip(found.gains, judged, strict=True):
-        assert sorted(gains[gains > 0]) == sorted(line[line > 0])
-
-
-def test_pairs_of_groups_give_the_figures_of_groups():
-    random = np.random.default_rng(0)
-    images, captions = np.arange(30), np.repeat(np.arange(30), 5)
-    scores = random.standard_normal((30, 150)).round(1).astype(np.float32)
-    relevance = relevance_from(np.equal.outer(images, captions).astype(float))
-    expected = measure(scores, images, captions)
-    for way in WAYS:
-        found = measure_judged(as_tiles(scores, (7, 50)), relevance.positives(way), way)
-        for metric in METRICS:
-            np.testing.assert_array_equal(
-                found.values[metric.name], expected[way].values[metric.name]
-            )
 
 
 def test_ndcg_equals_sklearn_without_ties():

@@ -179,13 +179,6 @@ def test_indexes_of_something_else_are_refused(world, model, chosen, words):
     assert f"dvc repro build_index@{model}" in said
 
 
-def test_embeddings_that_are_not_those_indexed_are_refused(world, tmp_path):
-    scores = put_scores(tmp_path / "s.h5", seed=5)
-    built = BuiltIndexes(world / "hnsw", scores, "vse", settings())
-    exact = read_index(scores, "test", "image", SHA)
-    assert "an index of other image embeddings" in message(built.attached, exact, "test", "image")
-
-
 def test_damaged_files_are_refused(world, tmp_path):
     folder, scores = tmp_path / "i", world / "vse.h5"
     shutil.copytree(world / "hnsw", folder)

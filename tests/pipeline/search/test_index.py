@@ -3,16 +3,13 @@
 import base64
 import io
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
+from report_world import taken_apart
 
-from pipeline.corpus.tokens import tokenise
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import stage_options, stage_paths
 from pipeline.scores.file import SplitScores, write_scores
@@ -24,7 +21,6 @@ from pipeline.search.index import (
     find_hits,
     lines,
     read_index,
-    words_of,
 )
 from vse_workbench.search.page import THUMBNAIL, page
 
@@ -46,12 +42,6 @@ def message(call, *arguments):
     return str(caught.value)
 
 
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.integers(1, 15))
-def test_best_is_a_sort_with_equal_scores_in_order(scores, top):
-    expected = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:top]
-    assert best(np.array(scores, np.float32), top).tolist() == expected
-
-
 def test_vectors_in_a_file_are_searched_as_those_in_memory(tmp_path):
     """Bit for bit, and equal scores in the order of the rows, by a sort of all."""
     generator = np.random.default_rng(1)
@@ -69,11 +59,6 @@ def test_vectors_in_a_file_are_searched_as_those_in_memory(tmp_path):
             assert best(scores, top).tolist() == expected[:top].tolist()
 
 
-def test_queries_of_another_width_or_not_finite():
-    assert "shape (2,)" in message(index().similarities, np.ones(2, np.float32))
-    assert "not finite" in message(index().similarities, np.array([0, np.nan, 0], np.float32))
-
-
 def test_images_come_with_their_first_caption_and_captions_with_their_image():
     scores = np.array([0.5, 0.9, 0.1], np.float32)
     found = find_hits(index(), scores, 2, CATALOGUE, "image")
@@ -87,12 +72,6 @@ def test_images_come_with_their_first_caption_and_captions_with_their_image():
     assert (hit.name, hit.text, hit.path) == ("x#1", "a brown dog", "x.png")
 
 
-def test_ids_that_the_corpus_does_not_have():
-    found = message(find_hits, index(("x", "q")), np.ones(2), 5, CATALOGUE, "image")
-    assert "no image_id q" in found
-    assert "different corpora" in found
-
-
 def test_lines_are_aligned_and_harmless():
     hits = [Hit(n, 1 / n - 0.6, "i" * (n % 3 + 1), f"text\n{n}", "") for n in range(1, 12)]
     found = list(lines([*hits, Hit(12, -1.0, "\x1b[2J", "\x1b]0;x\x07", "")]))
@@ -100,15 +79,6 @@ def test_lines_are_aligned_and_harmless():
     assert found[10] == ' 11  -0.509  iii        "text 11"'
     assert all(line.isprintable() for line in found)
     assert list(lines([Hit(1, 0.5, "x", "", "")])) == [" 1   0.500  x"]
-
-
-@given(st.text())
-def test_words_are_the_corpuss(text):
-    words = tokenise(text)
-    if words:
-        assert words_of(text) == words
-    else:
-        assert re.search("is empty|has no words", message(words_of, text))
 
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -130,10 +100,12 @@ def write_index(path, embeddings=True, values=VALUES, **attributes):
 
 
 def test_what_cannot_be_searched(tmp_path):
+    assert "shape (2,)" in message(index().similarities, np.ones(2, np.float32))
+    assert "not finite" in message(index().similarities, np.array([0, np.nan, 0], np.float32))
+    found = message(find_hits, index(("x", "q")), np.ones(2), 5, CATALOGUE, "image")
+    assert "no image_id q" in found
+    assert "different corpora" in found
     path = write_index(tmp_path / "m.h5")
-    assert "split 'train'" in message(read_index, path, "train", "image", SHA)
-    assert "not made with the weights" in message(read_index, path, "test", "image", "b" * 64)
-    assert "no such file" in message(read_index, tmp_path / "n.h5", "test", "image", SHA)
     plain = write_index(tmp_path / "p.h5", embeddings=False)
     assert "has no image_embeddings" in message(read_index, plain, "test", "image", SHA)
     content = path.read_bytes()
@@ -142,49 +114,28 @@ def test_what_cannot_be_searched(tmp_path):
     assert "m.h5" in message(read_index, path, "test", "image", SHA)
 
 
-class Tags(HTMLParser):
-    """Every tag with its attributes, and all text."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.text = [], ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, data):
-        self.text += data
-
-
 def test_the_page_escapes_and_holds_its_images(tmp_path):
     path = tmp_path / "big.png"
     Image.new("RGB", (600, 300), (200, 30, 30)).save(path)
     evil = "<script>alert('&')</script>"
     hits = [Hit(1, 0.75, '"><b>id', evil, str(path)), Hit(2, 0.5, "y", "", str(path))]
     text = page(evil, Image.new("RGB", (10, 500)), hits, "vse", "test")
-    found = Tags(text)
-    names = [tag for tag, _ in found.tags]
-    assert not {"script", "link"} & set(names)
-    assert names.count("b") == 2  # the ranks alone
+    found = taken_apart(text)
+    assert not [*found.find("script"), *found.find("link")]
+    assert len(list(found.find("b"))) == 2  # the ranks alone
     assert found.text.count(evil) == 3  # title, heading, caption
     assert '"><b>id' in found.text
     assert str(tmp_path) not in text
-    sources = [attributes["src"] for tag, attributes in found.tags if tag == "img"]
     sizes = []
-    for source in sources:
-        kind, data = source.split(",")
+    for image in found.find("img"):
+        kind, data = image.attributes["src"].split(",")
         assert kind == "data:image/jpeg;base64"
         sizes.append(Image.open(io.BytesIO(base64.b64decode(data))).size)
     assert sizes == [(5, THUMBNAIL), (THUMBNAIL, THUMBNAIL // 2), (THUMBNAIL, THUMBNAIL // 2)]
     # nothing is fetched: the only addresses are those of the images it holds
     assert not re.search(r"url\(|https?:|@import", re.sub(r'"data:[^"]*"', "", text))
-
-
-def test_an_image_that_cannot_be_read(tmp_path):
-    path = tmp_path / "junk.png"
     path.write_text("junk")
-    assert "junk.png" in message(page, "q", None, [Hit(1, 0.5, "x", "", str(path))], "vse", "test")
+    assert "big.png" in message(page, "q", None, hits, "vse", "test")
 
 
 GRAPH = """

@@ -1,4 +1,4 @@
-"""The word space against its formula, scikit-learn, and sources mixed by hand."""
+"""The word space against its formula and scikit-learn."""
 
 import warnings
 
@@ -24,23 +24,20 @@ def unit(row: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_apply_is_the_literal_formula(scale):
+@pytest.mark.parametrize("width", [3, None])
+def test_apply_is_the_literal_formula(scale, width):
+    """Without a matrix, vectors are only normalised and scaled."""
     random = np.random.default_rng(1)
     vectors = random.normal(size=(20, 5)).astype(np.float32)
-    whitening = random.normal(size=(3, 5)).astype(np.float32)
+    whitening = random.normal(size=(width, 5)).astype(np.float32) if width else None
     mapped = WordSpace(whitening, scale).apply(vectors)
     assert mapped.dtype == np.float32
-    assert mapped.shape == (20, 3)
     for row, image in zip(vectors, mapped, strict=True):
-        np.testing.assert_allclose(image, scale * unit(whitening @ unit(row)), rtol=1e-5)
-
-
-def test_without_ica_vectors_are_only_normalised_and_scaled():
-    vectors = some_vectors(30)
-    space = fit_word_space(vectors, None, 10.0, seed=0)
-    assert space.whitening is None
-    expected = np.array([10 * unit(row) for row in vectors])
-    np.testing.assert_allclose(space.apply(vectors), expected, rtol=1e-6)
+        turned = unit(row) if whitening is None else unit(whitening @ unit(row))
+        np.testing.assert_allclose(image, scale * turned, rtol=1e-5)
+    vectors[1, 2] = np.nan
+    with pytest.raises(WorkbenchError, match="not finite: rows 1"):
+        WordSpace(whitening, scale).apply(vectors)
 
 
 def test_the_matrix_is_that_of_scikit_learn(capsys):
@@ -101,9 +98,3 @@ def test_ica_that_does_not_settle_says_so(monkeypatch, capsys):
 def test_bad_input_is_named(vectors, components, message):
     with pytest.raises(WorkbenchError, match=message):
         fit_word_space(vectors, components, 10.0, seed=0)
-
-
-def test_vectors_that_are_not_finite_are_refused():
-    space = WordSpace(np.ones((2, 3), np.float32), 1.0)
-    with pytest.raises(WorkbenchError, match="not finite: rows 1"):
-        space.apply(np.array([[0, 0, 1], [0, np.nan, 1]], np.float32))

@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.wordnet import FILES, PARTS_OF_SPEECH, WordNet, find_wordnet
@@ -91,24 +89,6 @@ def test_a_malformed_line_is_named(tmp_path, name, content, line):
         WordNet(folder)
     place = f", line {line}: not " if line else ": has no entries"
     assert name.replace("_", ".") + place in str(caught.value)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
-@given(st.data())
-def test_any_lines_of_the_format_are_read(tmp_path, data):
-    """Some lines of each file, in any order."""
-    chosen = {}
-    for name in FILES:
-        lines = [line for line in TINY[name].splitlines() if line]
-        least = 1 if name.startswith("index") else 0
-        picked = st.lists(st.sampled_from(lines), min_size=least) if lines else st.just([])
-        chosen[name] = data.draw(picked, name)
-    texts = {name.replace(".", "_"): "\n".join(lines) for name, lines in chosen.items()}
-    wordnet = WordNet(folder_of(tmp_path, **texts))
-    for pos in PARTS_OF_SPEECH:
-        for line in chosen[f"index.{pos}"]:
-            assert wordnet.lemma(line.split()[0], pos) is not None
-            assert line.split()[0] in wordnet.forms(line.split()[0], pos)
 
 
 def test_a_given_folder_must_be_complete(tmp_path):

@@ -97,11 +97,6 @@ def test_another_model_is_named(path):
     ("change", "words"),
     [
         (lambda w: w.pop("image_projection.bias"), r"Missing key\(s\).*image_projection\.bias"),
-        (lambda w: w.update(extra=torch.ones(2)), r"Unexpected key\(s\).*extra"),
-        (
-            lambda w: w.update({"text.gru.bias_hh_l0": torch.ones(2)}),
-            r"size mismatch for text\.gru",
-        ),
         (lambda w: w["image_projection.bias"].fill_(torch.nan), "NaN or infinity in image_proj"),
     ],
 )

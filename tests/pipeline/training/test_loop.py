@@ -8,6 +8,7 @@ import torch
 from forked import run_script
 from killed_training import POINTS, toy_split
 from losses import pair_loss
+from ranking_cases import split_of
 
 from models.base.scoring import score_vectors
 from models.vse.network import VSE
@@ -16,7 +17,6 @@ from pipeline.evaluation.measure import measure
 from pipeline.inputs.batches import PairBatches
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores import tiles
-from pipeline.scores.file import SplitScores
 from pipeline.training.curve import curve_tsv, is_collapsed, validation_columns
 from pipeline.training.loop import fit
 from pipeline.training.phases import EpochVerdict, Phase, Schedule, WarmupSchedule, Watched
@@ -198,6 +198,41 @@ def test_a_phase_ends_when_the_loss_falls_by_too_small_a_share(toy, tmp_path):
     assert [row["phase"] for row in other.fit().history] == ["long"] * first + ["next"]
 
 
+@pytest.mark.parametrize(
+    ("scores", "rates"),
+    [
+        # the scheduled fall after epoch 4 starts the wait anew; epochs 7 and 8 are left out, and
+        # the third rate ends with the phase's epoch 11, since another fall would be its last
+        ([1, 2, 1, 1, 1, 1, 3, 1, 1], [0.01] * 4 + [0.005] * 2 + [0.0025] * 3),
+        ([5, 1, 1, 1, 1, 1, 1], [0.01] * 3 + [0.005] * 2 + [0.0025] * 2),  # no rate gains anything
+        (range(12), [0.01] * 4 + [0.005] * 4 + [0.0025] * 4),  # every epoch is better
+    ],
+)
+def test_without_a_better_validation_the_rate_falls_and_then_the_phase_ends(toy, scores, rates):
+    """Each of two phases waits for its own best validation."""
+    toy.schedule = replace(toy.schedule, lr_step=4, patience=2)
+    scripted = [float(score) for score in [*scores, *scores]]
+
+    def judge(found, history):
+        return EpochVerdict({"val_rsum": 1.0}, "", score=scripted[len(history)])
+
+    toy.phases = [Phase(name, 12, toy.objective, lr=0.01) for name in ("one", "two")]
+    history = toy.fit(judge=judge).history
+    assert [row["phase"] for row in history] == ["one"] * len(rates) + ["two"] * len(rates)
+    assert [row["lr"] for row in history] == rates * 2
+
+
+def test_epochs_left_out_count_for_the_rate_of_the_next_phases(toy):
+    toy.schedule = replace(toy.schedule, lr_step=3, patience=1)
+    toy.phases = [Phase("one", 4, toy.objective), Phase("two", 3, toy.objective)]
+    scripted = [2.0, 1.0, 3.0, 4.0, 5.0, 6.0]  # the epoch after the second is left out
+    history = toy.fit(
+        judge=lambda found, rows: EpochVerdict({"val_rsum": 1.0}, "", score=scripted[len(rows)])
+    ).history
+    assert [row["phase"] for row in history] == ["one"] * 3 + ["two"] * 3
+    assert [row["lr"] for row in history] == [0.01] * 2 + [0.005] * 3 + [0.0025]
+
+
 def test_epochs_of_a_phase_that_does_not_select_are_not_kept(toy):
     toy.phases = [
         Phase("a", 3, toy.objective, selects=False),
@@ -323,14 +358,6 @@ def test_equal_scores_are_no_collapse_where_the_objective_ranks_nothing(toy):
     assert len(toy.fit().history) == 9
 
 
-def split_scores(matrix):
-    images, captions = matrix.shape
-    names = [f"i{n}" for n in range(images)]
-    described = [names[n % images] for n in range(captions)]
-    texts = [f"c{n}" for n in range(captions)]
-    return SplitScores(matrix.astype(np.float32), names, texts, described, names)
-
-
 @pytest.mark.parametrize("side", ["images", "captions", "both", "neither"])
 def test_collapse_of_either_side_is_seen(side):
     generator = np.random.default_rng(0)
@@ -340,14 +367,14 @@ def test_collapse_of_either_side_is_seen(side):
     if side in ("captions", "both"):
         vectors[1] = vectors[1, 0] + 1e-4 * vectors[1]
     units = vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
-    scores = split_scores(units[0] @ units[1].T)
+    scores = split_of(units[0] @ units[1].T)
     assert is_collapsed(scores, validation_columns(scores), True) == (side != "neither")
 
 
 @pytest.mark.parametrize(("difference", "collapsed"), [(1e-1, False), (1e-3, True)])
 def test_equal_scores_that_rank_well_must_still_improve(difference, collapsed):
     """Max-margin after a warm-up can keep its ranking in differences that cost no loss any more."""
-    scores = split_scores(0.9 + difference * np.eye(40))
+    scores = split_of(0.9 + difference * np.eye(40))
     assert not is_collapsed(scores, validation_columns(scores), improved=True)
     assert is_collapsed(scores, validation_columns(scores), improved=False) == collapsed
 
@@ -357,7 +384,7 @@ def test_products_of_embeddings_are_judged_as_their_matrix(monkeypatch, block):
     monkeypatch.setattr(tiles, "BLOCK", block)
     random = np.random.default_rng(0)
     images, captions = random.normal(size=(2, 7, 4)).astype(np.float32)
-    products = replace(split_scores(images @ captions.T), scores=tiles.Products(images, captions))
+    products = replace(split_of(images @ captions.T), scores=tiles.Products(images, captions))
     held, found = (validation_columns(split) for split in (products.held(), products))
     assert found == held
     assert found["val_spread"] == pytest.approx(

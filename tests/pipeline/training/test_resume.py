@@ -49,11 +49,6 @@ def test_state_of_another_training_is_not_used(resume, capsys):
     assert "belongs to another training" in capsys.readouterr().err
 
 
-def test_due_after_its_interval(tmp_path):
-    assert ResumeFile(tmp_path, "x", interval=0.0).due()
-    assert not ResumeFile(tmp_path, "x", interval=1e6).due()
-
-
 def test_random_generators_continue_where_they_were():
     def draw():
         numpy = np.random.rand(3).tolist(), np.random.randn()  # noqa: NPY002

@@ -53,20 +53,6 @@ def test_separation_of_several_models(tmp_path):
     assert found["after"]["overlap"] < 0.3 < found["before"]["overlap"]
 
 
-def test_correlations_are_a_row_per_pair(tmp_path):
-    ids = ["a", "b", "c\t$x$"]
-    features = np.random.default_rng(0).normal(size=(3, 9))
-    found = {"before": correlate(features, ids), "after": correlate(features[:, :4], ids)}
-    assert "3 images: before" in artefacts.write_correlations(tmp_path, found, ids)
-    table = read(tmp_path / "correlations.tsv")
-    assert table["image"].tolist() == ["a", "a", "b"]
-    assert table["other"].tolist() == ["b", r"'c\t$x$'", r"'c\t$x$'"]
-    for label, one in found.items():
-        np.testing.assert_allclose(table[label], one.between, atol=1e-5)
-    summary = json.loads((tmp_path / "correlations.json").read_text())
-    assert summary["after"] == found["after"].summary()
-
-
 def test_phases_of_a_curve(tmp_path):
     path = tmp_path / "vse.tsv"
     path.write_text(CURVE)
@@ -87,34 +73,30 @@ def test_phases_of_a_curve(tmp_path):
         read_phases(path)
 
 
-def write_all(folder, hostile=r"$\frac$ <b>"):
+def test_hostile_names_are_drawn(tmp_path):
+    hostile = r"$\frac$ <b>"
     scores = {f"{hostile} {n}": made_scores(n / 4) for n in range(4)}
-    artefacts.write_separation(folder, scores)
-    ids = list("abcde")
-    found = {hostile: correlate(np.random.default_rng(0).normal(size=(5, 9)), ids)}
-    artefacts.write_correlations(folder, found, ids)
+    artefacts.write_separation(tmp_path, scores)
+    ids = ["a", "b", "c\t$x$"]
+    found = {hostile: correlate(np.random.default_rng(0).normal(size=(3, 9)), ids)}
+    artefacts.write_correlations(tmp_path, found, ids)
+    table = read(tmp_path / "correlations.tsv")
+    assert table["image"].tolist() == ["a", "a", "b"]
+    assert table["other"].tolist() == ["b", r"'c\t$x$'", r"'c\t$x$'"]
     tokens = [[hostile, "dog"] * 30, ["a", "dog"], ["x"]]
     captions = pd.DataFrame({"caption_id": ["c1", "c2", "lonely"], "tokens": tokens})
     drops = pd.DataFrame({"caption_id": ["c1", "c1", "c2", "c2"], "image_id": "im", "score": 0.5})
     drops["word"], drops["drop"] = [hostile, "dog", "a", "dog"], [0.1, 0.3, -0.1, 0.2]
     drops["position"], drops["place"] = [0, 1, 0, 1], [2, 1, 2, 1]
-    artefacts.write_words(folder, drops, captions)
-    (folder / "in.tsv").write_text(CURVE)
-    artefacts.write_curve(folder, folder / "in.tsv", hostile)
-
-
-def test_equal_content_in_equal_bytes(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        write_all(tmp_path / name)
-    first = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-    assert len([name for name in first if name.endswith(".png")]) == 5
-    assert first == {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()}
-    for name in first:
-        if name.endswith(".png"):
-            with Image.open(tmp_path / "a" / name) as image:
-                assert image.info.keys() <= {"dpi"}
-                assert 500 < image.width < 2000
+    artefacts.write_words(tmp_path, drops, captions)
+    (tmp_path / "in.tsv").write_text(CURVE)
+    artefacts.write_curve(tmp_path, tmp_path / "in.tsv", hostile)
+    pictures = list(tmp_path.glob("*.png"))
+    assert len(pictures) == 5
+    for path in pictures:
+        with Image.open(path) as image:
+            assert image.info.keys() <= {"dpi"}
+            assert 500 < image.width < 2000
 
 
 def test_pictures_show_what_they_are_given(tmp_path):
@@ -127,12 +109,8 @@ def test_pictures_show_what_they_are_given(tmp_path):
     assert ink(one, drawing.OTHER) > 0.002
     assert Image.open(four).height > 1.5 * Image.open(one).height
     curve = Curve([1.0, 2.0, 3.0], [3.0, 2.0, -1.0], [1.0, 2.0, 3.0])
-    stretches = [Stretch("a", 1, 2), Stretch("b", 3, 3)]
-    figures.draw_curve(one, "x", curve, stretches)
+    figures.draw_curve(one, "x", curve, [Stretch("a", 1, 2), Stretch("b", 3, 3)])
     assert all(ink(one, shade) > 0.0001 for shade in drawing.SERIES[:2])
     errors = {"image": [0.9, 0.4, 0.1], "text": [1.0, 0.8, float("nan")]}
-    figures.draw_curve(four, "x", replace(curve, errors=errors), stretches)
-    heights = Image.open(one).height, Image.open(four).height
-    assert heights[1] > 1.4 * heights[0]
-    drawn = [ink(p, drawing.SERIES[0]) * h for p, h in zip((one, four), heights, strict=True)]
-    assert drawn[1] > 1.2 * drawn[0]
+    figures.draw_curve(four, "x", replace(curve, errors=errors), [Stretch("a", 1, 3)])
+    assert Image.open(four).height > 1.4 * Image.open(one).height

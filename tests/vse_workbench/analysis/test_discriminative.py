@@ -3,13 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.base.texts import CaptionEmbedder, vocabulary_embedder
-from models.vse.network import VSE
-from pipeline.corpus.vocabulary import Vocabulary
+from models.base.texts import CaptionEmbedder
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.analysis.discriminative import by_word, word_drops
 from vse_workbench.analysis.examples import example_lines, wrapped
@@ -74,41 +71,16 @@ def test_the_word_that_only_the_image_shows_is_found():
     assert drops["position"].tolist() == [0, 1, 2, 0, 1, 3]
     assert (drops["drop"][drops["word"] == "the"] < 0).all()
     assert drops["place"].tolist() == [3, 1, 2, 1, 3, 2]
-    words = by_word(drops).set_index("word")
-    assert list(words.index) == ["dog", "red", "the"]
-    assert words["times"].tolist() == [2, 2, 2]
-    own = drops["drop"][drops["word"] == "red"]
-    assert words.loc["red", "drop"] == pytest.approx(own.mean())
-    assert words.loc["red", "spread"] == pytest.approx(own.std(ddof=0), abs=1e-12)
 
 
-def test_top_is_the_share_of_times_among_the_three_largest_drops():
+def test_words_by_their_mean_drop():
+    """The last column: the share of times among the three largest drops."""
     rows = [("a", 0.5, 1), ("a", 0.1, 4), ("b", 0.3, 2), ("b", 0.3, 3), ("c", -1.0, 5)]
     drops = pd.DataFrame(rows, columns=["word", "drop", "place"])
-    words = by_word(drops)
-    assert words["word"].tolist() == ["a", "b", "c"]
-    assert words["top"].tolist() == [0.5, 1.0, 0.0]
-    assert words["drop"].tolist() == pytest.approx([0.3, 0.3, -1.0])
-
-
-@pytest.mark.parametrize("markers", [False, True])
-def test_a_network_is_asked_as_in_training(markers):
-    reserved = ("<pad>", "<unk>", *(("<start>", "<end>") if markers else ()))
-    tokens = (*reserved, *WORDS)
-    vocabulary = Vocabulary(tokens, (1,) * len(tokens), markers)
-    torch.manual_seed(0)
-    network = VSE(5, len(tokens), 6, 7, 8).eval()
-    embedder = vocabulary_embedder(network.embed_captions, vocabulary, torch.device("cpu"))
-    captions = [["the", "dog"], ["zebra"], ["red", "zebra", "dog", "runs"]]
-    found = embedder.embed(captions)
-    for words, row in zip(captions, found, strict=True):
-        ids = torch.tensor([vocabulary.encode(words)])
-        alone = network.embed_captions(ids, torch.tensor([ids.shape[1]]))[0]
-        np.testing.assert_allclose(row, alone.detach().numpy(), atol=1e-6)
-    assert [embedder.knows(word) for word in ("dog", "zebra", "<pad>")] == [True, False, False]
-    drops = word_drops(embedder, table("the dog", "the red zebra"), found[[0, 2]])
-    assert drops["word"].tolist() == ["the", "dog", "the", "red"]
-    assert drops["score"].iloc[0] == pytest.approx(1, abs=1e-6)
+    found = list(by_word(drops).itertuples(index=False, name=None))
+    assert [row[:2] for row in found] == [("a", 2), ("b", 2), ("c", 1)]
+    expected = [(0.3, 0.2, 0.5), (0.3, 0, 1), (-1, 0, 0)]
+    np.testing.assert_allclose([row[2:] for row in found], expected, atol=1e-12)
 
 
 def test_only_real_drops_are_marked():

@@ -7,7 +7,6 @@ from ruamel.yaml import YAML
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.claims.ledger import (
     Ledger,
-    chosen,
     leaves,
     read_ledger,
     resolved,
@@ -44,15 +43,13 @@ def with_settings(settings, dataset=None):
     return Ledger.model_validate(values)
 
 
-def test_a_file_is_read(tmp_path):
-    assert read_ledger(written(tmp_path, content())) == ledger()
-
-
-def test_settings_take_what_their_bases_have():
-    found = resolved(ledger(), "csls")
-    assert (found.model, found.criterion) == ("vse", "csls")
-    assert found.set == {"vse.dim": 16, "inference.criteria": ["csls"]}
-    assert resolved(ledger(), "wide").criterion == "naive"
+def test_a_file_is_read_and_settings_take_what_their_bases_have(tmp_path):
+    found = read_ledger(written(tmp_path, content()))
+    assert found == ledger()
+    setting = resolved(found, "csls")
+    assert (setting.model, setting.criterion) == ("vse", "csls")
+    assert setting.set == {"vse.dim": 16, "inference.criteria": ["csls"]}
+    assert resolved(found, "wide").criterion == "naive"
 
 
 def test_params_are_the_defaults_the_recipe_the_dataset_and_the_setting_in_this_order(recipes):
@@ -110,12 +107,6 @@ def test_leaves_go_into_lists_of_mappings_alone():
     assert dict(leaves(values)) == {"a.b": [1, 2], "c.0.d": None, "c.1.d": []}
 
 
-def test_an_unknown_claim_is_named_with_those_there_are():
-    assert list(chosen(ledger(), ())) == ["wider"]
-    with pytest.raises(WorkbenchError, match="no claim nonsense\nclaims: wider"):
-        chosen(ledger(), ("wider", "nonsense"))
-
-
 @pytest.mark.parametrize(
     ("where", "values", "told"),
     [
@@ -124,7 +115,6 @@ def test_an_unknown_claim_is_named_with_those_there_are():
         ("claims.wider", {"datasets": ["moon"]}, "claims.wider: dataset 'moon' is not in"),
         ("claims.wider", {"within": 1.0, "at_most": 1.0}, "claims.wider: within beside at_most"),
         ("claims.wider", {"within": -1.0}, "claims.wider.within: "),
-        ("claims.wider", {"verdict": "holds"}, "claims.wider.verdict: "),
         ("claims.wider", {"published": {"on": "x", "first": [1.0], "second": []}},
          r"claims.wider: published.second: 0 figures; measure rsum has 1"),
         ("claims.wider", {"published": {"on": "x", "first": [float("nan")], "second": [1.0]}},

@@ -15,49 +15,35 @@ FIGURES = {"rsum": 321.5, "i2t": {"r1": 40.0}}
 
 
 def test_rows_come_back_sorted_by_setting_and_seed(tmp_path):
-    write_rows(tmp_path / "t.tsv", merged([], ROWS))
-    assert read_rows(tmp_path / "t.tsv") == [ROWS[0], ROWS[2], ROWS[1]]
+    bare = row("wide", 3, 0, figures={"rsum": 12.5})  # other figures stay away
+    write_rows(tmp_path / "t.tsv", merged([], [bare, *ROWS]))
+    assert read_rows(tmp_path / "t.tsv") == [ROWS[0], ROWS[2], bare, ROWS[1]]
 
 
-def test_a_figure_that_a_run_did_not_have_stays_away(tmp_path):
-    bare = row("wide", 0, 0, figures={"rsum": 12.5})
-    write_rows(tmp_path / "t.tsv", [bare])
-    assert read_rows(tmp_path / "t.tsv") == [bare]
-
-
-def test_a_run_is_kept_once_whatever_the_commit():
+def test_a_run_is_kept_once_whatever_the_commit_and_one_of_other_code_beside_it():
     again = replace(ROWS[0], commit="f" * 12)
     assert merged(ROWS[:1], [again, ROWS[1]]) == ROWS[:2]
-
-
-def test_a_run_of_other_code_is_another_run():
     assert len(merged(ROWS[:1], [replace(ROWS[0], code="0" * 12)])) == 2
-
-
-def test_two_runs_that_should_be_alike_and_are_not_are_named():
     with pytest.raises(WorkbenchError, match=r"two runs of narrow on world, seed 0, .* different"):
         merged(ROWS, [row("narrow", 0, 310.5)])
+
+
+HEAD = "digest\tcorpus\tcode\tcommit\tsetting\tdataset\tseed\trsum\n"
+LINE = "d\tc\tx\te\twide\tworld\t1\t3\n"
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "not a table of kept runs: no columns setting"),
-        ("a\tb\n1\t2\n", "not a table of kept runs"),
+        (b"", "not a table of kept runs: no columns setting"),
         (b"\xff\xfe", "not a table of kept runs"),
-        ("HEAD\twide\tworld\tx\t{}\n", "line 2: a number cannot be read"),
-        ("HEAD\twide\tworld\t1\tnan\n", "line 2: a number cannot be read"),
-        ("HEAD\twide\tworld\t1\tmany\n", "line 2: a number cannot be read"),
-        ("HEAD\twide\tworld\t1\t3\nwide\tworld\t1\t4\n", "two lines of wide on world, seed 1"),
+        (HEAD + LINE.replace("1", "x"), "line 2: a number cannot be read"),
+        (HEAD + LINE.replace("3", "nan"), "line 2: a number cannot be read"),
+        (HEAD + LINE + LINE.replace("3", "4"), "two lines of wide on world, seed 1"),
     ],
 )
 def test_wrong_tables_are_refused(tmp_path, text, told):
-    head = "digest\tcorpus\tcode\tcommit\tsetting\tdataset\tseed\trsum\n"
-    if isinstance(text, str):
-        lines = text.replace("HEAD\t", "HEAD\n").split("\n")
-        same = [f"d\tc\tx\te\t{line}" if line.startswith("wide") else line for line in lines]
-        text = "\n".join(same).replace("HEAD\n", head).encode()
-    (tmp_path / "t.tsv").write_bytes(text)
+    (tmp_path / "t.tsv").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(WorkbenchError, match=told):
         read_rows(tmp_path / "t.tsv")
 
@@ -84,19 +70,10 @@ def run(criterion="naive", **changed):
     return Recorded(params, "c" * 12, "d" * 12, {criterion: FIGURES, "protocol": "full"})
 
 
-def names(found):
-    return [(made.setting, made.seed) for made in found]
-
-
-def test_a_run_is_of_the_setting_whose_every_value_it_was_made_with():
-    (made,) = matching_rows(ledger(), wanted(), "vse", run(), "e" * 12)
-    assert names([made]) == [("wide", 4)]
-    assert made.figures == {"rsum": 321.5, "i2t.r1": 40.0}
-
-
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
+        ({}, ["wide"]),
         ({"vse.dim": 8}, ["narrow"]),
         ({"vse.dim": 9}, []),
         ({"vse.layers": [1, 3]}, []),
@@ -111,21 +88,15 @@ def test_a_run_is_of_the_setting_whose_every_value_it_was_made_with():
 def test_other_values_are_another_setting(changed, expected):
     found = matching_rows(ledger(), wanted(), "vse", run(**changed), "e" * 12)
     assert [made.setting for made in found] == expected
-
-
-def test_a_criterion_is_part_of_the_setting():
-    asked = {
-        ("csls", "world"): dict(leaves(PARAMS | {"inference": {"criteria": ["csls"], "k": 3}}))
-    }
-    claims = ledger()
-    assert matching_rows(claims, asked, "vse", run("csls"), "e") == []
-    ran = run("csls", **{"inference.criteria": ["csls"], "inference.k": 3})
-    assert names(matching_rows(claims, asked, "vse", ran, "e")) == [("csls", 4)]
+    assert all(made.seed == 4 for made in found)
+    assert all(made.figures == {"rsum": 321.5, "i2t.r1": 40.0} for made in found)
 
 
 def test_a_run_of_several_criteria_is_of_the_settings_of_each():
     inference = {"inference": {"criteria": ["sinkhorn", "csls"], "k": 3}}
     asked = {(name, "world"): dict(leaves(PARAMS | inference)) for name in ("wide", "csls")}
+    other = run("csls", **{"inference.k": 4})
+    assert matching_rows(ledger(), asked, "vse", other, "e") == []
     ran = run("csls", **{"inference.criteria": ["csls", "querybank"], "inference.k": 3})
     better = {key: value + 1 for key, value in ran.metrics["csls"].items() if key == "rsum"}
     metrics = ran.metrics | {"naive": ran.metrics["csls"], "csls": better}

@@ -22,18 +22,6 @@ def test_the_interval_is_that_of_a_paired_t_test(values):
     assert found.mean == pytest.approx(np.mean(values), abs=1e-9)
 
 
-@given(DIFFERENCES)
-def test_a_verdict_agrees_with_the_test_of_no_difference(values):
-    assume(np.std(values) > 1e-6)
-    p = stats.ttest_1samp(values, 0.0).pvalue
-    assume(abs(p - 0.05) > 1e-9)
-    word = judge(spread(values), None, AHEAD).word
-    if p > 0.05:
-        assert word == "undecided"
-    else:
-        assert word == ("holds" if np.mean(values) > 0 else "reversed")
-
-
 def between(low, high):
     """Differences with this interval, as far as the rule looks at them."""
     return Spread(3, (low + high) / 2, 1.0, low, high)
@@ -42,14 +30,12 @@ def between(low, high):
 @pytest.mark.parametrize(
     ("low", "high", "published", "word", "size"),
     [
-        (1.0, 3.0, 2.0, "holds", "as large as published"),
         (1.0, 3.0, 3.0, "holds", "as large as published"),
         (1.0, 3.0, 3.1, "holds", "smaller than published"),
         (1.0, 3.0, 0.9, "holds", "larger than published"),
         (1.0, 3.0, None, "holds", ""),
         (0.0, 3.0, 2.0, "undecided", ""),
         (-1.0, 3.0, 4.0, "undecided", "smaller than published"),
-        (-3.0, 0.0, 2.0, "undecided", "smaller than published"),
         (-3.0, -0.1, 2.0, "reversed", ""),
     ],
 )
@@ -73,10 +59,6 @@ def test_margins(low, high, alike, no_gain):
     assert judge(between(low, high), 0.1, (-2.0, 2.0)).word == alike
     assert judge(between(low, high), 0.1, (-math.inf, 2.0)).word == no_gain
     assert judge(between(low, high), 0.1, (-2.0, 2.0)).size == ""
-
-
-def test_one_pair_decides_nothing():
-    assert judge(spread([50.0]), 1.0, AHEAD).word == "undecided"
 
 
 def test_equal_differences_decide_unless_they_are_zero():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from claim_cases import content, lock
 from click.testing import CliRunner
-from commands import git
+from commands import fail, git
 from ruamel.yaml import YAML
 
 from pipeline.runtime.graph import stage_items
@@ -39,15 +39,6 @@ def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, da
 
 def test_every_setting_is_compared_by_a_claim():
     assert {setting for setting, _ in wanted(LEDGER, LEDGER.claims)} == set(LEDGER.settings)
-
-
-def test_settings_of_different_names_differ():
-    made = set()
-    for name in LEDGER.settings:
-        params = setting_params(LEDGER, name, "shapes_hard", DEFAULTS, ROOT / "recipes")
-        setting = resolved(LEDGER, name)
-        made.add((setting.model, setting.criterion, json.dumps(params)))
-    assert len(made) == len(LEDGER.settings)
 
 
 def test_the_document_is_what_the_command_writes(tmp_path, monkeypatch):
@@ -112,10 +103,6 @@ def test_from_the_lines_of_a_queue_to_a_verdict(repository):
 def test_named_claims_are_printed_and_the_document_stays(repository):
     invoke(judge_claims.main, "wider")
     assert not Path("docs/claims.md").exists()
-
-
-@pytest.mark.parametrize("command", [judge_claims.main, queue_claims.main])
-def test_an_unknown_claim_is_a_plain_error(repository, command):
-    result = CliRunner().invoke(command, ["nonsense"])
-    assert result.exit_code == 1
-    assert result.stderr == "error: no claim nonsense\nclaims: wider\n"
+    for command in (judge_claims.main, queue_claims.main):
+        said = fail(command, repository, "wider", "nonsense")
+        assert said == "error: no claim nonsense\nclaims: wider\n"

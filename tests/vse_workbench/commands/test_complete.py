@@ -9,6 +9,7 @@ import pytest
 from pipeline.runtime.yaml_text import read_yaml
 from stages import params as stage_params
 from stages.params import MOVED, TRACKED, default_values, find_problems, load_params
+from vse_workbench.claims.ledger import leaves
 from vse_workbench.commands.complete import completed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -32,17 +33,9 @@ def test_the_defaults_of_the_types_are_the_repositorys_params():
 
 
 def test_moved_keys_are_gone_and_their_places_are_there():
-    def has(values, key):
-        for name in key.split("."):
-            if not isinstance(values, dict) or name not in values:
-                return False
-            values = values[name]
-        return True
-
-    reference = default_values()
-    for old, places in MOVED.items():
-        assert not has(reference, old)
-        assert all(has(reference, place) for place in places)
+    there = dict(leaves(default_values()))
+    assert not MOVED.keys() & there.keys()
+    assert {place for places in MOVED.values() for place in places} <= there.keys()
 
 
 def test_an_old_file_is_refused_with_the_way_out_and_completed(
@@ -140,26 +133,27 @@ def test_a_single_value_becomes_a_list_where_a_list_took_its_place(old):
     assert "scan.names = [b]: inserted" in lines
 
 
-def test_a_key_whose_place_is_taken_stays():
-    values, lines = done({"ranking": {"margin": 0.5, "k": 1}, "vse": {"margin": 1}}, MARGIN)
-    assert values["ranking"] == {"k": 1, "margin": 0.5}
-    assert not [line for line in lines if "ranking" in line]
-
-
-def test_a_key_that_is_read_no_more_goes():
-    values, lines = done(NEW | {"old": {"gone": 7, "on": 1}}, {"old.gone": (), "old.never": ()})
-    assert values == NEW | {"old": {"on": 1}}
-    assert lines == ["old.gone = 7: removed"]
-    assert done(NEW | {"old": 3}, {"old": ()}) == (NEW, ["old = 3: removed"])
-
-
-def test_an_empty_section_is_filled_and_a_wrong_one_left_to_the_check():
-    values, _ = done({"vse": None, "scan": 3, "mine": None})
-    assert values == NEW | {"scan": 3, "mine": None}
+@pytest.mark.parametrize(
+    ("values", "moved", "expected", "lines"),
+    [
+        ({"old": 3}, {"old": ()}, {}, ["old = 3: removed"]),
+        (
+            {"old": {"gone": 7, "on": 1}},
+            {"old.gone": (), "old.never": ()},
+            {"old": {"on": 1}},
+            ["old.gone = 7: removed"],
+        ),
+        # left to the check: a key whose place is taken, a wrong section, one of the user
+        ({"ranking": {"margin": 0.5, "k": 1}}, MARGIN, {"ranking": {"margin": 0.5, "k": 1}}, []),
+        ({"scan": 3, "mine": None}, {}, {"scan": 3, "mine": None}, []),
+    ],
+)
+def test_what_goes_and_what_stays(values, moved, expected, lines):
+    assert done(NEW | values, moved) == (NEW | expected, lines)
 
 
 def test_names_that_the_user_chose_are_left_as_they_are():
     defaults = NEW | {"average_scores": {"one": {"members": ["c", "d"]}}, "external": {}}
     mine = NEW | {"average_scores": {"mine": 1}}
     assert done(mine, (), defaults) == (mine | {"external": {}}, ["external = {}: inserted"])
-    assert done(NEW, (), defaults)[0] == defaults
+    assert done({"vse": None}, (), defaults)[0] == defaults  # empty and absent sections are filled

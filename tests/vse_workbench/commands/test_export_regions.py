@@ -3,30 +3,26 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from click.testing import CliRunner
+from commands import fail, succeed
 from corpora import change_params, write_corpus
 from region_cases import WIDTH, captions_of, sample, world
 
-from pipeline.corpus.tables import Corpus, load_boxes, load_captions, load_images
 from pipeline.regions.file import packed
 from pipeline.storage.features import FeatureFile, write_features
-from stages import extract_region_features
-from vse_workbench.commands import export_regions
+from stages.extract_region_features import main as extract
+from vse_workbench.commands.export_regions import main
 
-ROOT = Path(__file__).resolve().parents[3]
-SLOTS = 4
-REJECTS = ["file", "reason"]
+BACK = "--images", "corpus/images.parquet", "--output", "back.h5"
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch) -> Path:
+def repository(tmp_path, monkeypatch):
     """A folder with a corpus, a file of regions and dvc.yaml."""
     monkeypatch.chdir(tmp_path)
     images = world(Path("pictures"))
     write_corpus(Path("corpus"), images, captions_of(images))
-    arrays = packed(sample(images), SLOTS, WIDTH)
+    arrays = packed(sample(images), 4, WIDTH)
     arrays["features"] = arrays["features"].astype(np.float16)
     write_features("r.h5", images["image_id"].tolist(), arrays, {"has_boxes": 1})
     command = "python -m x --images corpus/images.parquet --captions corpus/captions.parquet"
@@ -34,21 +30,16 @@ def repository(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
-def set_regions(**changes) -> None:
-    change_params(
-        Path(), regions={"boxes": "adaptive", "min": 1, "max": 10, "workers": 0} | changes
-    )
+def set_regions(**changes):
+    given = {"boxes": "adaptive", "min": 1, "max": 10, "workers": 0, "path": "exported"}
+    change_params(Path(), regions=given | changes)
 
 
 @pytest.mark.parametrize("kind", ["scan_npy", "tsv"])
-def test_there_and_back_gives_the_same_values(repository: Path, kind: str) -> None:
-    arguments = ["r.h5", "--format", kind, "--output", "exported"]
-    result = CliRunner().invoke(export_regions.main, arguments)
-    assert result.exit_code == 0, result.output
-    set_regions(source=kind, path="exported")
-    arguments = ["--images", "corpus/images.parquet", "--output", "back.h5"]
-    result = CliRunner().invoke(extract_region_features.main, arguments)
-    assert result.exit_code == 0, result.output
+def test_there_and_back_gives_the_same_values(repository, kind):
+    succeed(main, repository, "r.h5", "--format", kind, "--output", "exported")
+    set_regions(source=kind)
+    succeed(extract, repository, *BACK)
     old, new = FeatureFile("r.h5"), FeatureFile("back.h5")
     assert old.ids == new.ids
     same = ["features", "counts", "sizes", "objects"] + (["boxes"] if kind == "tsv" else [])
@@ -59,41 +50,24 @@ def test_there_and_back_gives_the_same_values(repository: Path, kind: str) -> No
     assert str(repository).encode() not in Path("back.h5").read_bytes()
 
 
-def test_images_that_only_the_files_have_are_left_out_on_request(repository: Path) -> None:
-    arguments = ["r.h5", "--format", "tsv", "--output", "exported"]
-    assert CliRunner().invoke(export_regions.main, arguments).exit_code == 0
-    images = load_images(Path("corpus/images.parquet"))
-    captions = load_captions(Path("corpus/captions.parquet"))
-    boxes, rejects = load_boxes(Path("corpus/boxes.parquet")), pd.DataFrame(columns=REJECTS)
-    some = images.drop(index=[1, 8])
-    captions = captions[captions["image_id"].isin(some["image_id"])]
-    Corpus(some, captions, boxes, rejects).write(Path("some"))
-    arguments = ["--images", "some/images.parquet", "--output", "back.h5"]
-    set_regions(source="tsv", path="exported")
-    result = CliRunner().invoke(extract_region_features.main, arguments)
-    assert result.exit_code == 1
-    assert "regions.other_images = skip" in result.stderr
-    set_regions(source="tsv", path="exported", other_images="skip")
-    result = CliRunner().invoke(extract_region_features.main, arguments)
-    assert result.exit_code == 0, result.output
-    assert "left out 2 images" in result.stderr
-    old, new = FeatureFile("r.h5"), FeatureFile("back.h5")
-    kept = [0, *range(2, 8), *range(9, 12)]
-    assert new.ids == [old.ids[row] for row in kept]
-    assert new.load().tobytes() == old.load()[kept].tobytes()
+def test_images_that_only_the_file_has_are_left_out_on_request(repository):
+    succeed(main, repository, "r.h5", "--format", "tsv", "--output", "exported")
+    (exported,) = Path("exported").iterdir()
+    lines = exported.read_text()
+    exported.write_text(f"{lines}other{lines.splitlines()[0]}\n")
+    set_regions(source="tsv")
+    assert "regions.other_images = skip" in fail(extract, repository, *BACK)
+    set_regions(source="tsv", other_images="skip")
+    succeed(extract, repository, *BACK)
+    assert FeatureFile("back.h5").load().tobytes() == FeatureFile("r.h5").load().tobytes()
 
 
-def test_wrong_requests_are_said_plainly(repository: Path) -> None:
+def test_wrong_requests_are_said_plainly(repository):
     Path("dvc.yaml").unlink()
-    for arguments, words in (
-        (["r.h5", "--format", "scan_npy", "--output", "o"], "dvc.yaml"),
-        (["corpus/images.parquet", "--format", "tsv", "--output", "o"], "not an HDF5 file"),
+    for file, kind, words in (
+        ("r.h5", "scan_npy", "dvc.yaml"),
+        ("corpus/images.parquet", "tsv", "not an HDF5 file"),
     ):
-        result = CliRunner().invoke(export_regions.main, arguments)
-        assert result.exit_code == 1
-        assert words in result.stderr
+        assert words in fail(main, repository, file, "--format", kind, "--output", "o")
     set_regions(source="tsv", path=None)
-    arguments = ["--images", "corpus/images.parquet", "--output", "back.h5"]
-    result = CliRunner().invoke(extract_region_features.main, arguments)
-    assert result.exit_code == 1
-    assert "regions.path" in result.stderr
+    assert "regions.path" in fail(extract, repository, *BACK)

@@ -1,17 +1,15 @@
 """Scores and embeddings of other programs: as one command, and as items of params.yaml."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from corpora import change_params
 from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_corpus
 
-from pipeline.runtime.files import sha256_file
 from pipeline.scores.file import read_scores, write_scores
-from pipeline.storage.groups import GroupFile
 from vse_workbench.commands.import_scores import matrices_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,33 +19,14 @@ TABLES = ["--images", "data/corpus/images.parquet", "--captions", "data/corpus/c
 @pytest.fixture
 def project(tmp_path):
     """A folder with params.yaml, dvc.yaml, a corpus where dvc.yaml has it, and a model's scores."""
-    (tmp_path / "data/raw/shapes").mkdir(parents=True)
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
-    set_external(tmp_path, "{}")
+    change_params(tmp_path, evaluation__bootstrap=200, dataset="shapes")
     put_corpus(tmp_path)
-    (tmp_path / "data/corpus").mkdir()
+    (tmp_path / "data/corpus").mkdir(parents=True)
     for table in ("images", "captions"):
         (tmp_path / f"{table}.parquet").rename(tmp_path / f"data/corpus/{table}.parquet")
     write_scores(tmp_path / "data/scores/scan.h5", {"test": made_scores(0.8)}, {"model": "scan"})
     return tmp_path
-
-
-def set_external(folder, items):
-    text = re.sub(r"bootstrap: \d+", "bootstrap: 200", (ROOT / "params.yaml").read_text())
-    (folder / "params.yaml").write_text(text.replace("external: {}\n", f"external: {items}\n"))
-
-
-def score(project, run_stage, name):
-    output = f"data/scores/{name}.h5"
-    run_stage("score_external", name, *TABLES, "--output", output, cwd=project)
-    return project / output
-
-
-def evaluate(project, run_stage, name):
-    files = {"scores": f"data/scores/{name}.h5", "metrics": f"metrics/{name}.json"}
-    files["ranks"] = f"data/ranks/{name}.h5"
-    options = [word for option, path in files.items() for word in (f"--{option}", path)]
-    run_stage("evaluate", *options, cwd=project)
 
 
 def test_one_command_prints_a_table_without_our_loss(project, run_vse):
@@ -64,7 +43,7 @@ def test_one_command_prints_a_table_without_our_loss(project, run_vse):
     assert "margin" not in done.stdout
     rows = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
     assert rows[2:] == ["mine", "mine + csls", "mine + inverted_softmax", "chance"]
-    assert sorted(p.name for p in (project / "data").iterdir()) == ["corpus", "raw", "scores"]
+    assert sorted(p.name for p in (project / "data").iterdir()) == ["corpus", "scores"]
 
 
 def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, run_stage, run_vse):
@@ -75,15 +54,12 @@ def test_an_item_of_params_is_evaluated_and_compared_beside_the_models(project, 
     np.save(project / "i.npy", images)
     np.save(project / "c.npy", captions)
     (project / "c.ids.txt").write_text("".join(f"c{n}\n" for n in order))
-    set_external(project, "{clip: {folder: ., images: i.npy, captions: c.npy}}")
-    path = score(project, run_stage, "clip")
-    files = {"images": "i.npy", "captions": "c.npy", "captions.ids": "c.ids.txt"}
-    digests = {key: sha256_file(project / file) for key, file in files.items()}
-    said = GroupFile(path).attributes
-    assert (said["source"], said["similarity"]) == ("external", "cosine")
-    assert said["files_sha256"] == ", ".join(f"{key} {value}" for key, value in digests.items())
+    clip = {"folder": ".", "images": "i.npy", "captions": "c.npy"}
+    change_params(project, external={"clip": clip})
+    run_stage("score_external", "clip", *TABLES, "--output", "data/scores/clip.h5", cwd=project)
     for name in ("scan", "clip"):
-        evaluate(project, run_stage, name)
+        files = ["--scores", f"data/scores/{name}.h5", "--metrics", f"metrics/{name}.json"]
+        run_stage("evaluate", *files, "--ranks", f"data/ranks/{name}.h5", cwd=project)
     assert json.loads((project / "metrics/clip.json").read_text())["external"] is True
     folders = ["--metrics", "metrics", "--ranks", "data/ranks"]
     page = ["--page", "page.html", *TABLES]

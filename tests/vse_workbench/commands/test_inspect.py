@@ -40,23 +40,17 @@ def score_file(path: Path) -> Path:
 
 def test_a_whole_file_is_shown(tmp_path: Path) -> None:
     path = feature_file(tmp_path / "image.h5")
-    shown = inspect(path)
-    assert shown.exit_code == 0, shown.output
-    assert "size: 128" in shown.stdout
+    assert "size: 128" in inspect(path).stdout
     assert "row 4 of 9" in inspect(path, "--id", "id4").stdout
-    assert len(inspect(path, "--neighbours", "id4", "--count", 3).stdout.splitlines()) == 3
+    near = inspect(path, "--neighbours", "id4", "--count", 3).stdout.splitlines()
+    assert len(near) == 3
     assert "3 datasets match" in inspect(path, "--verify").stdout
-    missing = inspect(path, "--id", "nobody")
-    assert missing.exit_code == 1
-    assert "9 ids" in missing.stderr
-
-
-def test_a_program_reads_the_same(tmp_path: Path) -> None:
-    path = feature_file(tmp_path / "image.h5")
+    assert "9 ids" in inspect(path, "--id", "nobody").stderr
     shown = inspect(path, "--json", "--verify", "--neighbours", "id4", "--count", 3)
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
-    assert (found["ids"], found["verified"], len(found["neighbours"])) == (9, 3, 3)
+    assert (found["ids"], found["verified"]) == (9, 3)
+    assert [f"{cosine:8.5f}  {name}" for name, cosine in found["neighbours"]] == near
     assert found["attributes"]["params"] == {"size": 128}
     values = FeatureFile(path).load("features").astype(np.float64)
     assert found["datasets"]["features"]["shape"] == [9, 2, 6]
@@ -79,12 +73,11 @@ def content(path: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("make", [feature_file, score_file])
-@pytest.mark.parametrize("seed", range(4))
-def test_every_damage_is_found_or_harmless(tmp_path: Path, make, seed: int) -> None:
+def test_every_damage_is_found_or_harmless(tmp_path: Path, make) -> None:
     path = make(tmp_path / "file.h5")
     whole, expected = path.read_bytes(), content(path)
-    rng, found = np.random.default_rng(seed), 0
-    for _ in range(110):
+    rng, found = np.random.default_rng(0), 0
+    for _ in range(150):
         damaged = bytearray(whole)
         if rng.random() < 0.1:
             del damaged[rng.integers(len(whole)) :]
@@ -111,19 +104,14 @@ def test_every_damage_is_found_or_harmless(tmp_path: Path, make, seed: int) -> N
     assert found > 20
 
 
-@pytest.mark.parametrize("kind", ["empty", "text", "other", "absent", "folder"])
-def test_what_is_no_feature_file_is_said_plainly(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "file.h5"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "other":
-        with h5py.File(path, "w") as file:
-            file["x"] = np.ones(3)
-    elif kind != "absent":
-        path.write_bytes(b"" if kind == "empty" else b"hello " * 500)
-    result = inspect(path)
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: {path}")
+def test_what_is_no_feature_file_is_said_plainly(tmp_path: Path) -> None:
+    (tmp_path / "text.h5").write_bytes(b"hello " * 500)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = np.ones(3)
+    for path in (tmp_path / "text.h5", tmp_path / "other.h5", tmp_path / "absent.h5", tmp_path):
+        result = inspect(path)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"error: {path}")
 
 
 def region_world(folder: Path, **attributes: object) -> Path:
@@ -174,9 +162,7 @@ def test_pictures_that_cannot_be_drawn(tmp_path, monkeypatch, arguments, words: 
     region_world(tmp_path)
     (tmp_path / "bare").mkdir()
     region_world(tmp_path / "bare", has_boxes=0)
-    rng = np.random.default_rng(0)
-    arrays = {"features": rng.normal(size=(1, 4)).astype(np.float16)}
-    write_features("image.h5", ["id1"], arrays, {"model": "resnet18"})
+    feature_file(tmp_path / "image.h5")
     result = inspect(*arguments, "--images", "corpus/images.parquet")
     assert result.exit_code == 1
     assert words in result.stderr

@@ -36,11 +36,9 @@ def test_what_is_copied_passes_check_params(clone):
     [
         (["loss", "sum_margin"], "loss 'sum_margin' exists: models/losses/sum_margin.py"),
         (["loss", "my-loss"], "name 'my-loss': allowed are lower case letters"),
-        (["loss", "__init__"], "name '__init__': allowed are lower case letters"),
         (["loss", "class"], "name 'class': allowed are lower case letters"),
         (["loss", "other", "--like", "nothing"], "ranking loss 'nothing': allowed are"),
         (["model", "vse"], "'vse' is a model or a section of params.yaml already"),
-        (["model", "detector"], "'detector' is a model or a section"),
         (["model", "other", "--like", "nothing"], "--like 'nothing': models are"),
         (["metric", "other", "--like", "best_rank"], "--like 'best_rank': it has not one row"),
         (["network", "other"], "--like: there is no network to copy yet"),

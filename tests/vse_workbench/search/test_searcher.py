@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from indexed import make_world
 from PIL import Image
 
 from pipeline.evaluation.criterion import Criterion
@@ -15,15 +14,6 @@ from pipeline.scores.file import read_scores
 from vse_workbench.search.searcher import Question, Searcher, scored_models
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("searched")
-    make_world(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        yield folder
 
 
 def csls(scores, k):
@@ -51,44 +41,46 @@ CASES = {
 }
 
 
+def check_answer(found, ids, expected):
+    """The hits have the expected scores (N,) of these ids, best first."""
+    literal = dict(zip(ids, expected, strict=True))
+    assert {hit.name: hit.score for hit in found} == pytest.approx(literal, abs=1e-4)
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+
+
 @pytest.mark.parametrize(("model", "name"), [("vse", "inverted_softmax"), ("scan", "csls")])
-def test_a_text_is_one_query_more(world, model, name):
+def test_a_text_is_one_query_more(read_only, model, name):
     criterion, literal = CASES[name]
     searcher, stored = Searcher(model, CPU), read_scores(f"data/scores/{model}.h5", "test")
     captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")
     text = captions.loc["val0.png#0", "text"]
-    plain = searcher.of_text(text, Question(top=50)).hits
-    own = {hit.name: hit.score for hit in plain}
+    own = {hit.name: hit.score for hit in searcher.of_text(text, Question(top=50)).hits}
     queries = np.vstack([stored.scores.T, [own[name] for name in stored.image_ids]])
-    expected = dict(zip(stored.image_ids, literal(queries)[-1], strict=True))
     found = searcher.of_text(text, Question(top=50, criterion=criterion)).hits
-    assert {hit.name: hit.score for hit in found} == pytest.approx(expected, abs=1e-4)
-    best_first = sorted(expected.values(), reverse=True)
-    assert [hit.score for hit in found] == pytest.approx(best_first, abs=1e-4)
+    check_answer(found, stored.image_ids, literal(queries)[-1])
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_image_is_one_query_more(world, name):
+def test_an_image_is_one_query_more(read_only, name):
     criterion, literal = CASES[name]
     searcher, stored = Searcher("vse", CPU), read_scores("data/scores/vse.h5", "test")
     image = Image.open("val1.png").convert("RGB")
     own = {hit.name: hit.score for hit in searcher.of_image(image, Question(top=50)).hits}
     queries = np.vstack([stored.scores, [own[name] for name in stored.caption_ids]])
-    expected = dict(zip(stored.caption_ids, literal(queries)[-1], strict=True))
     found = searcher.of_image(image, Question(top=50, criterion=criterion)).hits
-    assert {hit.name: hit.score for hit in found} == pytest.approx(expected, abs=1e-4)
+    check_answer(found, stored.caption_ids, literal(queries)[-1])
 
 
-def test_sets_are_not_assigned_by_single_queries(world):
+def test_sets_are_not_assigned_by_single_queries(read_only):
     question = Question(criterion=Criterion("hungarian"))
     with pytest.raises(WorkbenchError, match="'hungarian': a single query is ranked by naive"):
         Searcher("vse", CPU).of_image(Image.open("val1.png").convert("RGB"), question)
 
 
-def test_models_that_have_scored(world, tmp_path, monkeypatch):
+def test_models_that_have_scored(read_only, tmp_path, monkeypatch):
     assert scored_models() == ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
     for name in ("dvc.yaml", "params.yaml"):
-        shutil.copy(world / name, tmp_path)
+        shutil.copy(read_only / name, tmp_path)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WorkbenchError, match="no scores of cca"):
         scored_models()

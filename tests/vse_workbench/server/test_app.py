@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import shutil
 import struct
 import zlib
 from urllib.parse import quote
@@ -13,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from indexed import make_world, run
+from indexed import run
 from PIL import Image
 from tiny_inputs import WORDS
 
@@ -31,16 +30,7 @@ TEXT = f"{WORDS[3]} {WORDS[5]}"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("served")
-    make_world(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def searchers(world):
+def searchers(read_only):
     return {name: Searcher(name, CPU) for name in ("vse", "two_branch", "scan")}
 
 
@@ -91,27 +81,26 @@ def hits(response):
 
 
 @pytest.mark.parametrize("model", ["vse", "two_branch", "scan"])
-@pytest.mark.parametrize("criterion", ["naive", "csls"])
-def test_a_text_finds_what_the_command_finds(client, model, criterion, world):
-    asked = {"model": model, "text": TEXT, "top": 7, "criterion": criterion, "split": "val"}
+def test_a_text_finds_what_the_command_finds(client, model):
+    asked = {"model": model, "text": TEXT, "top": 7, "split": "val"}
     answer = client.get("/api/search", params=asked)
-    options = ["--model", model, "--top", 7, "--split", "val"]
-    if criterion == "naive":
-        assert hits(answer) == found(TEXT, *options)
-    assert answer.json()["kind"] == "image"
-    assert answer.json()["searched"] == 3
-    assert answer.json()["criterion"] == criterion
-    for hit in answer.json()["hits"]:
+    assert hits(answer) == found(TEXT, "--model", model, "--top", 7, "--split", "val")
+    said = answer.json()
+    assert (said["kind"], said["searched"], said["criterion"]) == ("image", 3, "naive")
+    other = client.get("/api/search", params=asked | {"criterion": "csls"})
+    assert other.json()["criterion"] == "csls"
+    assert hits(other) != hits(answer)
+    for hit in said["hits"]:
         picture = Image.open(io.BytesIO(client.get(hit["image"]).content))
         assert (picture.format, picture.size) == ("JPEG", (32, 32))
         assert "path" not in hit
 
 
 @pytest.mark.parametrize("model", ["vse", "scan"])
-def test_an_image_finds_what_the_command_finds(client, world, model):
+def test_an_image_finds_what_the_command_finds(client, read_only, model):
     expected = found("--image", "test4.png", "--model", model, "--top", 5)
     asked = {"model": model, "top": 5}
-    sent = client.post("/api/search", params=asked, content=(world / "test4.png").read_bytes())
+    sent = client.post("/api/search", params=asked, content=(read_only / "test4.png").read_bytes())
     assert hits(sent) == expected
     assert sent.json()["kind"] == "caption"
     assert hits(client.get("/api/search", params=asked | {"image": "test4.png"})) == expected
@@ -156,24 +145,17 @@ def test_where_a_model_looks_is_a_picture(client):
     assert "not in the split" in told(client.get("/attention", params=asked), 400)
 
 
-HOSTILE = "<img src=x onerror=alert(1)>"
-
-
 @pytest.mark.parametrize(
     ("asked", "status", "words"),
     [
-        ({"model": "gpt", "text": TEXT}, 404, "model 'gpt': there are vse, two_branch, scan"),
-        ({"model": "../../etc/passwd", "text": TEXT}, 404, "there are vse"),
+        ({"model": "../passwd", "text": TEXT}, 404, "'../passwd': there are vse, two_branch, scan"),
         ({"model": "vse", "text": TEXT, "split": "train"}, 404, "there are test, val"),
         ({"model": "vse", "text": TEXT, "criterion": "hungarian"}, 404, "there are naive"),
         ({"model": "vse", "image": "../params.yaml"}, 404, "no image"),
         ({"model": "vse", "image": "\x1b[2J\u202e"}, 404, "no image"),
         ({"model": "vse"}, 400, "either text or image"),
-        ({"text": TEXT}, 422, "model: Field required"),
-        ({"model": "vse", "text": ""}, 422, "text: String should have at least 1"),
-        ({"model": "vse", "text": "  "}, 400, "the query is empty"),
-        ({"model": "vse", "text": "w" * 2001}, 422, "at most 2000"),
-        ({"model": "vse", "text": TEXT, "top": 10**9}, 422, "top: "),
+        ({"text": ""}, 422, "model: Field required; text: String should have at least 1"),
+        ({"model": "vse", "text": "w" * 2001, "top": 10**9}, 422, "at most 2000 characters; top: "),
     ],
 )
 def test_questions_that_cannot_be_answered(client, asked, status, words):
@@ -182,45 +164,38 @@ def test_questions_that_cannot_be_answered(client, asked, status, words):
     assert line.isprintable()
 
 
-def jpeg_of(world):
+def a_jpeg():
     buffer = io.BytesIO()
-    Image.open(world / "test0.png").save(buffer, "JPEG")
+    Image.open("test0.png").save(buffer, "JPEG")
     return buffer.getvalue()
 
 
 @pytest.mark.parametrize(
     ("make", "status", "words"),
     [
-        (lambda world: b"", 400, "empty file"),
-        (lambda world: b"%PDF-1.7 " + bytes(500), 400, "not an image"),
-        (lambda world: jpeg_of(world)[:400], 400, "the uploaded file: "),
-        (lambda world: png(60_000, 60_000), 400, "60000 x 60000 pixels"),
-        (lambda world: png(900, 900, zlib.compress(bytes(100))), 400, "the uploaded file: "),
-        (lambda world: bytes(100_001), 413, "0.1 MB"),
+        (lambda: b"", 400, "empty file"),
+        (lambda: b"%PDF-1.7 " + bytes(500), 400, "not an image"),
+        (lambda: a_jpeg()[:400], 400, "the uploaded file: "),
+        (lambda: png(60_000, 60_000), 400, "60000 x 60000 pixels"),
+        (lambda: png(900, 900, zlib.compress(bytes(100))), 400, "the uploaded file: "),
+        (lambda: bytes(100_001), 413, "0.1 MB"),
     ],
 )
-def test_uploads_that_are_no_images(client, world, make, status, words):
+def test_uploads_that_are_no_images(client, make, status, words):
     asked = {"model": "vse"}
-    line = told(client.post("/api/search", params=asked, content=make(world)), status)
+    line = told(client.post("/api/search", params=asked, content=make()), status)
     assert words in line
-    answer = client.post("/api/search", params=asked, content=jpeg_of(world))
+    answer = client.post("/api/search", params=asked, content=a_jpeg())
     assert len(hits(answer)) == 12  # the server goes on
 
 
 def test_an_upload_that_does_not_say_how_large_it_is(client):
-    read = 0
-
-    def parts():
-        nonlocal read
-        for _ in range(10_000):
-            read += 1
-            yield bytes(50_000)
-
-    answer = client.post("/api/search", params={"model": "vse"}, content=parts())
+    parts = (bytes(50_000) for _ in range(10_000))
+    answer = client.post("/api/search", params={"model": "vse"}, content=parts)
     assert "0.1 MB" in told(answer, 413)
 
 
-def test_paths_outside_the_corpus_and_other_hosts(client):
+def test_paths_outside_other_hosts_and_what_a_browser_may_do(client):
     for path in ("/images?id=/etc/passwd", "/images?id=..%2F..%2Fparams.yaml"):
         assert "no image" in told(client.get(path), 404)
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/params.yaml", "/docs"):
@@ -229,9 +204,6 @@ def test_paths_outside_the_corpus_and_other_hosts(client):
     assert client.delete("/api/search").status_code == 405
     other = client.get("/api/models", headers={"Host": "evil.example"})
     assert (other.status_code, other.text) == (400, "Invalid host header")
-
-
-def test_every_answer_forbids_the_browser_more(client):
     for path in ("/", "/api/models", "/static/app.js", "/images?id=test0.png", "/nothing"):
         headers = client.get(path).headers
         assert "default-src 'none'" in headers["content-security-policy"]
@@ -257,7 +229,7 @@ class Buggy(Searcher):
         raise ZeroDivisionError(text)
 
 
-def test_a_bug_stays_in_the_terminal(world, caplog):
+def test_a_bug_stays_in_the_terminal(read_only, caplog):
     client = client_of({"vse": Buggy("vse", CPU), "scan": Searcher("scan", CPU)})
     answer = client.get("/api/search", params={"model": "vse", "text": TEXT})
     assert told(answer, 500) == "an error of the server, told in its terminal"
@@ -271,12 +243,10 @@ def test_the_page_names_every_element_that_its_script_asks_for(client):
     assert "innerHTML" not in script
 
 
-def test_the_corpus_may_have_any_ids(world, tmp_path, monkeypatch):
+def test_the_corpus_may_have_any_ids(read_only):
     """Ids with HTML, spaces and signs of addresses come back as they are, and their images too."""
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
     searcher = Searcher("vse", CPU)
-    odd = f"{HOSTILE}&id=../x#%2F"
+    odd = "<img src=x onerror=alert(1)>&id=../x#%2F"
     tables = (searcher.catalogue.images, searcher.catalogue.captions)
     searcher.catalogue = Catalogue(
         *(each.assign(image_id=each["image_id"].replace("test0.png", odd)) for each in tables)

@@ -7,15 +7,15 @@ import ir_measures
 import numpy as np
 import pytest
 import pytrec_eval
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from ranking_cases import measure_judged, worlds
+from relevance_cases import relevance_from
 
 from pipeline.evaluation.columns import EXTENDED
 from pipeline.evaluation.figures import summarise
 from pipeline.evaluation.measure import measure
 from pipeline.scores.file import SplitScores
-from pipeline.scores.positives import Relevance
 from pipeline.scores.ranking import DIRECTIONS
 from vse_workbench.trec.write import (
     escaped,
@@ -46,17 +46,6 @@ def read(path, column, kind):
     return found
 
 
-def exported(folder, split, depth=0):
-    """Run and qrels of both directions, read back."""
-    for way in DIRECTIONS:
-        write_run(folder / f"{way}.run", split, split.scores, way, depth, "m")
-        write_pairs(folder / f"{way}.qrels", split, way)
-    return {
-        way: (read(folder / f"{way}.run", 4, float), read(folder / f"{way}.qrels", 3, int))
-        for way in DIRECTIONS
-    }
-
-
 @settings(max_examples=40)
 @given(world=worlds())
 def test_trec_eval_finds_our_figures_with_ties(world, tmp_path_factory):
@@ -64,7 +53,10 @@ def test_trec_eval_finds_our_figures_with_ties(world, tmp_path_factory):
     measured = measure(split.scores, np.asarray(split.image_groups), split.caption_groups)
     ours = summarise(measured)
     folder = tmp_path_factory.mktemp("trec")
-    for way, (run, qrels) in exported(folder, split).items():
+    for way in DIRECTIONS:
+        write_run(folder / "a.run", split, split.scores, way, 0, "m")
+        write_pairs(folder / "a.qrels", split, way)
+        run, qrels = read(folder / "a.run", 4, float), read(folder / "a.qrels", 3, int)
         theirs = pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(run)
         assert len(theirs) == len(split.image_ids if way == "i2t" else split.caption_ids)
         for depth in (1, 5, 10):
@@ -83,15 +75,9 @@ def test_ir_measures_read_the_files_themselves_and_agree(world, seed, tmp_path_f
     split, random = split_of(*world), np.random.default_rng(seed)
     folder = tmp_path_factory.mktemp("trec")
     scores = random.permutation(split.scores.size).reshape(split.scores.shape).astype(np.float32)
-    images, captions = np.divmod(np.arange(split.scores.size), split.scores.shape[1])
-    grades = random.integers(0, 6, len(images)) / random.choice([1, 2])
-    kept = grades > 0
-    if not kept.any():
-        return
-    flags = {way: np.ones(int(kept.sum()), bool) for way in DIRECTIONS}
-    relevance = Relevance(
-        images[kept], captions[kept], grades[kept], flags, split.scores.shape, "graded"
-    )
+    grades = random.integers(0, 6, split.scores.shape) / random.choice([1, 2])
+    assume(grades.any())
+    relevance = relevance_from(grades)
     pairs = {"ndcg": ir_measures.nDCG, "rprecision": ir_measures.Rprec}
     pairs |= {f"r{depth}": ir_measures.Success @ depth for depth in (1, 5, 10)}
     metrics = {metric.name: metric for metric in EXTENDED}
@@ -110,14 +96,6 @@ def test_ir_measures_read_the_files_themselves_and_agree(world, seed, tmp_path_f
             assert figure == pytest.approx(100 * theirs[measure_of_theirs]), name
 
 
-def test_a_collapsed_model_is_at_chance_for_others_too(tmp_path):
-    """All scores equal: written as they are, ids would have made a perfect model of it."""
-    split = split_of(np.zeros((4, 4), np.float32), range(4), range(4))
-    run, qrels = exported(tmp_path, split)["t2i"]
-    found = pytrec_eval.RelevanceEvaluator(qrels, {"success.1"}).evaluate(run)
-    assert {figures["success_1"] for figures in found.values()} == {0.0}
-
-
 @given(st.lists(st.sampled_from([-1.0, 0.0, 1e-45, 1e-38, 0.5, 1.0]), min_size=1, max_size=30))
 def test_lowered_scores_fall_in_single_precision_and_keep_what_falls(values):
     scores = -np.sort(-np.array(values, np.float32))
@@ -126,16 +104,6 @@ def test_lowered_scores_fall_in_single_precision_and_keep_what_falls(values):
     assert (lowered <= scores).all()
     if len(set(values)) == len(values):
         np.testing.assert_array_equal(lowered, scores)
-
-
-def test_a_depth_cuts(tmp_path):
-    scores = np.array([[3, 2, 1], [3, 2, 1], [1, 2, 3]], np.float32)
-    run, _ = exported(tmp_path, split_of(scores, range(3), range(3)), depth=1)["i2t"]
-    assert [list(items) for items in run.values()] == [
-        ["im%2000%25.jpg#%090"],
-        ["im%2000%25.jpg#%090"],
-        ["im%2002%25.jpg#%092"],
-    ]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))

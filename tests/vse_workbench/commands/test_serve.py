@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 from browsers import browser_or_skip
 from clone import ROOT
-from indexed import make_world
+from commands import fail
 from tiny_inputs import WORDS
 
 from vse_workbench.commands.serve import main
@@ -22,30 +22,15 @@ TEXT = f"{WORDS[3]} {WORDS[5]}"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("serving")
-    make_world(folder)
-    return folder
-
-
-def started(folder, *arguments):
-    """A running server and its address."""
-    command = [sys.executable, "-m", "vse_workbench", "serve", "--port", "0", *arguments]
+def server(indexed):
+    """The address of a running server."""
+    command = [sys.executable, "-m", "vse_workbench", "serve", "--port", "0", "vse", "scan"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+        command, cwd=indexed, env=environment, stderr=subprocess.PIPE, text=True
     )
-    for line in process.stderr:
-        address = re.search(r"http://\S+/", line)
-        if address:
-            return process, address[0]
-    raise AssertionError(f"ended with {process.wait()}")
-
-
-@pytest.fixture(scope="module")
-def server(world):
-    process, address = started(world, "vse", "scan")
-    yield address
+    addresses = (re.search(r"http://\S+/", line) for line in process.stderr)
+    yield next(filter(None, addresses))[0]
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 0
@@ -60,9 +45,9 @@ def asked(address, path, body=None):
     return answer.status, json.loads(answer.read())
 
 
-def test_fifty_clients_at_once_get_what_one_gets(server, world):
+def test_fifty_clients_at_once_get_what_one_gets(server, indexed):
     texts = [f"{WORDS[n]} {WORDS[n + 1]}" for n in range(8)]
-    image = (world / "test1.png").read_bytes()
+    image = (indexed / "test1.png").read_bytes()
     paths = [f"/api/search?{urlencode({'model': 'vse', 'text': text})}" for text in texts]
     requests = [(path, None) for path in paths] + [("/api/search?model=vse", image)]
     requests += [("/api/search?model=gpt&text=x", None), ("/api/search?model=vse", b"no image")]
@@ -78,29 +63,12 @@ def test_fifty_clients_at_once_get_what_one_gets(server, world):
     assert together == alone * 30
 
 
-def test_it_says_what_cannot_be_served(server, world):
-    def said(*arguments):
-        command = [sys.executable, "-m", "vse_workbench", "serve", *arguments]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        ended = subprocess.run(command, cwd=world, env=environment, capture_output=True, text=True)
-        assert ended.returncode == 1
-        assert ended.stderr.startswith("error: ")
-        assert len(ended.stderr.splitlines()) <= 2
-        return ended.stderr
-
-    assert "model 'gpt': allowed are" in said("gpt")
+def test_it_says_what_cannot_be_served(server, indexed, monkeypatch):
+    assert "model 'gpt': allowed are" in fail(main, indexed, "gpt")
     port = server.split(":")[2].strip("/")
-    assert f"port {port}" in said("vse", "--port", port)
-
-
-def test_without_the_extra_the_way_to_it_is_named(world, monkeypatch):
-    from click.testing import CliRunner
-
-    monkeypatch.chdir(world)
+    assert f"port {port}" in fail(main, indexed, "vse", "--port", port)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    result = CliRunner().invoke(main, ["vse"])
-    assert result.exit_code == 1
-    assert "pip install '.[serve]'" in result.stderr
+    assert "pip install '.[serve]'" in fail(main, indexed, "vse")
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +98,7 @@ def shown(browser, count):
     )
 
 
-def test_a_text_search_and_an_image_search_in_a_browser(server, world, browser):
+def test_a_text_search_and_an_image_search_in_a_browser(server, indexed, browser):
     browser.get_log("browser")
     browser.get(server)
     until(browser, "document.querySelector('#status').textContent === '9 images'")
@@ -140,8 +108,8 @@ def test_a_text_search_and_an_image_search_in_a_browser(server, world, browser):
     assert shown(browser, 9) == [hit["id"] for hit in expected["hits"]]
     assert "9 images of test, vse, naive" in browser.find_element("id", "status").text
     assert "text=" in browser.current_url
-    browser.find_element("id", "file").send_keys(str(world / "test1.png"))
-    _, expected = asked(server, "/api/search?model=vse", (world / "test1.png").read_bytes())
+    browser.find_element("id", "file").send_keys(str(indexed / "test1.png"))
+    _, expected = asked(server, "/api/search?model=vse", (indexed / "test1.png").read_bytes())
     until(browser, "document.querySelectorAll('#hits li').length === 12")
     assert shown(browser, 12) == [hit["id"] for hit in expected["hits"]]
     assert until(browser, "document.querySelector('#asked').naturalWidth") == 32
