@@ -8,7 +8,8 @@ from pipeline.comparison.extended import extended_report
 from pipeline.comparison.files import metrics_files, of_models
 from pipeline.comparison.phrases import phrase_report, read_rows
 from pipeline.comparison.results import read_results
-from pipeline.comparison.table import brief, report
+from pipeline.comparison.standing import behind_first, report, verdict
+from pipeline.comparison.table import tables
 from pipeline.report.page import Files, Run, build_page
 from pipeline.report.provenance import parameters
 from pipeline.runtime.errors import WorkbenchError
@@ -50,8 +51,9 @@ def main(
     """
     params, folders = load_params(), any(path.is_dir() for path in metrics)
     names = {stage: stage_items(stage) if folders else [] for stage in (*EVALUATING, LOCALISING)}
-    searching = names[LOCALISING]
-    metrics = metrics_files(metrics, sorted(item for items in names.values() for item in items))
+    searching = names.pop(LOCALISING)
+    known = sorted(item for items in names.values() for item in items)
+    metrics = metrics_files(metrics, sorted([*known, *searching]))
     found = of_models(found, searching, ".h5")
     localised = read_rows([path for path in metrics if path.stem in searching], found)
     metrics = tuple(path for path in metrics if path.stem not in searching)
@@ -59,17 +61,20 @@ def main(
     ranks = of_models(ranks, models, ".h5")
     curves, attention = of_models(curves, models, ".tsv"), of_models(attention, models, ".h5")
     results = read_results(metrics, ranks)
-    table = report(results, params.corpus_name, params.loss) + extended_report(results)
+    behind = behind_first(results)
+    table = report(results, behind, params.corpus_name, params.loss) + extended_report(results)
     texts = {output: table + phrase_report(localised)}
     if page is not None:
         if images is None or captions is None:
             raise WorkbenchError("--page shows images and captions: give --images and --captions")
-        run = Run(params.corpus_name, params.loss, parameters(read_yaml(Path("params.yaml"))))
+        run = Run(
+            params.corpus_name, params.loss, parameters(read_yaml(Path("params.yaml"))), known
+        )
         files = Files(curves, images, captions, attention, phrases, found)
-        texts[page] = build_page(results, files, run, localised)
+        texts[page] = build_page(results, behind, files, run, localised)
     for path, text in texts.items():
         write_text(path, text)
-    for line in brief(results):
+    for line in (*tables(results, behind), f"{verdict(results, behind)}."):
         say(line)
     say(f"compared {', '.join(models)}: see {' and '.join(map(str, texts))}")
 

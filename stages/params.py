@@ -5,6 +5,7 @@ names must stand in the file. All problems are reported at once.
 """
 
 import difflib
+import re
 import reprlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from models.base.registry import config_of, model_names
 from models.detector.params import DetectorConfig
 from models.dual_path.params import PseudoClassesConfig
 from models.phrases.params import PhraseCCAConfig, PhraseTwoBranchConfig
-from models.ranking import LOSSES
+from models.ranking import LOSSES, warms_up
 from models.ranking.params import RankingConfig
 from pipeline.dataset import READERS, brings_boxes
 from pipeline.dataset.params import CorpusConfig, ShapesConfig
@@ -52,6 +53,7 @@ from pipeline.scores.params import (
 )
 from pipeline.search.params import SearchConfig
 from pipeline.sentences.params import SentencesConfig
+from pipeline.training.params import TrainingConfig
 from pipeline.words.params import VocabularyConfig
 
 if TYPE_CHECKING:  # for annotations alone: check_params does without its libraries
@@ -135,6 +137,7 @@ class CommonParams(Section):
     @contradictions
     def _sections_fit(self) -> Iterator[InitErrorDetails]:
         yield from self._word_widths()
+        yield from self._warm_ups_leave_epochs()
         yield from self._detector_and_what_it_serves()
         yield from self.sentences.beyond(self.vocabulary.known_dim)
         yield from self._names_of_score_files()
@@ -159,6 +162,15 @@ class CommonParams(Section):
                 text = f"must equal vocabulary.dim = {dim!r} when {name}.word_vectors is "
                 yield wrong_value(f"{name}.word_dim", section.word_dim, text + "'pretrained'")
 
+    def _warm_ups_leave_epochs(self) -> Iterator[InitErrorDetails]:
+        for name, section in self if warms_up(self.loss) else ():
+            training = getattr(section, "training", None)
+            if not isinstance(training, TrainingConfig):
+                continue
+            if training.warmup_epochs >= training.epochs:
+                text = f"must be below epochs = {training.epochs} if loss is {self.loss}; 0: none"
+                yield wrong_value(f"{name}.training.warmup_epochs", training.warmup_epochs, text)
+
     def _detector_and_what_it_serves(self) -> Iterator[InitErrorDetails]:
         if self.detector.weights == "train" and not brings_boxes(self.dataset):
             text = f"the dataset {self.dataset!r} has no boxes to learn from; "
@@ -169,12 +181,21 @@ class CommonParams(Section):
             served["image_features"] = self.image_features
         if self.regions.source == "grid":
             served["regions.network"] = self.regions.network
+        if self.phrases.source != "none" and self.phrases.features.source == "network":
+            served["phrases.features.network"] = self.phrases.features.network
         architecture = self.detector.architecture
         for key, network in served.items():
             if network.weights == "detector" and f"fpn_{network.model}" != architecture:
                 text = f"a {architecture!r} does not hold a {network.model!r}; give both the same "
                 text += "ResNet, as fpn_resnet18 and resnet18, or choose other weights"
                 yield wrong_value(f"{key}.weights", "detector", text)
+            elif network.weights == "detector" and self.detector.weights in ("train", "random"):
+                held = [f"layer{n + 1}" for n in range(len(self.detector.anchors))]
+                asked = network.layers or ["layer4"]
+                if any(re.match("layer[1-4]", at) and at[:6] not in held for at in asked):
+                    text = f"with {len(held)} lists in detector.anchors the detector holds "
+                    text += f"{', '.join(held)}; cut there, or give it more lists"
+                    yield wrong_value(f"{key}.layers", network.layers, text)
 
     def _names_of_score_files(self) -> Iterator[InitErrorDetails]:
         for section in NAMED:

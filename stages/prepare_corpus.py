@@ -8,6 +8,7 @@ import click
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.read import read_corpus
 from pipeline.dataset.source import Options
+from pipeline.runtime.errors import counted
 from stages.common import command, paths
 from stages.params import load_params
 
@@ -22,8 +23,11 @@ def main(raw: Path, output: Path) -> None:
     os.sync()  # the images, before tables speak of them
     corpus.write(output)
     images, captions = (table["split"].value_counts() for table in (corpus.images, corpus.captions))
-    parts = [f"{split} {images[split]:,} images {captions[split]:,} captions" for split in SPLITS]
-    click.echo(f"corpus: {', '.join(parts)}; {len(corpus.rejects):,} rejects")
+    parts = [
+        f"{split} {counted(images[split], 'image')} {counted(captions[split], 'caption')}"
+        for split in SPLITS
+    ]
+    click.echo(f"corpus: {', '.join(parts)}; {counted(len(corpus.rejects), 'reject')}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("repeat", deadline=None, derandomize=True, max_examples=20)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("repeat")
-LONGEST = ("test_graph.py", "test_extending.py")
+LONGEST = ("test_graph.py", "test_extending.py", "test_campaign.py")
 
 
 def pytest_collection_modifyitems(items):

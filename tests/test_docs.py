@@ -2,16 +2,19 @@
 
 import ast
 import io
+import json
 import os
 import re
 import subprocess
 import sys
 import tokenize
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import networkx
 import pytest
+from browsers import browser_or_skip
 
 from pipeline.runtime.yaml_text import read_yaml
 from vse_workbench.commands import files
@@ -58,12 +61,23 @@ def test_the_drawn_graph_is_the_graph():
     assert set(arrows_of(ROOT / "docs/graph.svg")) == set(arrows)
 
 
+def anchors(document):
+    """The anchors of a document's headings, as GitHub and mkdocs make them."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), flags=re.MULTILINE)
+    return [re.sub(r"[^\w\s-]", "", text).strip().lower().replace(" ", "-") for text in headings]
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_and_commands_lead_somewhere(document):
     # Files that a reader is to write (tests/test_extending.py does) are not there yet.
     text = re.sub(r"^File `[^`]+`:$", "", document.read_text(), flags=re.MULTILINE)
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        if link.startswith("../../actions/"):
+            continue  # a page of GitHub, from the address of README there
         assert (document.parent / link).exists(), f"{document.name} links to {link}"
+    for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text):
+        target = document.parent / link if link else document
+        assert anchor in anchors(target), f"{document.name} links to {link}#{anchor}"
     # Commands stand in code: in fences or between backticks; capitals are placeholders.
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, flags=re.DOTALL))
     for module in re.findall(r"python -m (stages\.[a-z_]+)", code):
@@ -154,12 +168,43 @@ def test_pages_from_elsewhere_name_keys_and_recipes_that_there_are(page):
         assert name in recipes, f"{page}: no recipe {name}"
 
 
-def test_the_site_builds_without_a_warning(tmp_path):
+def test_the_readme_has_the_figures_of_the_metrics():
+    """Its rows, the best first. Intervals are in no file that git has: they only have to fit."""
+    text = (ROOT / "README.md").read_text()
+    table = text.partition("<!-- results -->")[2].partition("<!-- /results -->")[0].strip()
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:-1]]
+    wanted = []
+    for path in (ROOT / "metrics").glob("[!p]*.json"):  # no phrases
+        naive, other = (
+            json.loads(path.read_text())[name] for name in ("naive", "inverted_softmax")
+        )
+        figures = [naive["rsum"], naive["i2t"]["r1"], naive["t2i"]["r1"], other["rsum"]]
+        wanted.append([f"`{path.stem}`", *(f"{figure:.1f}" for figure in figures)])
+    wanted.sort(key=lambda row: -float(row[1]))
+    assert [row[:2] + row[3:] for row in rows] == wanted, "run: python docs/tools/from_run.py"
+    for _, rsum, interval, *_ in rows:
+        low, high = map(float, interval.split(" to "))
+        assert low < float(rsum) < high
+
+
+def test_badges_say_what_the_project_says():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    tested = read_yaml(ROOT / ".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]
+    wanted = {"licence": project["license"], "python": " | ".join(tested["python"])}
+    for name, said in wanted.items():
+        title = ElementTree.parse(ROOT / f"docs/badges/{name}.svg").find("{*}title")
+        assert title.text == f"{name}: {said}"
+        assert f"[{title.text}](docs/badges/{name}.svg)" in (ROOT / "README.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The documents as a site, built without a warning."""
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
+    folder = tmp_path_factory.mktemp("docs") / "site"
     done = subprocess.run(
-        build,
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
         cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -167,7 +212,31 @@ def test_the_site_builds_without_a_warning(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
-    pages = {str(path.relative_to(ROOT / "docs").with_suffix(".html")) for path in DOCUMENTS[2:]}
-    assert pages <= {str(path.relative_to(tmp_path / "site")) for path in tmp_path.rglob("*.html")}
-    reference = (tmp_path / "site/api.html").read_text()
-    assert "Vectors of N image files" in reference
+    return folder
+
+
+def test_the_site_has_every_document_and_the_notebook(site):
+    pages = {str(path.relative_to(site)) for path in site.rglob("*.html")}
+    own = {str(path.relative_to(ROOT / "docs").with_suffix(".html")) for path in DOCUMENTS[2:]}
+    assert own | {"tour.html"} <= pages
+    assert "Vectors of N image files" in (site / "api.html").read_text()
+    tour, notebook = (site / "tour.html").read_text(), (ROOT / "docs/tour.ipynb").read_text()
+    shown = set(re.findall(r'src="(tour_\d+\.png)"', tour))
+    assert len(shown) == notebook.count('"image/png"') > 3
+    assert all((site / name).is_file() for name in shown)
+    assert 'href="tour.html"' in (site / "index.html").read_text()
+    for page in site.rglob("*.html"):  # nothing is loaded from the network
+        assert not re.search(r'<(?:script|link|img)[^>]+(?:src|href)="?https?:', page.read_text())
+
+
+def test_the_search_of_the_site_works_from_disk(site):
+    """Browsers start no worker on file:// pages: docs/tools/iframe-worker.js stands in."""
+    with browser_or_skip() as browser:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        browser.get((site / "index.html").as_uri())
+        field = browser.find_element("css selector", "input.md-search__input")
+        browser.execute_script("arguments[0].focus()", field)
+        field.send_keys("querybank")
+        found = ".md-search-result__item a[href*='metrics.html']"
+        WebDriverWait(browser, 20).until(lambda _: browser.find_elements("css selector", found))

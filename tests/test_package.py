@@ -43,23 +43,35 @@ def test_the_wheel_is_installed_and_imported_elsewhere(built, tmp_path):
     (wheel,) = built.glob("*.whl")
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet"]
     subprocess.run([*install, "--target", tmp_path / "site", wheel], check=True)
-    script = "import pipeline, models, stages, vse_workbench.commands; "
-    script += "from models.base.registry import model_names; "
-    script += "print(pipeline.__file__, *model_names())"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path / "site")},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    place, *names = done.stdout.split()
-    assert place.startswith(str(tmp_path / "site"))
+    (tmp_path / "models").mkdir()  # a user's own, where the script lies
+    (tmp_path / "models/__init__.py").touch()
+    script = "from vse_workbench import load_scores, loss_class\nimport sys, models.base.registry\n"
+    script += "assert 'stages' not in sys.modules  # it changes how Python shows errors\n"
+    script += "print(models.__file__, *models.base.registry.model_names())\n"
+    script += "from vse_workbench.commands.recipe import main\n"
+    script += "main(['vse_2019_mscoco', '-S', 'raw=.'])"
+
+    def run(lines):
+        (tmp_path / "script.py").write_text(lines)
+        return subprocess.run(
+            [sys.executable, tmp_path / "script.py"],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(tmp_path / "site")},
+            capture_output=True,
+            text=True,
+        )
+
+    done = run(script)
+    (place, *names), changes = done.stdout.split("\n")[0].split(), done.stdout
+    assert place.startswith(str(tmp_path / "site")), done.stderr
+    assert "params.yaml: new, from " in changes
+    assert read_yaml(tmp_path / "params.yaml")["dataset"] == "karpathy_json"
+    said = run(f"import models\n{script}").stderr
+    assert f"models: a package of this name is imported already, from {tmp_path}/models;" in said
     assert names == sorted(path.parent.name for path in (ROOT / "models").glob("[!b]*/model.py"))
     files = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{name}/py.typed" for name in PACKAGES} <= files
-    for pattern in ("**/*.py", "*/templates/*", "*/static/*"):
+    for pattern in ("**/*.py", "*/templates/*", "*/static/*", "recipes/*.yaml", "*.yaml"):
         own = [path for name in PACKAGES for path in (ROOT / name).glob(pattern)]
         assert own
         lost = {str(path.relative_to(ROOT)) for path in own} - files

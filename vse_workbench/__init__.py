@@ -1,17 +1,88 @@
-"""VSE Workbench for people: the command `vse`, and `Embedder` for programs."""
+"""VSE Workbench for people: the command `vse`, and the names below for programs (docs/api.md).
 
+A name is imported when it is asked for: torch takes seconds to load, and `vse --help` needs none.
+"""
+
+import ast
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from vse_workbench.export.embedder import Embedder
+if TYPE_CHECKING:  # read by __getattr__, too: a name stands here alone
+    from models.attention.cosines import attended_cosines as attended_cosines
+    from models.attention.cosines import attention_weights as attention_weights
+    from models.attention.cosines import gram_cosines as gram_cosines
+    from models.attention.pooling import pool_cosines as pool_cosines
+    from models.cca.fit import Canonical as Canonical
+    from models.cca.fit import fit_cca as fit_cca
+    from models.dual_path.instance import InstanceLoss as InstanceLoss
+    from models.ranking import loss_class as loss_class
+    from models.ranking.loss import RankingLoss as RankingLoss
+    from models.ranking.pairs import PairLoss as PairLoss
+    from models.two_branch.loss import StructureLoss as StructureLoss
+    from pipeline.comparison.paired import Difference as Difference
+    from pipeline.comparison.revisions import load_scores as load_scores
+    from pipeline.corpus.vocabulary import Vocabulary as Vocabulary
+    from pipeline.evaluation.criterion import Criterion as Criterion
+    from pipeline.evaluation.figures import Measured as Measured
+    from pipeline.evaluation.folds import Evaluation as Evaluation
+    from pipeline.evaluation.folds import evaluate as evaluate
+    from pipeline.evaluation.measure import measure as measure
+    from pipeline.evaluation.row import Metric as Metric
+    from pipeline.runtime.errors import WorkbenchError as WorkbenchError
+    from pipeline.scores.file import SplitScores as SplitScores
+    from pipeline.scores.file import write_scores as write_scores
+    from pipeline.scores.ranks import Ranks as Ranks
+    from pipeline.scores.ranks import retrieval_ranks as retrieval_ranks
+    from pipeline.sentences.fisher import FisherVector as FisherVector
+    from pipeline.sentences.mixtures import Mixture as Mixture
+    from pipeline.sentences.mixtures import fit_mixture as fit_mixture
+    from pipeline.storage.features import FeatureFile as FeatureFile
+    from pipeline.storage.writer import write_features as write_features
+    from vse_workbench.comparing import compare_runs as compare_runs
+    from vse_workbench.export.embedder import Embedder as Embedder
+    from vse_workbench.search.searcher import Answer as Answer
+    from vse_workbench.search.searcher import Question as Question
+    from vse_workbench.search.searcher import Searcher as Searcher
 
-__all__ = ["Embedder"]
+FOLDER = Path(__file__).resolve().parent
+BLOCKS = {name: FOLDER.with_name(name) for name in ("pipeline", "models", "stages")}
+
+
+class _OwnBlocks:
+    """Finds our packages of common names where we are, whatever the working directory holds."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, [str(FOLDER.parent)]) if name in BLOCKS else None
+
+
+for _name, _folder in BLOCKS.items():
+    _places = getattr(sys.modules.get(_name, object), "__path__", [])
+    if _name in sys.modules and _folder not in [Path(place).resolve() for place in _places]:
+        raise ImportError(
+            f"{_name}: a package of this name is imported already, from "
+            f"{', '.join(_places) or sys.modules[_name].__file__}; VSE Workbench needs the one in "
+            f"{_folder}: rename yours, or import vse_workbench in a process of its own"
+        )
+sys.meta_path.insert(0, _OwnBlocks)
 
 
 def __getattr__(name: str) -> Any:
-    """`Embedder`, imported when it is asked for: it loads torch, and `vse --help` must not."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vse_workbench.export.embedder import Embedder
+    """A name of the list above; AttributeError, so that Python says ImportError, for others."""
+    if name in (found := _modules()):
+        return getattr(import_module(found[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-    return Embedder
+
+def __dir__() -> list[str]:
+    return sorted(_modules())
+
+
+def _modules() -> dict[str, str]:
+    """The module of each name, from the source of this file."""
+    nodes = ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {each.name: str(node.module) for node in imports for each in node.names if each.asname}

@@ -30,7 +30,7 @@ class ImageNetworkConfig(Section):
 
     model: Name = "resnet18"
     weights: Name = "detector"
-    layers: Layers = ("layer1", "layer2", "layer3")
+    layers: Layers = ("layer1", "layer2")
     pool: Annotated[str, one_of(POOLINGS)] = "mean_max"
     views: Literal["center", "flip", "ten_crop"] = "center"
     size: Annotated[int, Field(ge=32, le=1024)] | None = 128

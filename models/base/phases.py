@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from models.base.model import Settings
-from models.ranking import loss_class, make_loss
+from models.ranking import make_loss, warms_up
 from models.ranking.loss import RankingLoss
 from pipeline.training.phases import Phase, Schedule
 
@@ -38,7 +38,7 @@ def chosen_loss(settings: Settings) -> RankingLoss:
 def warm_up_epochs(settings: Settings) -> int:
     """Epochs of sum_margin before the chosen loss: none for a loss that does not collapse."""
     epochs: int = settings.config.training.warmup_epochs
-    return epochs if loss_class(settings.loss).warms_up else 0
+    return epochs if warms_up(settings.loss) else 0
 
 
 def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list[Phase]:
@@ -78,6 +78,6 @@ def advice(settings: Settings, name: str) -> str:
     """What may help a training of the model `name` that has collapsed."""
     rates = "training.lr" if hasattr(settings.config.training, "lr") else "phases.lr"
     words = [f"lower {name}.{rates}", "train with another loss"]
-    if loss_class(settings.loss).warms_up and hasattr(settings.config.training, "warmup_epochs"):
+    if warms_up(settings.loss) and hasattr(settings.config.training, "warmup_epochs"):
         words.insert(0, f"raise {name}.training.warmup_epochs")
     return ", ".join(words[:-1]) + " or " + words[-1]

@@ -23,8 +23,8 @@ class DetectorTrainingConfig(Section):
     """Optimisation of the detector."""
 
     epochs: Count = 2
-    images_per_epoch: Count | None = 1600
-    batch_size: Count = 8
+    images_per_epoch: Count | None = 1200
+    batch_size: Count = 4
     lr: Positive = 0.001
     warmup: Natural = 50
     clip: NonNegative = 10.0
@@ -44,7 +44,7 @@ class DetectorConfig(Section):
     names: Name | None = None
     channels: Count = 64
     hidden: Count = 256
-    anchors: Anchors = ((16.0,), (26.0,), (40.0,))
+    anchors: Anchors = ((16.0, 22.0), (28.0, 40.0))
     ratios: Sides = (1.0,)
     short_side: Natural = 0
     long_side: Natural = 0
@@ -60,5 +60,8 @@ class DetectorConfig(Section):
         if self.weights not in ("train", "random") and not os.path.isfile(self.weights):
             problem = "no such file; allowed are train, random or the path of a detector's weights"
             yield wrong_value("weights", self.weights, problem)
+        if len({len(sides) for sides in self.anchors}) > 1:
+            problem = "every list needs the same number of sides"
+            yield wrong_value("anchors", self.anchors, problem)
         if self.names is not None and not os.path.isdir(self.names):
             yield wrong_value("names", self.names, "no such folder")

@@ -17,9 +17,18 @@ LOSSES = Registry("models.losses", "ranking loss", ONE_CLASS, "one class, a Rank
 
 
 def loss_class(name: str) -> "type[RankingLoss]":
-    """The class of a loss, its file alone imported; WorkbenchError for a name that is none."""
+    """The class of a ranking loss, its file alone imported; its arguments are the loss's settings.
+
+    name: sum_margin (Kiros et al. 2015), max_margin (Faghri et al. 2018), knn_margin (Sun et al.
+    2019), infonce (Radford et al. 2021), or of a new file. WorkbenchError for any other.
+    """
     found: type[RankingLoss] = LOSSES.load(name)
     return found
+
+
+def warms_up(name: str) -> bool:
+    """Whether models train by sum_margin before this loss (RankingLoss); its file is only read."""
+    return bool(LOSSES.constant(name, "warms_up", False))
 
 
 def make_loss(name: str, **settings: Any) -> "RankingLoss":

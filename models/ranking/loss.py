@@ -13,7 +13,7 @@ class RankingLoss(nn.Module, ABC):
     and a default: `k: Count = 3` (models.ranking.params).
 
     warms_up: whether training by it from the beginning may collapse, so that models train by
-    sum_margin first.
+    sum_margin first; check_params reads it in the class itself, without its bases.
     """
 
     warms_up: ClassVar[bool] = False

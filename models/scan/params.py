@@ -19,7 +19,7 @@ class SCANConfig(Section):
     position_gate: bool = False
     standardise_images: bool = True
     margin: Positive = 0.2
-    training: TrainingConfig = TrainingConfig(epochs=4, batch_size=64, lr_step=3)
+    training: TrainingConfig = TrainingConfig(epochs=3, batch_size=64, lr_step=2)
 
 
 CONFIG = SCANConfig

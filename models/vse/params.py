@@ -17,7 +17,7 @@ class VSEConfig(Section):
     word_vectors: Literal["random", "pretrained"] = "random"
     standardise_images: bool = True
     margin: Positive = 0.2
-    training: TrainingConfig = TrainingConfig(epochs=15, batch_size=128, lr_step=10)
+    training: TrainingConfig = TrainingConfig(epochs=9, batch_size=128, lr_step=6)
 
 
 CONFIG = VSEConfig

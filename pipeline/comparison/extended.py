@@ -1,7 +1,6 @@
 """Figures by the corpus's own pairs and by extended positives, side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pipeline.comparison.results import Result
@@ -13,15 +12,6 @@ SHOWN = ("r1", "mapr", "rprecision", "ndcg", "rsum")  # of all that metrics file
 OWN = frozenset(column.keys for column in COLUMNS)
 
 
-@dataclass(frozen=True)
-class Beside:
-    """One model under one criterion."""
-
-    label: str  # as in the table of all models
-    figures: list[float]  # in the order of `headings`, those by own pairs before those by the list
-    interval: tuple[float, float] | None  # [low, high] of rsum by the list, None without resamples
-
-
 def headings() -> list[str]:
     """Titles of the figures: "i2t R@1", and "i2t R@1 ext" for the same by the list."""
     titles: list[str] = []
@@ -31,19 +21,20 @@ def headings() -> list[str]:
     return titles
 
 
-def beside_rows(results: Sequence[Result]) -> list[Beside]:
-    """A row per model and criterion and one of chance; none without extended positives."""
+def beside_rows(results: Sequence[Result]) -> list[list[str]]:
+    """A head, a row per model and criterion and one of chance, with the interval of rsum by the
+    list in the last column; none without extended positives."""
+    record, by_name = results[0].record, {result.name: result for result in results}
     if results[0].extended is None:
         return []
-    by_name, beside = {result.name: result for result in results}, []
+    rows = [["model", *headings(), f"{100 * record.confidence:g} %"]]
     for row in rows_of(results):
         result = by_name[row.model]
         extended = (result.extended or {})[row.criterion]
         limits = result.record.extended["intervals"].get(row.criterion)
-        interval = None if limits is None else (limits["rsum"][0], limits["rsum"][1])
-        beside.append(Beside(row.label, _figures(row.figures, extended), interval))
-    record = results[0].record
-    return [*beside, Beside("chance", _figures(record.chance, record.extended["chance"]), None)]
+        interval = interval_text(limits and limits["rsum"])
+        rows.append([row.label, *_figures(row.figures, extended), interval])
+    return [*rows, ["chance", *_figures(record.chance, record.extended["chance"]), ""]]
 
 
 def explained(results: Sequence[Result]) -> str:
@@ -63,22 +54,17 @@ def extended_report(results: Sequence[Result]) -> str:
     rows = beside_rows(results)
     if not rows:
         return ""
-    share = f"{100 * results[0].record.confidence:g} %"
-    body = [
-        [row.label, *map(shown, row.figures), interval_text(row.interval) if row.interval else ""]
-        for row in rows
-    ]
-    lines = ["", "## Extended positives", "", explained(results), ""]
-    return "\n".join([*lines, *aligned([["model", *headings(), share], *body])]) + "\n"
+    lines = ["", "## Extended positives", "", explained(results), "", *aligned(rows)]
+    return "\n".join(lines) + "\n"
 
 
 def _columns() -> list[Column]:
     return [column for column in columns_of(EXTENDED) if column.keys[-1] in SHOWN]
 
 
-def _figures(own: Any, extended: Any) -> list[float]:
-    figures: list[float] = []
+def _figures(own: Any, extended: Any) -> list[str]:
+    figures: list[str] = []
     for column in _columns():
-        figures += [column.of(own)] if column.keys in OWN else []
-        figures.append(column.of(extended))
+        figures += [shown(column.of(own))] if column.keys in OWN else []
+        figures.append(shown(column.of(extended)))
     return figures

@@ -20,6 +20,7 @@ from pipeline.scores.groups import group_codes
 
 BETTER = {column.label: column.better for column in COLUMNS}
 FIGURES = tuple(BETTER)
+RESAMPLES = 2000  # of `vse compare` and of the report
 ROUNDING = 9  # decimals: the same recalls summed in another order must not differ
 
 
@@ -32,6 +33,11 @@ class Difference:
     b: float
     low: float
     high: float
+
+    @property
+    def amount(self) -> str:
+        """ "2.5 [-0.5, 5.0]": b - a and its interval."""
+        return f"{self.b - self.a:z.1f} [{self.low:z.1f}, {self.high:z.1f}]"
 
     @property
     def better(self) -> str:

@@ -51,7 +51,11 @@ def _ranks_of(path: Path) -> Path:
 
 
 def load_scores(name: str, split: str) -> SplitScores:
-    """What a run, a score file (*.h5) or REVISION:MODEL, says about all pairs of a split."""
+    """What a run says about all pairs of a split: N images and M captions.
+
+    name: a score file (*.h5), or REVISION:MODEL, whose file comes out of DVC's cache.
+    WorkbenchError for a file, split or revision that is not there, and for another kind of file.
+    """
     if Path(name).suffix == ".h5":
         return read_scores(name, split)
     with _revision_file(name, None, SCORING, "output", "a score file (.h5)") as path:

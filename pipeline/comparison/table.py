@@ -1,12 +1,20 @@
-"""One table of all models: what each reaches, what chance would, and how sure the figures are."""
+"""The tables of all models: what each reaches, what chance would, and how sure the figures are."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from pipeline.comparison.results import NAIVE, Result
-from pipeline.evaluation.columns import COLUMNS, headings
-from pipeline.evaluation.figures import values_of
+from pipeline.evaluation.columns import COLUMNS
+from pipeline.evaluation.figures import RECALLS, values_of
+
+SHOWN = [column for column in COLUMNS if column.keys[-1] in (*RECALLS, "rsum")]
+APART = "Transductive, with all test queries at once: compare these only with each other"
+BEHIND = (
+    "Behind: how far rsum is below that of the first model, and the interval of this difference "
+    "by a paired bootstrap; one that holds 0 is within noise."
+)
 
 
 @dataclass(frozen=True)
@@ -16,7 +24,7 @@ class TableRow:
     model: str
     criterion: str
     figures: Mapping[str, Any]
-    interval: tuple[float, float] | None  # of rsum, None without resamples
+    interval: Sequence[float] | None  # [low, high] of rsum, None without resamples
 
     @property
     def label(self) -> str:
@@ -30,14 +38,19 @@ class TableRow:
 
 
 def rows_of(results: Sequence[Result]) -> list[TableRow]:
-    """A row per model and criterion, in the order of the models, naive first."""
+    """A row per model and criterion: the naive ones by falling rsum, then all others by theirs."""
     rows = []
     for result in results:
         for criterion, figures in result.criteria.items():
             limits = result.record.intervals.get(criterion)
-            interval = None if limits is None else (limits["rsum"][0], limits["rsum"][1])
-            rows.append(TableRow(result.name, criterion, figures, interval))
-    return rows
+            rows.append(TableRow(result.name, criterion, figures, limits and limits["rsum"]))
+    return sorted(rows, key=lambda row: (row.is_transductive, -row.figures["rsum"]))
+
+
+def groups_of(results: Sequence[Result]) -> list[list[TableRow]]:
+    """The rows of the naive criterion; then those of transductive ones, if there are any."""
+    groups = groupby(rows_of(results), lambda row: row.is_transductive)
+    return [list(rows) for _, rows in groups]
 
 
 def best_of(rows: Sequence[TableRow]) -> list[list[bool]]:
@@ -56,7 +69,6 @@ def notes(results: Sequence[Result]) -> list[str]:
     """What must be known to read the table, a line each."""
     rows, chance = rows_of(results), results[0].record.chance["rsum"]
     external = [result.name for result in results if result.is_external]
-    transductive = dict.fromkeys(row.criterion for row in rows if row.is_transductive)
     shortlists = [
         f"{result.name}: {result.shortlist} of {result.images:,} images per caption "
         "were scored in full, all others were moved behind them."
@@ -70,16 +82,20 @@ def notes(results: Sequence[Result]) -> list[str]:
 
     return [
         *line("Scores of other programs, no ranking loss of ours", external),
-        *line("Transductive, scores change with the other test queries", transductive),
         *shortlists,
         *line("Cannot be told from chance", lost),
     ]
 
 
 def images_of(result: Result) -> str:
-    """How many images were evaluated: "5,000", or "the first 1,000 of 5,000"."""
-    count = f"{len(result.record.image_ids):,}"
-    return count if result.test_images is None else f"the first {count} of {result.images:,}"
+    """How many images were evaluated: "5,000 images", or "the first 1,000 of 5,000 images"."""
+    first = "" if result.test_images is None else f"the first {len(result.record.image_ids):,} of "
+    return first + counted(result.images, "image")
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """ "1 image", "2,000 images"; plural: where it is more than an s."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def shown(value: float) -> str:
@@ -87,45 +103,53 @@ def shown(value: float) -> str:
     return f"{value:.1f}"
 
 
-def report(results: Sequence[Result], dataset: str, loss: str) -> str:
-    """The comparison as markdown that is aligned for reading on a terminal, too."""
-    lines = ["# Comparison of models", "", *described(results, f"{dataset}, ranking loss {loss}")]
-    return "\n".join(lines) + "\n"
-
-
-def described(results: Sequence[Result], dataset: str) -> list[str]:
-    """The table and what must be known to read it, as lines of markdown."""
-    record, rows, body = results[0].record, rows_of(results), []
-    for row, best in zip(rows, best_of(rows), strict=True):
-        texts = map(shown, values_of(row.figures))
-        cells = [f"**{text}**" if top else text for text, top in zip(texts, best, strict=True)]
-        body.append([row.label, *cells, interval_text(row.interval)])
-    chance = [shown(value) for value in values_of(record.chance)]
-    share = f"{100 * record.confidence:g} %"
+def described(
+    results: Sequence[Result], dataset: str, behind: Mapping[str, Any] | None = None
+) -> list[str]:
+    """What was evaluated, what must be known to read the tables, and the tables, as markdown.
+    behind: what `standing.behind_first` found."""
+    record = results[0].record
     return [
-        f"Dataset {dataset}. Test split: {images_of(results[0])} images, "
-        f"{len(record.caption_ids):,} captions, protocol {record.protocol}.",
-        f"Recalls in percent; i2t: image queries, t2i: caption queries; {share}: bootstrap "
-        "interval of rsum.",
+        f"Dataset {dataset}. Test split: {images_of(results[0])}, "
+        f"{counted(len(record.caption_ids), 'caption')}, protocol {record.protocol}.",
+        f"Recalls in percent; i2t: image queries, t2i: caption queries; {_share(results)}: "
+        "bootstrap interval of rsum.",
+        *([BEHIND] if behind else []),
         *notes(results),
         "",
-        *aligned([["model", *headings(), share], *body, ["chance", *chance, ""]]),
+        *tables(results, behind),
     ]
 
 
-def brief(results: Sequence[Result]) -> list[str]:
-    """Lines of a narrow table for a terminal: R@1 both ways and rsum with its interval."""
-    columns = [column for column in COLUMNS if column.keys[-1] in ("r1", "rsum")]
-    rows = [
-        [row.label, *(shown(c.of(row.figures)) for c in columns), interval_text(row.interval)]
-        for row in rows_of(results)
-    ]
-    chance = [shown(column.of(results[0].record.chance)) for column in columns]
-    head = ["model", *(column.label for column in columns), "interval"]
-    return aligned([head, *rows, ["chance", *chance, ""]])
+def tables(results: Sequence[Result], behind: Mapping[str, Any] | None = None) -> list[str]:
+    """The table of the naive criterion and, after a sentence, that of transductive ones: recalls,
+    rsum and its interval, sorted by rsum; aligned, as markdown and terminals show it."""
+    chance = results[0].record.chance
+    titles = [c.label if c.keys[-1] == RECALLS[0] else c.title for c in SHOWN]
+    plain, *others = groups_of(results)
+    head = ["model", *titles, _share(results)]
+    body = [*map(_cells, plain), ["chance", *(shown(column.of(chance)) for column in SHOWN), ""]]
+    if behind:
+        head.append("behind")
+        body = [[*row, behind[row[0]].amount if row[0] in behind else ""] for row in body]
+    lines = aligned([head, *body])
+    for rows in others:
+        criteria = ", ".join(dict.fromkeys(row.criterion for row in rows))
+        lines += ["", f"{APART} ({criteria}):", ""]
+        lines += aligned([head[: len(SHOWN) + 2], *map(_cells, rows)])
+    return lines
 
 
-def interval_text(interval: tuple[float, float] | None) -> str:
+def _cells(row: TableRow) -> list[str]:
+    figures = (shown(column.of(row.figures)) for column in SHOWN)
+    return [row.label, *figures, interval_text(row.interval)]
+
+
+def _share(results: Sequence[Result]) -> str:
+    return f"{100 * results[0].record.confidence:g} %"
+
+
+def interval_text(interval: Sequence[float] | None) -> str:
     """ "232.1 to 283.5", or a dash where no intervals were drawn."""
     return "-" if interval is None else f"{shown(interval[0])} to {shown(interval[1])}"
 

@@ -52,8 +52,11 @@ class Corpus:
 
     def write(self, folder: Path) -> None:
         """Write the tables, images.parquet last, and rejects.tsv into `folder`; its folder `images`
-        is there afterwards, empty where no reader wrote into it."""
-        (folder / "images").mkdir(parents=True, exist_ok=True)
+        is there afterwards, with a line of text where no reader wrote into it."""
+        images = folder / "images"
+        images.mkdir(parents=True, exist_ok=True)
+        if not any(images.iterdir()):  # DVC warns of every empty folder
+            write_text(images / "where.txt", "images.parquet says where the images are\n")
         pairs = pd.DataFrame(columns=RELEVANCE.names) if self.relevance is None else self.relevance
         write_table(folder / "relevance.parquet", pairs, RELEVANCE)
         captions = self.captions

@@ -66,7 +66,9 @@ def check_ids(source: Source) -> None:
     problems.add("caption ids more than once", caption_ids[caption_ids.duplicated()].unique())
     orphans = caption_ids[~described.isin(set(ids))]
     problems.add("captions of images that are not in the corpus", orphans)
-    problems.add("images of unknown split", ids[~images["split"].isin(SPLITS)])
+    other = images[~images["split"].isin(SPLITS)]
+    cases = (f"{row.image_id} ({row.split!a})" for row in other.itertuples())
+    problems.add(f"images of a split other than {', '.join(SPLITS)}", cases)
     halves = [name for name in [*ids, *caption_ids] if not is_text(name)]
     problems.add("ids that are not UTF-8", map(ascii, halves))
     root = os.path.realpath(source.root)

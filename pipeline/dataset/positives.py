@@ -13,7 +13,7 @@ from pipeline.dataset import POSITIVES
 from pipeline.dataset.coco_numbers import with_ids
 from pipeline.dataset.params import CorpusConfig
 from pipeline.dataset.source import find_in_raw
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.process import say
 from pipeline.runtime.text import Problems
 
@@ -43,7 +43,8 @@ def positives_of(corpus: Corpus, listed: pd.DataFrame, name: str) -> pd.DataFram
     else:
         pairs = with_ids(listed, corpus)
         if len(pairs) < len(listed):
-            say(f"positives {name}: left out {len(listed) - len(pairs):,} pairs not in the corpus")
+            left_out = counted(len(listed) - len(pairs), "pair")
+            say(f"positives {name}: left out {left_out} not in the corpus")
     absent = _absent(pairs, corpus)
     if not own_ids:
         _check_coco(name, pairs, absent)

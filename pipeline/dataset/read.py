@@ -11,6 +11,7 @@ from pipeline.dataset.checks import checked_corpus
 from pipeline.dataset.extracted import removed_on_error
 from pipeline.dataset.positives import positives_of, read_list
 from pipeline.dataset.source import Options, Source
+from pipeline.runtime.errors import counted
 from pipeline.runtime.process import say
 
 
@@ -50,5 +51,5 @@ def first_captions(source: Source, number: int | None) -> Source:
         return source
     kept = source.captions.groupby("image_id", sort=False).cumcount() < number
     if dropped := int((~kept).sum()):
-        say(f"left out: {dropped:,} captions after the first {number:,} of an image")
+        say(f"left out: {counted(dropped, 'caption')} after the first {number:,} of an image")
     return replace(source, captions=source.captions[kept].reset_index(drop=True))

@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.source import Options
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted
 
 _WORDS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev")}
 _SPLIT_OF = {word: split for split, words in _WORDS.items() for word in words} | {"test": "test"}
@@ -86,7 +86,7 @@ def _held_out(
     if len(names) < len(drawn) + bool(rest):
         numbers = " and ".join(f"corpus.{kind}_images = {value}" for kind, value in asked.items())
         raise WorkbenchError(
-            f"{numbers}, but there are {len(names):,} images to draw them from"
+            f"{numbers}, but raw has {counted(len(names), 'image')} to draw them from"
             + (" and to train on" if rest else ""),
             "make them smaller in params.yaml",
         )

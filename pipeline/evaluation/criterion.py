@@ -33,7 +33,8 @@ class Criterion:
         return is_transductive(self.name)
 
     def rescored(self, scores: np.ndarray, direction: Direction) -> np.ndarray:
-        """The scores (N, M) to rank for one direction, float32; of naive the same array."""
+        """The scores (N, M) to rank for one direction, float32; of naive the same array.
+        WorkbenchError for an unknown name, as `views`, and for a k above N or M."""
         tiles = as_tiles(np.require(scores, np.float32))
         return self.views(tiles, [direction])[0].matrix()
 

@@ -66,7 +66,9 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate criteria by folds, figures averaged over them. resamples: bootstrap draws, 0 for no
     intervals; confidence: share of the draws inside one. test_images: of which the split's are the
-    first, None: they are all. relevance: extended positives, measured beside the groups."""
+    first, None: they are all. relevance: extended positives, measured beside the groups.
+    WorkbenchError for folds that do not divide the images, settings that a criterion refuses, and
+    scores that are not finite."""
     images, captions = group_codes(split.image_groups, split.caption_groups)
     parts = cut_folds(images, captions, folds)
     scores = checked_tiles(split.scores, len(images), len(captions))

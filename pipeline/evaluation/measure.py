@@ -19,7 +19,8 @@ def measure(
     metrics: Sequence[Metric] | None = None,
 ) -> dict[Direction, Measured]:
     """Metrics (None: all but the extended) of all queries of scores (N images, M captions), by
-    direction. An image and a caption belong together when their groups (N,) and (M,) are equal."""
+    direction. An image and a caption belong together when their groups (N,) and (M,) are equal.
+    Errors are those of pipeline.scores.ranks.retrieval_ranks."""
     codes = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
     found = measured_of([of_groups(tiles, *codes, way) for way in DIRECTIONS], metrics)

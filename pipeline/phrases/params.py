@@ -50,7 +50,7 @@ class BoxNetworkConfig(Section):
 
     model: Name = "resnet18"
     weights: Name = "detector"
-    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] = ("layer2", "layer3")
+    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] = ("layer1", "layer2")
     pool: Name = "mean"  # of models/backbone/poolings, or fc7: stages.params knows which there are
     short_side: Count = 128
     normalisation: Literal["torchvision", "caffe"] = "torchvision"
@@ -77,7 +77,7 @@ class PhrasesConfig(Section):
     source: Literal["corpus", "flickr30k_entities", "none"] = "corpus"
     path: Name | None = None
     splits: Literal["lists", "corpus"] = "lists"
-    train_images: Count | None = 1200
+    train_images: Count | None = 800
     proposals: ProposalsConfig = ProposalsConfig()
     features: BoxFeaturesConfig = BoxFeaturesConfig()
     nms: Share = 0.3

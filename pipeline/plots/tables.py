@@ -11,6 +11,8 @@ import numpy as np
 from pipeline.evaluation.file import QueryRanks
 from pipeline.evaluation.findings import Separation
 from pipeline.evaluation.hubness import CLASSES, Hubness
+from pipeline.report.colours import shade
+from pipeline.report.curve_files import Curve
 from pipeline.scores.ranking import DIRECTIONS, Direction
 
 # Ranks at which recall is drawn; on a logarithmic axis more would not be told apart.
@@ -18,6 +20,15 @@ DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
 WAYS = {"i2t": "image to text", "t2i": "text to image"}
 
 Rows = list[dict[str, Any]]
+
+
+def training_rows(model: str, curve: Curve) -> Rows:
+    """Validation rsum by epoch; `note` says where a next phase of the training begins."""
+    turns = {epoch: f"{model}: {phase} begins" for epoch, phase in curve.turns.items()}
+    return [
+        {"model": model, "epoch": int(epoch), "rsum": rsum, "note": turns.get(epoch, "")}
+        for epoch, rsum in zip(curve.epochs, curve.rsum, strict=True)
+    ]
 
 
 def recall_rows(model: str, ranks: QueryRanks) -> Rows:
@@ -70,10 +81,16 @@ def hub_rows(model: str, counts: Mapping[Direction, np.ndarray]) -> Rows:
     ]
 
 
+def coloured(rows: Rows, numbers: Mapping[str, int]) -> Rows:
+    """The rows with the colour of their model; numbers: as `report.colours.numbers_of`."""
+    return [{**row, "colour": shade(numbers[row["model"]])} for row in rows]
+
+
 def as_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Tab-separated text with a header, floats with six digits."""
+    """Tab-separated text with a header, floats with six digits; no rows: of models of one epoch."""
     lines = [
         [f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()]
         for row in rows
     ]
-    return "".join("\t".join(line) + "\n" for line in [list(rows[0]), *lines])
+    head = list(rows[0]) if rows else ["model", "epoch", "rsum", "note", "colour"]
+    return "".join("\t".join(line) + "\n" for line in [head, *lines])

@@ -18,7 +18,8 @@ def read(raw: Path, out: Path, options: Options) -> Source:
     if len(found) > 1:
         several = listing(f"{file} ({name})" for name, file in found.items())
         raise WorkbenchError(
-            f"{raw}: could be of several kinds: {several}", "name one of them with -S dataset=..."
+            f"{raw}: could be of several kinds: {several}",
+            f"set dataset in params.yaml to {' or '.join(found)}",
         )
     if not found:
         signs = listing((sign for reader in READERS for sign in signs_of(reader)), 100)

@@ -10,7 +10,7 @@ import pandas as pd
 from pipeline.corpus.tables import SPLITS
 from pipeline.dataset.source import Options, Source, find_annotations, find_image_folder
 from pipeline.dataset.splits import seeded_splits
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.text import Problems, is_inside, read_text
 
 SIGNS = ("captions.txt", "results.csv")
@@ -45,7 +45,7 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         root=find_image_folder(raw, options.corpus.images, names),
         images=images,
         captions=captions[captions["image_id"].isin(splits)].reset_index(drop=True),
-        remarks=(f"left out: {unlisted:,} images in no split list",) if unlisted else (),
+        remarks=(f"left out: {counted(unlisted, 'image')} in no split list",) if unlisted else (),
     )
 
 

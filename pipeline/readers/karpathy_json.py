@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from pipeline.dataset.annotations import read_annotations
 from pipeline.dataset.source import Options, Source, find_annotations, find_image_folder
+from pipeline.runtime.errors import counted
 from pipeline.runtime.section import Name
 
 SIGNS = ("dataset_*.json",)
@@ -55,5 +56,5 @@ def read(raw: Path, out: Path, options: Options) -> Source:
         root=find_image_folder(raw, options.corpus.images, files),
         images=pd.DataFrame({"image_id": files, "split": splits}),
         captions=pd.DataFrame(captions, columns=["caption_id", "image_id", "text", "tokens"]),
-        remarks=(f"left out: {dropped:,} images of split restval",) if dropped else (),
+        remarks=(f"left out: {counted(dropped, 'image')} of split restval",) if dropped else (),
     )

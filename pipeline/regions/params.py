@@ -27,7 +27,7 @@ class GridNetworkConfig(Section):
 
     model: Name = "resnet18"
     weights: Name = "detector"
-    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] | None = ("layer3",)
+    layers: Annotated[tuple[Name, ...], Field(min_length=1, strict=False)] | None = ("layer2",)
     size: Annotated[int, Field(ge=32, le=1024)] | None = 128
     resize: Literal["short_side", "squash"] = "squash"
     normalisation: Literal["torchvision", "caffe"] = "torchvision"

@@ -2,8 +2,9 @@
 
 import csv
 import io
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,13 @@ class Curve:
     # By what is classified, such as `image`: the share of the training batches that is classified
     # wrongly; NaN in epochs that classify nothing.
     errors: Mapping[str, list[float]] = field(default_factory=dict)
+    phases: Sequence[str] = ()  # (E,) what each epoch belongs to, such as stage_2
+
+    @property
+    def turns(self) -> dict[float, str]:
+        """By the first epoch of each phase but the first: its name."""
+        epochs = zip(self.epochs, itertools.pairwise(["", *self.phases]), strict=False)
+        return {epoch: phase for epoch, (before, phase) in epochs if before not in ("", phase)}
 
     @property
     def best(self) -> tuple[float, float]:
@@ -55,7 +63,7 @@ def read_curve(path: Path) -> Curve | None:
         short: [_number(path, row, name) if row[1][name] != "" else math.nan for row in numbered]
         for short, name in found.items()
     }
-    return Curve(epochs, loss, rsum, errors)
+    return Curve(epochs, loss, rsum, errors, [row.get("phase") or "" for row in rows])
 
 
 def _number(path: Path, numbered: tuple[int, dict[str, str]], column: str) -> float:

@@ -12,11 +12,12 @@ import matplotlib
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from pipeline.report.colours import COLOURS
+
 # A first start reports that fonts are being looked up; the figures' texts use the page's font.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 TEXT, RULE, TRUE, OTHER = "#010101", "#010102", "#010103", "#010104"
-COLOURS = 6
 DASHES = ((), (7, 2), (7, 2, 2, 2), (2, 2))  # points
 WIDTH, HEIGHT = 380, 240  # points, which are the units of the SVG
 
@@ -44,11 +45,11 @@ _STYLE: dict[Any, Any] = {
 
 def colour(series: int) -> str:
     """The placeholder of the colour of the model number `series`, from 0 on."""
-    return f"#0102{series % COLOURS:02x}"
+    return f"#0102{series % len(COLOURS):02x}"
 
 
 def dashes(series: int) -> tuple[int, ...]:
-    """The dash pattern of a model's line; with the colour it tells twelve models apart."""
+    """The dash pattern of a model's line; with the colour it tells 28 models apart."""
     return DASHES[series % len(DASHES)]
 
 

@@ -1,17 +1,40 @@
 """The figures of the report: training curves, losses, and distributions of scores."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from pipeline.comparison.table import TableRow, interval_text
 from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
-from pipeline.report.drawing import OTHER, TRUE, as_svg, colour, dashes, figure
+from pipeline.report.drawing import OTHER, TRUE, WIDTH, as_svg, colour, dashes, figure
 
 SMALL = (300, 180)  # points
+
+
+def interval_figure(rows: Sequence[TableRow], numbers: Mapping[str, int]) -> Markup:
+    """rsum of each model with its interval, a line per row, the first on top."""
+    said, places = [], range(len(rows), 0, -1)
+    with figure(WIDTH, 46 + 21 * len(rows)) as drawn:
+        axes = drawn.subplots()
+        for place, row in zip(places, rows, strict=True):
+            rsum, shade = row.figures["rsum"], colour(numbers[row.model])
+            if row.interval:
+                axes.plot(row.interval, [place, place], color=shade, solid_capstyle="butt")
+            axes.plot(rsum, place, "o", color=shade, markersize=7)
+            axes.annotate(f"{rsum:.1f}", (1, place), (6, 0), ("axes fraction", "data"),
+                          "offset points", va="center")  # fmt: skip
+            said.append(f"{row.label} {rsum:.1f}, {interval_text(row.interval)}")
+        axes.set_yticks(list(places), [row.label for row in rows])
+        axes.set_ylim(0.4, len(rows) + 0.6)
+        axes.tick_params("y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel("rsum")
+        return as_svg(drawn, "intervals", f"rsum and its interval: {'; '.join(said)}")
 
 
 def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Markup:
@@ -23,9 +46,9 @@ def rsum_figure(curves: Mapping[str, Curve], series: Mapping[str, int]) -> Marku
             number = series[name]
             _line(axes, curve.epochs, curve.rsum, number)
             axes.plot(*curve.best, "o", color=colour(number), markersize=7)
-        axes.set_xlabel("epoch")
+        for name, curve in curves.items():
+            _turns(axes, curve, series[name], f"{name}: ", 0)
         axes.set_ylabel("validation rsum")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         label = f"Validation rsum by epoch; best: {', '.join(bests)}"
         return as_svg(drawn, "rsum", label)
 
@@ -35,8 +58,7 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
     with figure(*SMALL) as drawn:
         axes = drawn.subplots()
         _line(axes, curve.epochs, curve.loss, number)
-        axes.set_xlabel("epoch")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        _turns(axes, curve, number, "", 1)
         if min(curve.loss) > 0:
             _logarithmic(axes)
         label = (
@@ -67,6 +89,19 @@ def separation_figure(separated: Separation, name: str, number: int) -> Markup:
 
 def _line(axes: Axes, x: list[float], y: list[float], number: int) -> None:
     axes.plot(x, y, color=colour(number), linestyle=(0, dashes(number)) if dashes(number) else "-")
+
+
+def _turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> None:
+    """The axis of epochs, and a dotted line with its name where the model's next phase begins.
+    height: of the name, 0 at the bottom (rsum starts low), 1 at the top (losses end low)."""
+    axes.set_xlabel("epoch")
+    axes.set_xlim(left=0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for epoch, phase in curve.turns.items():
+        axes.axvline(epoch - 0.5, color=colour(number), linestyle=":", linewidth=1)
+        place = (epoch - 0.5, height), (-2, 4 - 8 * height), ("data", "axes fraction")
+        axes.annotate(whose + phase, *place, "offset points", fontsize=8, rotation=90,
+                      ha="right", va=("bottom", "top")[height])  # fmt: skip
 
 
 def _logarithmic(axes: Axes) -> None:

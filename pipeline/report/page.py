@@ -12,21 +12,36 @@ from markupsafe import Markup
 from pandas import DataFrame
 
 from pipeline.comparison import extended, phrases
+from pipeline.comparison.paired import Difference
 from pipeline.comparison.phrases import PhraseRow
 from pipeline.comparison.results import Result
-from pipeline.comparison.table import best_of, images_of, interval_text, notes, rows_of, shown
+from pipeline.comparison.standing import verdict
+from pipeline.comparison.table import (
+    APART,
+    BEHIND,
+    TableRow,
+    best_of,
+    counted,
+    groups_of,
+    images_of,
+    interval_text,
+    notes,
+    shown,
+)
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
-from pipeline.evaluation.columns import METRICS
-from pipeline.evaluation.figures import values_of
+from pipeline.evaluation.columns import COLUMNS, METRICS
+from pipeline.evaluation.figures import RECALLS, values_of
 from pipeline.evaluation.findings import read_findings
 from pipeline.evaluation.hubness import CLASSES
 from pipeline.report.attention_section import attention_figures
+from pipeline.report.colours import COLOURS, numbers_of
 from pipeline.report.curve_files import Curve, read_curve
-from pipeline.report.drawing import COLOURS, dashes
-from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
+from pipeline.report.drawing import dashes
+from pipeline.report.figures import interval_figure, loss_figure, rsum_figure, separation_figure
 from pipeline.report.galleries import build_galleries
 from pipeline.report.hubs import PUBLISHED, hubs_of, pair_shares
 from pipeline.report.phrases import phrase_section
+from pipeline.report.provenance import commit_query, versions
 from pipeline.report.shelf import Shelf
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.scores.ranking import DIRECTIONS
@@ -40,6 +55,7 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
+ENVIRONMENT.filters |= {"counted": counted, "ends": interval_text, "figure": shown}
 
 
 @dataclass(frozen=True)
@@ -56,17 +72,23 @@ class Files:
 
 @dataclass(frozen=True)
 class Run:
-    """What was run: dataset, loss, and parameters by key."""
+    """What was run: dataset, loss, parameters by key, and all that dvc.yaml evaluates."""
 
     dataset: str
     loss: str
     parameters: Mapping[str, str]
+    known: Sequence[str] = ()
 
 
 def build_page(
-    results: Sequence[Result], files: Files, run: Run, localised: Sequence[PhraseRow] = ()
+    results: Sequence[Result],
+    behind: Mapping[str, Difference],
+    files: Files,
+    run: Run,
+    localised: Sequence[PhraseRow] = (),
 ) -> str:
     """The report as one HTML document; equal inputs give equal text."""
+    numbers = numbers_of(run.known, [result.name for result in results])
     paths = _partners(results, files.curves, "curve")
     attended = _partners(results, files.attention, "attention")
     read = {name: read_curve(path) for name, path in paths.items()}
@@ -75,26 +97,29 @@ def build_page(
     shelf = Shelf(images, captions)
     criteria = list(dict.fromkeys(name for result in results for name in result.criteria))
     models = [
-        _model(number, result, attended.get(result.name), shelf, criteria)
-        for number, result in enumerate(results)
+        _model(numbers[result.name], result, attended.get(result.name), shelf, criteria)
+        for result in results
     ]
     texts = results[0].record.caption_ids
     return ENVIRONMENT.get_template("report.html").render(
         **_frame(run, results),
-        **_table(results),
-        **_extended(results),
-        **_curves(curves, [result.name for result in results]),
+        **_table(results, behind, numbers),
+        **_curves(curves, [result.name for result in results], numbers),
         **_phrases(localised, files, images, captions),
         criteria=criteria,
         models=models,
-        best=max(results, key=lambda result: result.criteria["naive"]["rsum"]).name,
+        best=groups_of(results)[0][0].model,
         directions=DIRECTIONS,
         classes=CLASSES,
         published_hubs=PUBLISHED,
         matched_hubs=pair_shares(shelf.captions_of_images(texts), len(texts)),
-        corpus={
-            "images_sha256": images_digest(images),
-            "captions_sha256": captions_digest(captions),
+        about={
+            "Commit and date": {"found by": commit_query(results[0].ranks)},
+            "Versions": versions(),
+            "Corpus": {
+                "images_sha256": images_digest(images),
+                "captions_sha256": captions_digest(captions),
+            },
         },
     )
 
@@ -122,7 +147,7 @@ def _model(
 def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
     """Texts of the whole page, its style and its script, and the digest that permits the script."""
     images, captions = len(results[0].record.image_ids), len(results[0].record.caption_ids)
-    script = (TEMPLATES / "tables.js").read_text(encoding="utf-8")
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = hashlib.sha256(script.encode()).digest()
     return {
         "run": run,
@@ -131,44 +156,41 @@ def _frame(run: Run, results: Sequence[Result]) -> dict[str, Any]:
         "script": Markup(script),
         "script_digest": base64.b64encode(digest).decode(),
         "dashes": dashes,
-        "colours": COLOURS,
+        "colours": len(COLOURS),
         "images": images_of(results[0]),
         "is_subset": results[0].test_images is not None,
         "means": {"i2t": images / captions, "t2i": captions / images},
     }
 
 
-def _table(results: Sequence[Result]) -> dict[str, Any]:
-    rows = rows_of(results)
-    lines = [
-        {
-            "row": row,
-            "cells": [
-                (value, shown(value), is_best)
-                for value, is_best in zip(values_of(row.figures), best, strict=True)
-            ],
-            "interval": interval_text(row.interval),
-        }
-        for row, best in zip(rows, best_of(rows), strict=True)
-    ]
-    return {
-        "lines": lines,
-        "metrics": METRICS,
-        "legend": list(dict.fromkeys(metric.note for metric in METRICS)),
-        "chance": [shown(value) for value in values_of(results[0].record.chance)],
-        "notes": notes(results),
-        "leader": max(rows, key=lambda row: row.figures["rsum"]),
-    }
+def _table(
+    results: Sequence[Result], behind: Mapping[str, Difference], numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    """Rows by group; their cells are those of `shown_first`, then those behind the switch."""
+    groups = groups_of(results)
+    first = [column for column in COLUMNS if column.keys[-1] in RECALLS]
+    more = [column for column in COLUMNS if column not in first and len(column.keys) > 1]
+    order = [COLUMNS.index(column) for column in (COLUMNS[-1], *first, *more)]
 
+    def cells(row: TableRow, best: Sequence[bool]) -> list[tuple[float, bool]]:
+        figures = values_of(row.figures)
+        return [(figures[at], best[at]) for at in order]
 
-def _extended(results: Sequence[Result]) -> dict[str, Any]:
-    rows = extended.beside_rows(results)
     return {
-        "beside": [
-            (row, list(map(shown, row.figures)), interval_text(row.interval)) for row in rows
+        "tables": [
+            list(zip(rows, map(cells, rows, best_of(rows)), strict=True)) for rows in groups
         ],
-        "beside_titles": extended.headings(),
-        "beside_said": extended.explained(results) if rows else "",
+        "behind": behind,
+        "shown_first": first,
+        "shown_more": more,
+        "interval_figure": interval_figure(groups[0], numbers) if len(results) > 1 else None,
+        "legend": list(dict.fromkeys(metric.note for metric in METRICS)),
+        "chance": [values_of(results[0].record.chance)[at] for at in order],
+        "notes": [BEHIND, *notes(results)],
+        "apart": APART,
+        "verdict": verdict(results, behind),
+        "beside": extended.beside_rows(results),
+        "beside_said": extended.explained(results) if results[0].extended else "",
     }
 
 
@@ -184,12 +206,18 @@ def _phrases(
     }
 
 
-def _curves(curves: Mapping[str, Curve], names: Sequence[str]) -> dict[str, Any]:
-    series = {name: number for number, name in enumerate(names) if name in curves}
+def _curves(
+    curves: Mapping[str, Curve], names: Sequence[str], numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    """Charts of the models of several epochs, and the names of the others."""
+    drawn = {name: curve for name, curve in curves.items() if len(curve.epochs) > 1}
+    series = {name: numbers[name] for name in drawn}
     return {
         "series": series,
-        "rsum_figure": rsum_figure(curves, series) if curves else None,
-        "losses": {name: loss_figure(curves[name], name, series[name]) for name in series},
+        "turning": any(curve.turns for curve in drawn.values()),
+        "rsum_figure": rsum_figure(drawn, series) if drawn else None,
+        "losses": {name: loss_figure(drawn[name], name, series[name]) for name in series},
+        "one_epoch": {name: curves[name].best[1] for name in curves if name not in drawn},
         "without_curve": [name for name in names if name not in curves],
     }
 

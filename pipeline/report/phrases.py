@@ -130,16 +130,27 @@ def _shown(
 def with_boxes(
     image: Image.Image, boxes: Sequence[np.ndarray], colours: Sequence[str], side: int
 ) -> Image.Image:
-    """An image with boxes (x1, y1, x2, y2 in its pixels), `side` pixels on its longer side."""
+    """An image with boxes (x1, y1, x2, y2 in its pixels), `side` pixels on its longer side. Where
+    their lines lie on each other, their colours take turns."""
     scale = side / max(image.size)
-    size = [max(1, round(length * scale)) for length in image.size]
-    drawn = image.resize((size[0], size[1]))
-    pen, width = ImageDraw.Draw(drawn), max(3, side // 130)
-    for box, colour in zip(boxes, colours, strict=True):
-        left, top, right, bottom = (float(edge) * scale for edge in box)
-        corners = (max(0, left), max(0, top), min(size[0] - 1, right), min(size[1] - 1, bottom))
-        pen.rectangle(corners, outline="white", width=width + 1)  # seen on any background
-        inner = (corners[0] + 1, corners[1] + 1, corners[2] - 1, corners[3] - 1)
-        if inner[0] < inner[2] and inner[1] < inner[3]:
-            pen.rectangle(inner, outline=colour, width=width)
+    width, height = (max(1, round(length * scale)) for length in image.size)
+    drawn, line = image.resize((width, height)), max(3, side // 130)
+
+    def add(target: Image.Image, box: Sequence[float], colour: str) -> None:
+        left, top, right, bottom = (edge * scale for edge in box)
+        left, top = max(0.0, left), max(0.0, top)
+        right, bottom = min(width - 1, right), min(height - 1, bottom)
+        pen = ImageDraw.Draw(target)
+        pen.rectangle((left, top, right, bottom), outline="white", width=line + 1)  # seen anywhere
+        if left + 1 < right - 1 and top + 1 < bottom - 1:
+            pen.rectangle((left + 1, top + 1, right - 1, bottom - 1), outline=colour, width=line)
+
+    marks = [(box.tolist(), colour) for box, colour in zip(boxes, colours, strict=True)]
+    for box, colour in marks:
+        add(drawn, box, colour)
+    dashes = np.add.outer(np.arange(height), np.arange(width)) // (3 * line) % max(1, len(boxes))
+    for turn, (box, colour) in enumerate(marks):
+        layer = drawn.copy()
+        add(layer, box, colour)
+        drawn.paste(layer, mask=Image.fromarray(np.uint8(255) * (dashes == turn)))
     return drawn

@@ -114,9 +114,9 @@ class Sources:
 
 def loaded_sources(root: Path = ROOT) -> set[str]:
     """The first-party files that this process has loaded; paths from the root."""
-    modules = [sys.modules[name] for name in list(sys.modules)]
-    places = {getattr(module, "__file__", None) for module in modules}
-    files = {_resolved(place) for place in places if place}
+    own = [name for name in list(sys.modules) if name == "__main__" or _is_own(name)]
+    places = {getattr(sys.modules[name], "__file__", None) for name in own}
+    files = {Path(place).resolve() for place in places if place}
     inside = (file.relative_to(root) for file in files if file.is_relative_to(root))
     return {path.as_posix() for path in inside if path.parts[0] in PACKAGES}
 
@@ -158,17 +158,16 @@ def code_digest(root: Path = ROOT) -> str:
     Part of every resume fingerprint: work begun by other code must not be continued by this code.
     A name put together at run time counts once its module is loaded, as a model's is by `prepare`.
     """
+    return _digest_of(root, frozenset(loaded_sources(root)))
+
+
+@cache
+def _digest_of(root: Path, loaded: frozenset[str]) -> str:
     sources = Sources(root)
-    loaded = loaded_sources(root)
     modules = [file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
                for file in loaded - LEFT_OUT if not file.endswith("params.py")]  # fmt: skip
     lines = (f"{file} {sources.digest(file)}" for file in sources.closure(modules))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-@cache  # half a second for the 3,000 modules that torch and its libraries bring
-def _resolved(place: str) -> Path:
-    return Path(place).resolve()
 
 
 @cache

@@ -25,6 +25,11 @@ def listing(names: Iterable[object], limit: int = 10) -> str:
     return ", ".join(items[:limit]) + more
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 image`, `2,400 images`: for nouns whose plural has an s."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def first_line(error: BaseException) -> str:
     """What a library's exception says, for one line of ours; its type where it says nothing."""
     lines = str(error).strip("'\" \n").splitlines()

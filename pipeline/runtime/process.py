@@ -7,6 +7,9 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from pipeline.runtime.errors import WorkbenchError
@@ -24,6 +27,7 @@ RANK, TORCHRUN, LAUNCHER = "RANK", "TORCHELASTIC_RUN_ID", "WORKBENCH_LAUNCHER"
 DIVIDED = ("train", "train_phrases")  # stages that several processes share
 QUIET = 300.0  # seconds between lines of progress where nobody watches
 LARGE = 1 << 28  # bytes; the score matrices of large test splits, of which there are few
+_shown = ContextVar("whether progress is shown", default=True)
 
 
 def keep_freed_memory() -> None:
@@ -112,7 +116,7 @@ class Progress:
         self.last_line = self.started - max(0, interval - 1)
         self.note = ""
         self._bar = None
-        if process_number():
+        if process_number() or not _shown.get():
             self.interval = float("inf")
         elif os.environ.get("CI"):
             self.interval = max(interval, QUIET)
@@ -129,7 +133,7 @@ class Progress:
     def __exit__(self, kind: object, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
-        elif kind is None and self.count > self.start_count and not process_number():
+        elif kind is None and self.count > self.start_count and self.interval < float("inf"):
             self._print()
 
     def update(self, units: int = 1, note: str = "") -> None:
@@ -155,6 +159,16 @@ class Progress:
             file=sys.stderr,
             flush=True,
         )
+
+
+@contextmanager
+def without_progress() -> Iterator[None]:
+    """Show no progress of what runs inside: it is part of a quick answer."""
+    before = _shown.set(False)
+    try:
+        yield
+    finally:
+        _shown.reset(before)
 
 
 def duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ FindProblems = Callable[[dict[str, Any]], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe without a file: the defaults themselves
 TARGETS = "targets"  # key of a recipe that is none of params.yaml
 ONE_WAY = "give a section as a whole, or its keys"
+LONGEST_SHOWN = 200  # characters: paths are whole, sections are cut
 KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place, not what it is
 
 
@@ -63,13 +64,19 @@ def applied(
     return _written(params, laid_over(merge(defaults, kept), changes), find_problems)
 
 
-def _differences(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> Iterator[str]:
+def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = "") -> Iterator[str]:
     for key in [*after, *(key for key in before if key not in after)]:
         name, old, new = f"{prefix}{key}", before.get(key, ...), after.get(key, ...)
+        if _is_phases(old) and _is_phases(new):
+            old, new = dict(enumerate(old)), dict(enumerate(new))
         if isinstance(old, dict) and isinstance(new, dict):
             yield from _differences(old, new, f"{name}.")
         elif old != new:
             yield f"{name}: {shown(old)} -> {shown(new)}"
+
+
+def _is_phases(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
 def overlay(
@@ -142,9 +149,10 @@ def laid_over(
 
 
 def shown(value: Any) -> str:
-    """A value of params.yaml as a line of output has it."""
+    """A value of params.yaml as a line of output has it, a long one cut."""
     if value is ...:
         return "(none)"
     if isinstance(value, bool) or value is None:
         return str(value).lower().replace("none", "null")
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
+    text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

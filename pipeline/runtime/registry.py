@@ -81,8 +81,10 @@ class Registry:
         return importlib.import_module(self.module(name))
 
     def constant(self, name: str, key: str, default: Any = None) -> Any:
-        """A constant of an entry's file, read and not imported; `default` without it."""
-        for node in self.source(name).body:
+        """A constant of an entry's file, or of its class where that is what it offers, read and not
+        imported; `default` without it."""
+        holder = self.class_of(name) if self.offer == ONE_CLASS else self.source(name)
+        for node in holder.body:
             target, value = _assigned(node)
             if target == key and value is not None:
                 try:

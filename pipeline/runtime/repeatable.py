@@ -44,7 +44,7 @@ def pick_device(name: str) -> "torch.device":
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
         raise WorkbenchError(
-            "runtime.device = cuda, but torch sees no CUDA device",
-            "set runtime.device to auto or cpu in params.yaml",
+            "device cuda: torch sees no CUDA device",
+            "choose auto or cpu; in params.yaml it is runtime.device",
         )
     return torch.device("cuda" if available and name != "cpu" else "cpu")

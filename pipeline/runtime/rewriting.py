@@ -1,4 +1,7 @@
-"""A YAML file with other values: only lines of keys that change are new, so comments stay."""
+"""A YAML file with other values: only lines of keys that change are new, so comments stay.
+
+New lines have the form of DVC's writer, so that a later `dvc exp run -S` changes no other line.
+"""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -6,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import plain_yaml
 
-WIDTH = 100  # of a line with a mapping in braces
+WIDTH = 80  # of a line with a mapping in braces; DVC's writer breaks longer ones
 HINT = "write its sections as lines `key: value`, without aliases, and run this again"
 
 
@@ -36,7 +39,7 @@ def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.splitlines()
     if document.fa.flow_style():
-        lines = _dumped(_styled(values))
+        lines = _dumped(values)
     else:
         keys = _Document(lines, sorted(_places(document)))
         edits = sorted(keys.edits(document, before, values), key=lambda edit: edit[:3])
@@ -117,15 +120,15 @@ def _comment(node: Any, name: str) -> str:
 
 def _inserted(name: str, value: Any, column: int) -> list[str]:
     is_section = not column and isinstance(value, Mapping) and value
-    return [""] * bool(is_section) + _indented(_styled({name: value}), column)
+    return [""] * bool(is_section) + _indented({name: value}, column)
 
 
 def _replaced(name: str, before: Any, after: Any, column: int) -> list[str]:
     if isinstance(before, Mapping) and before:  # it stood in braces
-        lines = _indented(CommentedMap({name: _styled(after, flow=True)}), column)
+        lines = _indented(CommentedMap({name: _in_braces(after)}), column)
         if len(lines[0]) <= WIDTH:
             return lines
-    return _indented(_styled({name: after}), column)
+    return _indented({name: after}, column)
 
 
 def _indented(mapping: Any, column: int) -> list[str]:
@@ -138,28 +141,17 @@ def _dumped(mapping: Any) -> list[str]:
     return text.getvalue().splitlines()
 
 
-def _styled(value: Any, flow: bool = False) -> Any:
-    """A value for the writer: a key each line or, where `flow`, in braces; lists on one line."""
+def _in_braces(value: Any) -> Any:
+    """A value for the writer, on one line."""
     if isinstance(value, Mapping):
-        mapping = CommentedMap({name: _styled(inner, flow) for name, inner in value.items()})
-        if flow:
-            mapping.fa.set_flow_style()
+        mapping = CommentedMap({name: _in_braces(inner) for name, inner in value.items()})
+        mapping.fa.set_flow_style()
         return mapping
-    if isinstance(value, list):
-        if value and isinstance(value[0], Mapping):
-            # a block of mappings, and what is in these on one line
-            return [CommentedMap({k: _styled(v, True) for k, v in one.items()}) for one in value]
-        items = CommentedSeq(_styled(inner, True) for inner in value)
-        items.fa.set_flow_style()
-        return items
     return value
 
 
 def _round_trip() -> YAML:
     yaml = YAML(typ="rt")
-    yaml.width = 4096
-    # Without it `null` is written as an empty value.
-    yaml.representer.add_representer(
-        type(None), lambda dumper, _: dumper.represent_scalar("tag:yaml.org,2002:null", "null")
-    )
+    yaml.width = 4096  # a comment goes behind the first line of a value: it has no second one
+    yaml.default_flow_style = False
     return yaml

@@ -58,7 +58,8 @@ def write_scores(
     path: Path | str, splits: Mapping[str, SplitScores], attributes: Attributes
 ) -> None:
     """Write a model's scores atomically: one group per split, equal content in equal bytes.
-    Products of embeddings are not written: the embeddings are."""
+    Products of embeddings are not written: the embeddings are. WorkbenchError for shapes that do
+    not fit together, a caption of an unknown image, NaN and infinity."""
     groups = {}
     for name, split in sorted(splits.items()):
         _check(split, f"scores of split {name}")

@@ -42,7 +42,9 @@ def retrieval_ranks(
 ) -> Ranks:
     """Rank both directions of scores (N images, M captions), larger is better. rank = 1 + number
     of items that are not true and score at least as high as the best true item. An image and a
-    caption belong together when their groups, (N,) and (M,) integers or strings, are equal."""
+    caption belong together when their groups, (N,) and (M,) integers or strings, are equal.
+    WorkbenchError for shapes that do not fit, integer scores, NaN and infinity, no images or
+    captions, and an image or caption that nothing belongs to."""
     codes = group_codes(image_groups, caption_groups)
     tiles = checked_tiles(scores, len(codes[0]), len(codes[1]))
     i2t, t2i = ranked([of_groups(tiles, *codes, way, 1) for way in DIRECTIONS])

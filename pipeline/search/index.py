@@ -117,7 +117,7 @@ def words_of(text: str) -> list[str]:
     if not words:
         raise WorkbenchError(
             f"the query {text!r} has no words" if text.strip() else "the query is empty",
-            'give words to search for, such as: "two red circles"',
+            'give words to search for, such as: "a big red star"',
         )
     return words
 

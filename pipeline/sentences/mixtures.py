@@ -72,7 +72,8 @@ def fit_mixture(
     x: np.ndarray, kind: str, centres: int, iterations: int, seed: int
 ) -> tuple[Mixture, list[float]]:
     """Fit a mixture of K centres to x (N, D) by EM; also the mean log-likelihood after every
-    iteration.
+    iteration. kind: gmm, lmm or hglmm. WorkbenchError for numbers that are not finite, and for
+    fewer than K different rows.
 
     The log-likelihood never falls but for rounding: every M step takes the best parameters among
     those that respect FLOOR, the old ones included. Beside x this holds N x D int32 (not for gmm)

@@ -26,7 +26,8 @@ __all__ = ["SCHEMA_VERSION", "FeatureFile", "FeatureWriter", "write_features"]
 class FeatureFile:
     """A feature file: rows by id, random batches, or a whole dataset in memory. Values are read
     when asked for, through a memory map that every process opens for itself: DataLoader workers may
-    have an instance. sha256: digest over the content."""
+    have an instance. sha256: digest over the content. WorkbenchError for a file that is missing,
+    damaged or no feature file."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)

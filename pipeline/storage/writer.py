@@ -50,7 +50,8 @@ def write_features(
     path: Path | str, ids: Sequence[str], arrays: Mapping[str, Array], attributes: Attributes
 ) -> None:
     """Write a feature file at once, atomically. arrays: dataset name -> (N, ...) finite numbers,
-    written in their own dtype."""
+    written in their own dtype. WorkbenchError for another number of rows than ids, ids that repeat,
+    and numbers that are not finite."""
     values = {"ids": encode_ids(ids)}
     for name, array in arrays.items():
         if array.ndim == 0 or len(array) != len(ids):

@@ -1,20 +1,10 @@
 """What sections of trained models share in params.yaml."""
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic_core import InitErrorDetails
 
-from pipeline.runtime.section import (
-    Count,
-    Natural,
-    NonNegative,
-    Positive,
-    Section,
-    contradictions,
-    wrong_value,
-)
+from pipeline.runtime.section import Count, Natural, NonNegative, Positive, Section
 
 Precision = Literal["fp32", "bf16"]
 Reduction = Literal["sum", "mean"]
@@ -34,9 +24,3 @@ class TrainingConfig(Section):
     precision: Precision = "fp32"
     warmup_epochs: Natural = 1
     reduction: Reduction = "sum"
-
-    @contradictions
-    def _warm_up_leaves_epochs(self) -> Iterator[InitErrorDetails]:
-        if self.warmup_epochs >= self.epochs:
-            text = f"must be below epochs = {self.epochs}"
-            yield wrong_value("warmup_epochs", self.warmup_epochs, text)

@@ -19,5 +19,4 @@ def world(tmp_path_factory):
 @pytest.fixture
 def folder(world, tmp_path):
     """A copy of the world for one test."""
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
-    return tmp_path
+    return shutil.copytree(world, tmp_path, dirs_exist_ok=True)

@@ -11,7 +11,6 @@ def workspace(tmp_path):
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
     shutil.copytree(ROOT / "data/raw", tmp_path / "data/raw")
-    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
     return tmp_path
 
 
@@ -30,14 +29,3 @@ def test_another_loss_changes_the_lists_of_what_trains_by_it_and_no_other(worksp
     assert changed == {name for name in before if name.startswith("train") and "@" in name}
     new = set(after["train@vse"].splitlines()) - set(before["train@vse"].splitlines())
     assert [line.split()[0] for line in new] == ["models/losses/infonce.py"]
-
-
-def test_apply_recipe_rewrites_params_and_says_what_changed(workspace, run_vse):
-    before = (workspace / "params.yaml").read_text()
-    process = run_vse("recipe", "vse_2019_flickr30k", "-S", "vse.training.epochs=2", cwd=workspace)
-    assert "image_features.model: resnet18 -> vgg19" in process.stdout
-    assert "vse.training.epochs: 15 -> 2" in process.stdout
-    assert "\nrun: dvc repro evaluate@vse\n" in process.stdout
-    after = (workspace / "params.yaml").read_text()
-    assert "  epochs: 2\n" in after
-    assert len(before.splitlines()) == len(after.splitlines())

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from commands import invoke
 from corpora import write_corpus
 from forked import run_script
 from killed_encoding import POINTS
-from sklearn.feature_extraction.text import TfidfVectorizer
 from tiny_inputs import write_params, write_vocabulary
 
 from pipeline.corpus.tables import captions_digest, in_split, load_captions
@@ -75,18 +73,6 @@ def captions(folder, split=None):
     """Lists of words, of one split or all."""
     table = load_captions(folder / "corpus/captions.parquet")
     return list((in_split(table, split) if split else table)["tokens"])
-
-
-def test_tfidf_is_scikit_learns_fitted_on_the_training_captions(folder):
-    write_captions(folder, others=["tested", "tested", "dog"])
-    rows, _ = encode(folder, "tfidf", tfidf__terms=7, **PLAIN)
-    training = captions(folder, "train")
-    counts = Counter(word for words in training for word in words)
-    terms = sorted(counts, key=lambda word: (-counts[word], word))[:7]
-    oracle = TfidfVectorizer(analyzer=list, vocabulary=terms).fit(training)
-    expected = oracle.transform(captions(folder)).toarray()
-    np.testing.assert_allclose(rows, expected, rtol=1e-3, atol=1e-6)
-    assert read_encoder(folder / "encoder.h5").encoding.state().words == terms
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

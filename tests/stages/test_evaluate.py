@@ -61,7 +61,7 @@ def test_several_criteria_are_those_of_runs_of_one_each(project, run_stage):
     params, before = project / "params.yaml", (project / "params.yaml").read_text()
     found = {}
     for names in ("csls, inverted_softmax", "csls", "inverted_softmax"):
-        params.write_text(re.sub(r"criteria: .*", f"criteria: [{names}]", before))
+        params.write_text(re.sub(r"criteria:\n.*", f"criteria: [{names}]", before))
         run_stage("evaluate", *ARGUMENTS, cwd=project)
         found[names] = json.loads((project / "m/vse.json").read_text())
         for name in ("naive", *names.split(", ")):
@@ -96,7 +96,7 @@ def test_extended_positives_stand_beside_and_change_nothing_else(project, run_st
     write_corpus(project / "corpus", [], relevance=pairs)
     params = project / "params.yaml"
     text = params.read_text().replace("positives: none", "positives: file")
-    params.write_text(text.replace("positives_path: null", "positives_path: pairs.csv"))
+    params.write_text(text.replace("positives_path:", "positives_path: pairs.csv"))
     process = run_stage("evaluate", *ARGUMENTS, *RELEVANT, cwd=project)
     after = json.loads((project / "m/vse.json").read_text())
     extended = after.pop("extended")

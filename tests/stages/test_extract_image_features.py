@@ -168,7 +168,7 @@ def test_weights_of_the_detector(repository: Path) -> None:
     ("architecture", "layers", "words"),
     [
         ("fpn_resnet50", ["layer1"], "the detector is a fpn_resnet50, image_features.model a resn"),
-        ("fpn_resnet18", ["layer1", "layer3"], "image_features: the state dict does not fit the"),
+        ("fpn_resnet18", ["layer1", "layer3"], "with 2 lists in detector.anchors the detector"),
     ],
 )
 def test_a_detector_that_does_not_hold_the_network(repository, architecture, layers, words) -> None:

@@ -107,9 +107,8 @@ def world(tmp_path_factory):
 
 @pytest.fixture
 def folder(world, tmp_path, monkeypatch):
-    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return shutil.copytree(world, tmp_path, dirs_exist_ok=True)
 
 
 def test_models_train_and_score_on_them(folder):
@@ -184,23 +183,3 @@ def test_dual_path_needs_a_network(folder):
     said = fail(train.main, "dual_path", *words)
     assert "there is no network here that makes them from an image" in said
     assert "set image_features.source: network" in said
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"image_features__source": "file"}, "image_features.file.path = None: source 'file' need"),
-        ({"image_features__file": own("clip.npy")}, "must be null when source is 'network'"),
-        (
-            {"sentences__encoding": "file", "sentences__file": own("no.npy")},
-            "sentences.file.path = 'no.npy': no such file",
-        ),
-        (
-            {"image_features__source": "file", "image_features__file": own("params.yaml")},
-            "allowed are files that end in .npy, .npz, .h5",
-        ),
-    ],
-)
-def test_params_say_where_the_file_is(folder, changes, words):
-    write_params(folder, **changes)
-    assert words in fail(train.main, *train_command("cca"))

@@ -105,6 +105,11 @@ def phases(first=(), second=()):
     return {"dual_path__phases": changed}
 
 
+def own(path):
+    """A file of vectors of the user's."""
+    return {"path": path, "ids": "ids", "features": "features"}
+
+
 def average(**changes):
     return {"average_scores": {"mine": AVERAGE | changes}}
 
@@ -135,6 +140,7 @@ def search(**changes):
         {"sentences__fisher__mixture": "gmm+lmm+hglmm", "sentences__fisher__pca": "none"},
         {"sentences__fisher__mixture": "gmm+hglmm", "sentences__fisher__pca": 1024},
         {"vse__word_dim": 7, "vse__word_vectors": "random"},
+        *({"loss": loss, "vse__training__epochs": 1} for loss in ("sum_margin", "infonce")),
         {"regions__source": "tsv", "regions__path": "docs"},
         dp_rnn(True, 0, 1, 0),
         dp_rnn(True, 0, 0, 1),
@@ -171,7 +177,14 @@ COMPONENTS = "must be a whole number from 1, or none"
         ({"vocabulary__vectors": "x.bin"}, "must be null when source is 'train'"),
         ({"vocabulary__background": 9}, "needs a source of vectors"),
         ({"vocabulary__words": "all_captions"}, "needs a source of vectors other than 'train'"),
-        ({"vse__training__epochs": 1}, "warmup_epochs = 1: must be below epochs = 1"),
+        *(
+            (
+                {f"{model}__training__epochs": 1, "loss": loss},
+                f"{model}.training.warmup_epochs = 1: must be below epochs = 1 if loss is {loss}",
+            )
+            for model in ("vse", "phrase_two_branch")
+            for loss in ("max_margin", "knn_margin")
+        ),
         *(
             (
                 {f"{model}__word_dim": 7, f"{model}__word_vectors": "pretrained"},
@@ -182,6 +195,8 @@ COMPONENTS = "must be a whole number from 1, or none"
         ({"detector__weights": "no.pth"}, "no such file"),
         ({"detector__names": "no/folder"}, "no such folder"),
         ({"detector__anchors": [[1.0]] * 5}, "detector.anchors"),
+        ({"detector__anchors": [[1.0], [2.0, 3.0]]}, "detector.anchors"),
+        ({"image_features__layers": ["layer1", "layer3.1"]}, "image_features.layers"),
         ({"dataset": "captions_csv"}, "has no boxes to learn from"),
         (
             {"detector__architecture": "c4_resnet101", "image_features__weights": "random"},
@@ -191,6 +206,13 @@ COMPONENTS = "must be a whole number from 1, or none"
         ({"image_features__weights": "no.pth"}, "no such file"),
         ({"image_features__weights": "a\0b"}, "image_features.weights"),
         ({"image_features__normalisation": "caffe"}, "weights = 'detector' learnt"),
+        ({"image_features__source": "file"}, "file.path = None: source 'file' needs"),
+        ({"image_features__file": own("x.npy")}, "must be null when source is 'network'"),
+        ({"sentences__encoding": "file", "sentences__file": own("no.npy")}, "no such file"),
+        (
+            {"image_features__source": "file", "image_features__file": own("params.yaml")},
+            "allowed are files that end in .npy, .npz, .h5",
+        ),
         ({"regions__path": "x.tsv"}, "must be null when source is 'detector'"),
         ({"regions__source": "butd_h5"}, "needs the path of its files"),
         ({"regions__source": "tsv", "regions__path": "gone"}, "no such file or folder"),

@@ -161,7 +161,14 @@ def test_a_phrase_is_drawn_into_an_image(run_vse, folder):
     image = sorted((folder / "images").glob("*.jpg"))[-1]
     words = ("localise", "the red block", "--image", image.name, "--output", "out.png")
     done = run_vse(*words, "--model", "phrase_cca", "--top", "2", cwd=folder)
-    assert len(done.stdout.splitlines()) == 2
+    head, *rows = (line.split() for line in done.stdout.splitlines())
+    assert head[:6] == ["cosine", "left", "top", "right", "bottom", "colour"]
+    width, height = Image.open(folder / "images" / image.name).size
+    cosines = [float(row[0]) for row in rows]
+    assert 1 >= cosines[0] >= cosines[1] >= -1
+    for left, top, right, bottom in (map(int, row[1:5]) for row in rows):
+        assert 0 <= left < right <= width
+        assert 0 <= top < bottom <= height
     assert "best 2 of 8 proposals" in done.stderr
     assert "unknown words, left out: the" in done.stderr
     assert Image.open(folder / "out.png").size == (640, 427)

@@ -91,8 +91,9 @@ def test_bad_images_are_two_plain_lines_until_they_are_skipped(workspace, run_st
     assert not (workspace / "out").exists()
 
     change_params(workspace, corpus={"skip_bad_images": True})
-    assert "; 1 rejects" in run_stage(*arguments, cwd=workspace).stdout
+    assert "; 1 reject\n" in run_stage(*arguments, cwd=workspace).stdout
     rejects = (workspace / "out" / "rejects.tsv").read_text().splitlines()
     assert rejects[0] == "file\treason"
     assert rejects[1].startswith("3.jpg\tnot an image")
     assert len(load_images(workspace / "out" / "images.parquet")) == 5
+    assert [path.name for path in (workspace / "out" / "images").iterdir()] == ["where.txt"]

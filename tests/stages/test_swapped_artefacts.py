@@ -31,20 +31,26 @@ def compared(folder: Path) -> list[str]:
             *PAGE, "--output=r/c.md"]  # fmt: skip
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
     """Two models, evaluated by the stage, with curves as training writes them."""
-    (tmp_path / "data/raw/shapes").mkdir(parents=True)
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "data/raw/shapes").mkdir(parents=True)
     params = re.sub(r"bootstrap: \d+", "bootstrap: 20", (ROOT / "params.yaml").read_text())
-    (tmp_path / "params.yaml").write_text(params.replace("csls", "naive"))
-    put_corpus(tmp_path)
+    (folder / "params.yaml").write_text(params.replace("csls", "naive"))
+    put_corpus(folder)
     rows = [{"epoch": n, "loss": 9.0 / n, "val_rsum": 100.0 * n} for n in (1, 2, 3)]
     for number, name in enumerate(NAMES):
-        put_model(tmp_path, name, made_scores(0.3 + number, seed=number))
-        succeed(evaluate, tmp_path, *evaluated(tmp_path, name))
-        (tmp_path / f"curves/{name}.tsv").write_text(curve_tsv(rows))
-    succeed(compare, tmp_path, *compared(tmp_path))
-    return tmp_path
+        put_model(folder, name, made_scores(0.3 + number, seed=number))
+        succeed(evaluate, folder, *evaluated(folder, name))
+        (folder / f"curves/{name}.tsv").write_text(curve_tsv(rows))
+    succeed(compare, folder, *compared(folder))
+    return folder
+
+
+@pytest.fixture
+def project(made, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def exchange(folder: Path, *kinds: str) -> None:
@@ -69,11 +75,12 @@ def test_files_of_another_model_are_refused(project: Path, kinds, message: str) 
 
 
 def test_ranks_of_another_model_are_not_tabulated(project: Path) -> None:
-    outputs = [f"--{table}=plots/{table}.tsv" for table in ("recall", "separation", "hubs")]
+    tables = ("training", "recall", "separation", "hubs")
+    files = ["--ranks=ranks", "--curves=curves", *(f"--{name}=plots/{name}.tsv" for name in tables)]
     shutil.copy(ROOT / "dvc.yaml", project)
-    succeed(tabulate_plots, project, "--ranks=ranks", *outputs)
+    succeed(tabulate_plots, project, *files)
     exchange(project, "ranks")
-    said = fail(tabulate_plots, project, "--ranks=ranks", *outputs)
+    said = fail(tabulate_plots, project, *files)
     assert "ranks/scan.h5: written as 'vse', not as 'scan': of another model" in said
 
 

@@ -23,8 +23,7 @@ def both(tmp_path_factory):
 
 @pytest.fixture
 def trained(both, tmp_path):
-    shutil.copytree(both, tmp_path, dirs_exist_ok=True)
-    return tmp_path
+    return shutil.copytree(both, tmp_path, dirs_exist_ok=True)
 
 
 def test_keeps_the_best_epoch_and_leaves_no_work(trained):

@@ -20,3 +20,11 @@ def browser_or_skip():
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+
+
+def resize(browser, width, scheme="light"):
+    """A viewport of that many pixels: windows cannot be as narrow as a phone."""
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)

@@ -28,9 +28,9 @@ class Clone:
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
         for name in filter(None, names.split("\0")):
-            if (ROOT / name).is_file():
+            if (ROOT / name).is_file() or (ROOT / name).is_symlink():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
+                shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
 
     def run(self, *command: str, check: bool = True) -> str:
         """What a command printed, which must succeed, or fail where `check` is False."""

@@ -1,13 +1,14 @@
 """The tables of a corpus from rows, and params.yaml with keys changed."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from ruamel.yaml import YAML
 
 from pipeline.corpus.tables import Corpus
+from pipeline.runtime.yaml_text import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ["image_id", "path", "split", "group", "width", "height", "sha256"]
@@ -44,11 +45,11 @@ def change_params(folder: Path, **changes: Any) -> None:
 
     changes: dotted keys, `__` for a dot; what is given for a section is merged into it.
     """
-    yaml, path = YAML(), folder / "params.yaml"
+    path = folder / "params.yaml"
     if path.exists():
-        values = yaml.load(path.read_text())
+        values = read_yaml(path)
     else:
-        values = yaml.load((ROOT / "params.yaml").read_text())
+        values = read_yaml(ROOT / "params.yaml")
         values["raw"] = "."
         values["runtime"] |= {"device": "cpu", "threads": 1}
     for key, value in changes.items():
@@ -57,8 +58,7 @@ def change_params(folder: Path, **changes: Any) -> None:
         for parent in parents:
             node = node[parent]
         node[last] = merged(node[last], value)
-    with open(path, "w") as file:
-        yaml.dump(values, file)
+    path.write_text(json.dumps(values, indent=1))  # YAML, too, and written in a tenth of the time
 
 
 def merged(old: Any, new: Any) -> Any:

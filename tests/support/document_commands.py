@@ -91,5 +91,6 @@ def stand_ins(folder: Path) -> dict[str, str]:
     return {
         "raw=/path/to/flickr30k": "raw=RAW",
         "regions.path=DATA/f30k_precomp": "regions.path=RAW",
+        "test_00061.jpg#2": "test_00000.jpg#0",
         "my-experiment:vse": "main:vse",
     }

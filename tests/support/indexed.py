@@ -164,6 +164,11 @@ def draw_weights(model, seed=0, **changed):
     elif model != "dual_path":  # whose own weights are drawn already
         state |= {n: v for n, v in drawn.items() if not n.startswith(("image_s", "sentence_s"))}
     description = Description(
-        model=model, architecture=sizes, params={}, inputs=read.identity, epoch=1, val_rsum=1.0
+        model=model,
+        architecture=sizes,
+        params={},
+        inputs=read.identity,
+        epoch=1,
+        val_rsum=2.0 if model == "scan" else 1.0,  # the best of them
     )
     write_checkpoint(files["checkpoint"], state, description)

@@ -11,6 +11,7 @@ from PIL import Image
 from pipeline.attention.pairs import PairAttention, RankedPair, write_attention
 from pipeline.comparison.phrases import read_rows
 from pipeline.comparison.results import read_results
+from pipeline.comparison.standing import behind_first
 from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.figures import metrics_digest
 from pipeline.evaluation.file import write_ranks
@@ -140,7 +141,7 @@ def page_of(folder, *names, curves=(), attention=(), phrases=()):
     )
     rows = read_rows([folder / f"metrics/{name}.json" for name in phrases])
     run = Run("shapes", "sum_margin", {"vse.dim": "256"})
-    return build_page(results, files, run, rows)
+    return build_page(results, behind_first(results), files, run, rows)
 
 
 @dataclass

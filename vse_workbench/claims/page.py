@@ -20,6 +20,9 @@ the interval is mean(d) ± t(n - 1, 0.975) · s(d) / √n. One rule gives every 
   stayed what they are. Adding seeds until something is decided finds more than there is: choose
   their number before.
 
+A row has a claim, and under each dataset the verdict, the mean difference, its interval and n.
+Behind the claim stand its name and its measure. The datasets are far smaller than the papers'.
+
 An interval speaks of other seeds of training on the same corpus, not of other corpora. If no
 setting made any difference, chance alone would decide 5 % of the claims."""
 
@@ -77,19 +80,35 @@ def _row(made: Judgement) -> list[str]:
 
 
 def _table(ledger: Ledger, judgements: Iterable[Judgement]) -> list[str]:
-    head = [HEADS[0], "first, second", *HEADS[1:]]
-    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|--:|--:|--:|---|---|"]
+    """A row for each claim: what came out on each dataset, what it says, what was published."""
+    claims: dict[str, dict[str, Judgement]] = {}
     for made in judgements:
-        claim, (_, _, measure, published, *numbers) = made.claim, _row(made)
-        source = f" ({claim.published.on})" if claim.published is not None else ""
+        claims.setdefault(made.name, {})[made.dataset] = made
+    datasets = list(dict.fromkeys(name for tried in claims.values() for name in tried))
+    head = [*(ledger.datasets[name].title for name in datasets), "claim", "published"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for name, tried in claims.items():
+        made = next(iter(tried.values()))
+        claim, published = made.claim, "no figures"
+        if claim.published is not None:
+            published = f"{made.published:+.1f}, {claim.published.on}"
         margin = "" if claim.at_most is None else f" Margin: at most {claim.at_most:+g}."
         if claim.within is not None:
             margin = f" Margin: ±{claim.within:g}."
-        text = f"`{made.name}`, {claim.place}: {claim.says}{margin}"
-        title = ledger.datasets[made.dataset].title
-        cells = [text, f"`{claim.first}`, `{claim.second}`", title, measure, published + source]
-        lines.append(f"| {' | '.join([*cells, *numbers])} |")
+        text = f"{claim.says}{margin} `{name}`, {claim.measure}; {claim.place}"
+        verdicts = [_cell(tried[each]) if each in tried else "" for each in datasets]
+        lines.append(f"| {' | '.join([*verdicts, text, published])} |")
     return lines
+
+
+def _cell(made: Judgement) -> str:
+    """The verdict in bold, then what it rests on."""
+    verdict, found = made.verdict, made.found
+    if verdict is None or found is None:
+        return word_of(made)
+    interval = "" if found.low is None else f" ({found.low:+.1f} to {found.high:+.1f})"
+    rest = _verdict(made).removeprefix(verdict.word)
+    return f"**{verdict.word}**{rest}: {found.mean:+.1f}{interval}, n {found.n}"
 
 
 def _verdict(made: Judgement) -> str:

@@ -6,7 +6,7 @@ from typing import TextIO
 import click
 
 from pipeline.comparison.ablation import read_experiments
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted
 from stages.common import command
 from stages.params import default_values
 from vse_workbench.claims.commands import wanted
@@ -51,4 +51,4 @@ def main(claims: Path, kept: Path, recipes: Path, experiments: TextIO) -> None:
             click.echo("\n".join(f"  {reason}" for reason in reasons))
     old = read_rows(kept)
     write_rows(kept, new := merged(old, rows))
-    click.echo(f"{kept}: {len(new)} runs, {len(new) - len(old)} of them new")
+    click.echo(f"{kept}: {counted(len(new), 'run')}, {len(new) - len(old)} of them new")

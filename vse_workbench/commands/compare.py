@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from pipeline.comparison.paired import conclusion, paired_differences, table
+from pipeline.comparison.paired import RESAMPLES, conclusion, paired_differences, table
 from pipeline.comparison.revisions import load_run
 from pipeline.runtime.process import print_json
 from stages.common import command, json_option
@@ -18,7 +18,7 @@ GROUP = "compare"
 @click.option("--model", help="Model of a revision that is given without one.")
 @click.option("--criterion", default="naive", help="Inference criterion.")
 @click.option("--criterion-b", help="Criterion of B, when it is another one.")
-@click.option("--resamples", type=click.IntRange(100, 1_000_000), default=2000)
+@click.option("--resamples", type=click.IntRange(100, 1_000_000), default=RESAMPLES)
 @click.option("--confidence", type=click.FloatRange(0.5, 1, max_open=True), default=0.95)
 @click.option("--seed", type=click.IntRange(0), default=0)
 @json_option

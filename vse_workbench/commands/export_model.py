@@ -18,8 +18,8 @@ from pipeline.storage.checkpoint import read_checkpoint
 from stages.common import command, model_name, to_folder
 from stages.params import load_params
 from vse_workbench.export.card import card
-from vse_workbench.export.folder import read_folder, write_folder
-from vse_workbench.export.onnx import write_tower
+from vse_workbench.export.folder import finish, new_content, read_folder, write_folder
+from vse_workbench.export.onnx import write_networks
 
 GROUP = "take out"
 
@@ -27,7 +27,7 @@ GROUP = "take out"
 @command
 @model_name
 @click.option("--output", type=to_folder, required=True, help="Folder to write.")
-@click.option("--onnx", is_flag=True, help="Both towers as ONNX files, too.")
+@click.option("--onnx", is_flag=True, help="All its networks as ONNX files, too.")
 @click.option("--licence", default="Apache-2.0", help="Of the weights, for the card.")
 def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     """Write MODEL with all that its queries need, for `Embedder` and `vse search --from`.
@@ -42,17 +42,19 @@ def main(name: str, output: Path, onnx: bool, licence: str) -> None:
     towers = offered(name, "towers", "towers") if onnx else None
     if onnx and towers is None:
         able = ", ".join(models_with("towers", "towers"))
-        raise WorkbenchError(f"--onnx: {name} has no vector of each side alone; {able} have")
+        raise WorkbenchError(f"--onnx: models/{name} has no towers.py; {able} have one")
     evaluated = stage_paths("evaluate", ("metrics", "ranks"), name)
     results = read_results([evaluated["metrics"]], [evaluated["ranks"]])
     tables = load_images(files["images"]), load_captions(files["captions"])
     images, captions = (table["split"].value_counts() for table in tables)
-    sizes = {n: (int(images.get(n, 0)), int(captions.get(n, 0))) for n in SPLITS}
-    config = write_folder(output, files, checkpoint)
-    write_text(output / "README.md", card(config, results, params.dataset, sizes, licence))
-    again = read_folder(output)
-    query_model(*again, pick_device("cpu"))  # what was written answers, or is refused here
-    for side, tower in (towers(checkpoint) if towers else {}).items():
-        difference = write_tower(output / f"{side}_tower.onnx", tower)
-        say(f"{output / f'{side}_tower.onnx'}: differs from the model by {difference:.1g} at most")
-    say(f"{name}: exported to {output}, {len(config['files'])} files and a card")
+    numbers = {n: (int(images.get(n, 0)), int(captions.get(n, 0))) for n in SPLITS}
+    with new_content(output) as folder:
+        config = write_folder(folder, files, checkpoint)
+        if towers:
+            sizes = checkpoint.description.architecture
+            config |= write_networks(folder, towers(checkpoint), files, sizes)
+        readme = card(config, results, params.dataset, numbers, licence)
+        write_text(folder / "README.md", readme)
+        finish(folder, config)
+        query_model(*read_folder(folder), pick_device("cpu"))  # it answers, or is refused here
+    say(f"{name}: exported to {output}")

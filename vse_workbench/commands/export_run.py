@@ -56,6 +56,6 @@ def main(name: str, output: Path, criterion: str, split: str, depth: int) -> Non
         if pairs is not None:
             listed = output / f"{params.corpus.positives}.{way}.qrels"
             write_positives(listed, scores, pairs.positives(way), way)
-        say(f"{run}: {tied:,} queries had equal scores; true items were put behind")
+        say(f"{run}: queries with equal scores: {tied:,}; true items were put behind")
     if params.evaluation.folds > 1 and split == "test":
         say(f"evaluation.folds = {params.evaluation.folds}: the runs are of the whole split")

@@ -9,7 +9,7 @@ from pipeline.comparison.results import read_results
 from pipeline.comparison.table import described
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import CRITERIA
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, counted
 from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
@@ -70,7 +70,7 @@ def matrices_of(
         options = {"--val": val, "--similarity": similarity}
         given = [f" with {option}" for option, value in options.items() if value]
         raise WorkbenchError(
-            f"{len(files)} files{''.join(given)}",
+            f"{counted(len(files), 'file')}{''.join(given)}",
             "give one matrix of scores, with or without --val, or embeddings of images and of "
             "captions, with or without --similarity",
         )

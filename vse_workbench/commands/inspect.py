@@ -1,15 +1,24 @@
 """Show what is in a cached HDF5 file, and check its digests."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pipeline.report.inspection import describe_row, described, neighbours, summary, verify_file
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.report.inspection import (
+    describe_row,
+    described,
+    neighbours,
+    open_file,
+    summary,
+    verify_file,
+)
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.runtime.process import print_json
 from pipeline.runtime.text import printable
 from pipeline.storage.features import FeatureFile
+from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, json_option, target
 
 GROUP = "look"
@@ -38,6 +47,12 @@ def main(
 
     Example: vse inspect data/features/image.h5 --neighbours test_00000.jpg
     """
+    if file.is_dir():
+        there = listing(sorted(path.name for path in file.glob("*.h5"))) or "none"
+        raise WorkbenchError(f"{file}: is a folder; name a file in it: {there}")
+    for name in (row, query):
+        if name is not None:
+            check_id(open_file(file), name)
     if picture is not None and row is None:
         raise WorkbenchError("--picture needs --id: the image to draw")
     if as_json:
@@ -47,7 +62,7 @@ def main(
         found |= {"neighbours": neighbours(file, query, count)} if query is not None else {}
         return print_json(described(file) | found)
     if verify:
-        click.echo(f"{file}: header and {verify_file(file)} datasets match their SHA-256")
+        click.echo(f"{file}: header and {counted(verify_file(file), 'dataset')} checked by SHA-256")
     if row is not None and picture is not None:
         draw(FeatureFile(file), row, picture, images)
     elif row is not None:
@@ -57,6 +72,16 @@ def main(
             click.echo(f"{cosine:8.5f}  {printable(name)}")
     if not verify and row is None and query is None:
         click.echo("\n".join(summary(file)))
+
+
+def check_id(file: FeatureFile | GroupFile, name: str) -> None:
+    """Raise WorkbenchError, which lists the nearest ids, for one that a feature file lacks."""
+    if isinstance(file, FeatureFile) and name not in file.ids:
+        near = get_close_matches(name, file.ids, n=3, cutoff=0.4)
+        others = listing(map(printable, near or file.ids[:3]))
+        kind = "near it" if near else "the first"
+        message = f"{file.path}: no id {name!r} among its {len(file):,}; {kind}: {others}"
+        raise WorkbenchError(message)
 
 
 def draw(file: FeatureFile, name: str, picture: Path, images: Path | None) -> None:

@@ -30,9 +30,12 @@ INPUTS = ("phrases", "proposals", "truth", "vectors", "checkpoint")
 @click.option("--model", "name", default="phrase_two_branch")
 @click.option("--top", default=1, type=click.IntRange(1, len(COLOURS)))
 def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
-    """Draw the boxes where MODEL finds PHRASE; files as in dvc.yaml.
+    """Draw the boxes where MODEL finds PHRASE, and print them; files as in dvc.yaml.
 
-    Example: vse localise "red circle" --image test_00000.jpg --output boxes.png
+    A line per box, best first: its cosine with the phrase, its edges in pixels of the image from
+    the top left corner, its colour in the picture.
+
+    Example: vse localise "a big red star" --image test_00011.jpg --output boxes.png
     """
     if output.suffix.lower() != ".png":
         raise WorkbenchError(f"--output {output}: pictures are written as .png")
@@ -55,6 +58,7 @@ def main(phrase: str, image: str, output: Path, name: str, top: int) -> None:
     sheet = with_boxes(picture, list(found.boxes[::-1]), colours[::-1], SIDE)
     with atomic_path(output) as temporary:
         sheet.save(temporary, "PNG")
+    click.echo("cosine   left    top  right bottom  colour (edges in pixels)")
     for colour, box, score in zip(colours, found.boxes, found.scores, strict=True):
-        click.echo(f"{score:7.3f}  {' '.join(f'{edge:.0f}' for edge in box)}  {colour}")
+        click.echo(f"{score:6.3f} {' '.join(f'{edge:6.0f}' for edge in box)}  {colour}")
     say(f"{output}: {name}, best {len(colours)} of {found.proposals} proposals")

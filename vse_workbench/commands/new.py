@@ -55,6 +55,11 @@ def main(kind: str, name: str, like: str | None) -> None:
     for path, text in texts.items():
         write_text(path, text)
     click.echo("\n".join([*(f"written: {path}" for path in texts), f"use it: {use}"]))
+    places = list(texts)
+    if kind == MODEL:
+        places = [f"models/{name}", GRAPH, PARAMS]
+        click.echo(f"its run also writes, for git: metrics/{name}.json data/curves/{name}.tsv")
+    click.echo(f"queued runs have only what git tracks: git add {' '.join(places)}")
 
 
 def _entry(kind: str, name: str, like: str | None) -> tuple[dict[str, str], str]:

@@ -1,13 +1,19 @@
 """Replace params.yaml by a paper's settings, and say what to run."""
 
+import json
+import shlex
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pipeline.runtime.files import write_text
+from pipeline.runtime.files import sha256_file, write_bytes, write_json, write_text
 from pipeline.runtime.recipes import DEFAULTS, Recipe, applied, merge, parse_settings, read_recipe
-from stages.common import command
+from pipeline.runtime.yaml_text import read_yaml
+from stages.common import WORK, command
 from stages.params import default_values, find_problems
+from vse_workbench import FOLDER
 
 GROUP = "settings"
 
@@ -18,20 +24,53 @@ LAID = "A value laid over the recipe, such as raw=/data/flickr30k."
 @click.argument("name")
 @click.option("-S", "--set-param", "settings", multiple=True, metavar="KEY=VALUE", help=LAID)
 @click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
-@click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
-def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path) -> None:
+@click.option("--recipes", type=click.Path(path_type=Path), help="Folder; else recipes, or ours.")
+def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path | None) -> None:
     """Make params.yaml recipes/NAME.yaml over the defaults and print each change.
 
-    Of the values there only `runtime` is kept; paths such as `raw` are given with -S. The recipe
-    `default` is the defaults alone, those of `runtime` too.
+    Of the values there only `runtime` is kept; paths such as `raw` are given with -S. The same
+    recipe again keeps what an earlier -S gave. The recipe `default` is the defaults alone, those of
+    `runtime` too. Where there is no folder `recipes` or no params.yaml, those of the installed
+    package are used.
 
     Example: vse recipe vse_2019_flickr30k -S raw=/path/to/flickr30k
     """
     defaults = default_values()
-    recipe = Recipe(defaults, ()) if name == DEFAULTS else read_recipe(recipes, name)
-    changes = merge(recipe.settings, parse_settings(settings))
-    text, lines = applied(params, defaults, changes, find_problems)
+    shelf = recipes or next(filter(Path.is_dir, (Path("recipes"), FOLDER / "recipes")))
+    recipe = Recipe(defaults, ()) if name == DEFAULTS else read_recipe(shelf, name)
+    given = parse_settings(settings)
+    start = params if params.is_file() else FOLDER / "params.yaml"
+    folder = params.parent / WORK / "recipe"
+    before, notes = folder / "before.yaml", folder / "last.json"
+    last = {} if name == DEFAULTS else _last(notes, name)
+    kept = [one for one in last.get("settings", ()) if _holds(one, settings, start)]
+    changes = merge(merge(recipe.settings, parse_settings(tuple(kept))), given)
+    text, lines = applied(start, defaults, changes, find_problems)
+    if start != params:
+        click.echo(f"{params}: new, from {start}")
+    if last.get("written") != sha256_file(start) or not before.is_file():
+        write_bytes(before, start.read_bytes())
     write_text(params, text)
+    values = {"recipe": name, "settings": [*kept, *settings], "written": sha256_file(params)}
+    write_json(notes, values)
     click.echo("\n".join(lines) or f"{params} already has these settings")
+    if kept:
+        click.echo(f"kept from before: {shlex.join(f'-S{one}' for one in kept)}")
     click.echo(f"run: {' '.join(['dvc repro', *recipe.targets])}")
-    click.echo("undo with: touch params.yaml && git checkout params.yaml")
+    click.echo(f"undo with: {shlex.join(['cp', str(before), str(params)])}")
+
+
+def _last(notes: Path, name: str) -> dict[str, Any]:
+    """What the last call noted, {} where it was of another recipe."""
+    with suppress(OSError, ValueError):
+        last = json.loads(notes.read_text(encoding="utf-8"))
+        if last["recipe"] == name:
+            return last
+    return {}
+
+
+def _holds(setting: str, given: tuple[str, ...], params: Path) -> bool:
+    """Whether params.yaml still says an earlier setting, and no new one is for the same key."""
+    key, values = setting.partition("=")[0], read_yaml(params)
+    replaced = any(one.partition("=")[0] == key for one in given)
+    return not replaced and merge(values, parse_settings((setting,))) == values

@@ -1,7 +1,6 @@
 """Find the images nearest to a text, or the captions nearest to an image."""
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -18,7 +17,7 @@ from stages.common import command, json_option, target, to_folder
 from stages.params import load_params
 from vse_workbench.export.folder import read_folder
 from vse_workbench.search.page import page
-from vse_workbench.search.searcher import Question, Searcher
+from vse_workbench.search.searcher import Question, Searcher, as_dict, best_model
 
 GROUP = "look"
 
@@ -29,7 +28,7 @@ page_path = click.Path(dir_okay=False, path_type=Path)
 @command
 @click.argument("query", required=False, metavar="[TEXT]")
 @click.option("--image", type=target, help="Image file to search with instead of TEXT.")
-@click.option("--model", "name", help="Model whose scores are in dvc.yaml.")
+@click.option("--model", "name", help="Model to search with; default: the best.")
 @click.option("--from", "folder", type=to_folder, help="Exported folder, instead of --model.")
 @click.option("--top", default=5, type=click.IntRange(min=1), help="Results.")
 @click.option("--split", default="test", help="Split to search.")
@@ -51,11 +50,11 @@ def main(
 ) -> None:
     """Find the images nearest to TEXT, or the captions nearest to an image.
 
-    Example: vse search "a red circle" --model vse
+    Example: vse search "a purple cross left of a tiny yellow box" --model vse
     """
     if (query is None) == (image is None):
         raise WorkbenchError("give either a text or --image FILE")
-    if (name is None) == (folder is None):
+    if name is not None and folder is not None:
         raise WorkbenchError("give either --model MODEL or --from FOLDER")
     began, params = time.perf_counter(), load_params()
     set_threads(params.runtime.threads)
@@ -65,7 +64,7 @@ def main(
     brought = None
     if folder is not None:
         name, brought, _ = read_folder(folder)
-    assert name is not None
+    name = name or best_model()
     wordnet = params.sentences.tfidf.wordnet_folder
     searcher = Searcher(name, pick_device(params.runtime.device), wordnet, brought, params.search)
     inference = params.inference.model_dump(exclude={"criteria"})
@@ -77,7 +76,7 @@ def main(
     for note in answer.notes:
         say(note)
     if as_json:
-        print_json([asdict(hit) for hit in answer.hits])
+        print_json([as_dict(hit) for hit in answer.hits])
     else:
         click.echo("\n".join(lines(answer.hits)))
     if html:

@@ -8,11 +8,11 @@ import click
 from models.base.registry import offered
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, set_threads
 from stages.common import command
-from stages.params import load_params
+from stages.params import CommonParams, load_params
 from vse_workbench.search.searcher import Searcher, scored_models
 
 GROUP = "look"
@@ -26,7 +26,7 @@ LOCAL, ANY = ("127.0.0.1", "localhost", "::1"), ("0.0.0.0", "::")
 @click.option("--port", default=8000, type=click.IntRange(0, 65535), help="0: any that is free.")
 @click.option("--name", "called", multiple=True, help="More names by which others call this host.")
 @click.option(
-    "--max-upload", default=10.0, type=click.FloatRange(0.001, 1000), help="MB of an image."
+    "--max-upload", default=10.0, type=click.FloatRange(0.001, 1000), help="MB of a request."
 )
 @click.option("--timeout", default=30.0, type=click.FloatRange(0.1, 3600), help="Seconds.")
 def main(
@@ -46,6 +46,7 @@ def main(
 
         from vse_workbench.server.app import Limits, SearchServer
         from vse_workbench.server.attention import AttentionPictures
+        from vse_workbench.server.guard import Protocol
     except ImportError as error:
         raise WorkbenchError(f"{error.name} is not installed", "pip install '.[serve]'") from None
     params = load_params()
@@ -62,14 +63,26 @@ def main(
     with listening_at(host, port) as socket_:
         shown, port = f"[{host}]" if ":" in host else host, socket_.getsockname()[1]
         hosts = ["*"] if host in ANY and not called else [*LOCAL, host, *called]
-        app = SearchServer(searchers, pictures, criteria, limits).app(hosts)
+        server = SearchServer(searchers, pictures, criteria, limits, not_searchable(params))
+        rsum = searchers[server.best].val_rsum
+        say(f"the page opens on {server.best}: the largest validation rsum ({rsum:.1f})")
         say(f"http://{shown}:{port}/ searches with {', '.join(searchers)}; Ctrl-C ends it")
         if host not in LOCAL:
             say("who reaches this address sees all images of the corpus: there is no password")
         with suppress(KeyboardInterrupt):  # after the server has ended itself
-            config = uvicorn.Config(app, log_level="warning", server_header=False)
+            config = uvicorn.Config(
+                server.app(hosts), http=Protocol, log_level="warning", server_header=False
+            )
             uvicorn.Server(config).run(sockets=[socket_])
         say("ended")
+
+
+def not_searchable(params: CommonParams) -> dict[str, str]:
+    """Scores without a network of their own, and why they cannot be searched with."""
+    averages = params.average_scores.items()
+    why = {name: f"it averages the scores of {listing(each.members)}; search with one of these"
+           for name, each in averages}  # fmt: skip
+    return why | dict.fromkeys(params.external, "its scores come from another program")
 
 
 def listening_at(host: str, port: int) -> socket.socket:

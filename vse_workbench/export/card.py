@@ -21,13 +21,15 @@ An image-text retrieval model of VSE Workbench: images and captions in one space
 ## Use
 
 ```python
-from vse_workbench.export import Embedder
+from vse_workbench import Embedder
 
 embedder = Embedder.load("this/folder")
-scores = embedder.images(["photo.jpg"]) @ embedder.captions(["two red circles"]).T
+captions = embedder.captions(["a purple cross left of a tiny yellow box"])
+scores = embedder.images(["photo.jpg"]) @ captions.T
 ```
 
-`vse search "two red circles" --from this/folder` searches the corpus it was tested on.
+`vse search "a purple cross left of a tiny yellow box" --from this/folder` searches the
+corpus that it was tested on.
 
 ## Data
 

@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-import torch
 
 from models.base.queries import query_model
 from pipeline.corpus.images import open_rgb
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.repeatable import pick_device
 from pipeline.search.index import words_of
 from vse_workbench.export.folder import read_folder
 
 MAX_PIXELS = 100_000_000
+
+
+DEVICES = ("auto", "cpu", "cuda")
 
 
 class Embedder:
@@ -21,23 +25,58 @@ class Embedder:
     `Embedder.load(folder)` makes one, of a folder that `vse export model` wrote. Inner products of
     its vectors are the scores of vse, two_branch, cca and dual_path; of scan and dp_rnn, which
     compare regions with words, they are the vectors by which search makes its shortlist.
+
+    model: its name; sha256: the digest of weights and description.
     """
 
     def __init__(self, folder: Path | str, device: str = "cpu") -> None:
+        if device not in DEVICES:
+            raise WorkbenchError(f"device {device!r}: allowed are {', '.join(DEVICES)}")
         self.model, files, checkpoint = read_folder(Path(folder))
-        self._queries = query_model(self.model, files, checkpoint, torch.device(device))
+        self._queries = query_model(self.model, files, checkpoint, pick_device(device))
         self.sha256 = checkpoint.sha256
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu") -> Self:
-        """The model of an exported folder, on the device `cpu` or `cuda`."""
+        """The model of an exported folder, on the device `cpu`, `cuda`, or `auto`: cuda if there.
+
+        Raises:
+            WorkbenchError: no exported folder, a file that is missing or was changed, another
+                device, `cuda` where torch sees none.
+        """
         return cls(folder, device)
 
     def images(self, paths: Sequence[Path | str]) -> np.ndarray:
-        """Vectors of N image files, (N, K) float32 with unit rows."""
-        opened = (open_rgb(Path(path), MAX_PIXELS) for path in paths)
+        """Vectors of N image files, (N, K) float32 with unit rows.
+
+        Raises:
+            WorkbenchError: one path instead of a list, an empty list, no image file, one of more
+                than 100 million pixels, a model whose image features came from a file.
+        """
+        opened = (open_rgb(path, MAX_PIXELS) for path in _listed(paths, (str, Path), "path"))
         return np.stack([self._queries.of_image(image).vector for image in opened])
 
     def captions(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors of M texts, (M, K) float32 with unit rows; unknown words go to standard error."""
-        return np.stack([self._queries.of_words(words_of(text), None).vector for text in texts])
+        """Vectors of M texts, (M, K) float32 with unit rows.
+
+        Unknown words are read as `<unk>` or left out, as in training; standard error names them.
+
+        Raises:
+            WorkbenchError: one text instead of a list, an empty list, a text without any word that
+                the model knows.
+        """
+        words = [words_of(text) for text in _listed(texts, (str,), "text")]
+        return np.stack([self._queries.of_words(each, None).vector for each in words])
+
+
+def _listed(given: Any, kinds: tuple[type, ...], what: str) -> list[Any]:
+    """The items of a list; WorkbenchError for one item instead, none, or one of another type."""
+    if isinstance(given, (str, Path)):
+        raise WorkbenchError(f"one {what} where a list is expected", f"write [{str(given)!r}]")
+    items = list(given)
+    if not items:
+        raise WorkbenchError(f"an empty list: at least one {what} is needed")
+    for number, item in enumerate(items, start=1):
+        if not isinstance(item, kinds):
+            raise WorkbenchError(f"number {number} of the list is {item!r}, not a {what}")
+    return items

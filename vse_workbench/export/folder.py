@@ -6,12 +6,15 @@ model was trained on: their attributes say how an image is to be read, and what 
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from models.base.queries import MADE_BY, Files
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import sha256_file, write_json
+from pipeline.runtime.files import publish, sha256_file, write_json
 from pipeline.storage.checkpoint import Checkpoint, read_checkpoint
 from pipeline.storage.features import FeatureFile, write_features
 
@@ -32,9 +35,49 @@ VOCABULARY = "vocabulary.json"
 AGAIN = "export it again: vse export model MODEL --output FOLDER"
 
 
+@contextmanager
+def new_content(folder: Path) -> Iterator[Path]:
+    """An empty folder whose files take the place of an earlier export in `folder`, all at the end.
+
+    WorkbenchError for a folder with a file that no export wrote, or one that changed since.
+    """
+    folder = folder.resolve()
+    earlier = _earlier(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as made:
+        yield Path(made)
+        for path in earlier:  # config.json first: without it a folder is no export
+            path.unlink()
+        new = [path for path in Path(made).rglob("*") if path.is_file()]
+        for path in sorted(new, key=lambda path: path.name == CONFIG):
+            publish(path, folder / path.relative_to(made))
+    words = folder / NAMES["text"]
+    if words.is_dir() and not any(words.iterdir()):
+        words.rmdir()
+
+
+def _earlier(folder: Path) -> list[Path]:
+    """The files of an earlier export in a folder, config.json first."""
+    there = sorted(path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    try:
+        config = _config(folder / CONFIG)
+        known = {entry["path"]: entry["sha256"] for entry in config["files"].values()}
+        known |= config["beside"]
+        own = [folder / CONFIG]
+    except WorkbenchError:
+        known, own = {}, []
+    for path in there:
+        if path.is_file() and known.get(path.relative_to(folder).as_posix()) == sha256_file(path):
+            own.append(path)
+    if strange := [path.relative_to(folder) for path in there if path not in own]:
+        text = f"holds files that no export wrote, or that changed since: {listing(strange)}"
+        raise WorkbenchError(f"{folder}: {text}", "choose a new folder, or take them out")
+    return own
+
+
 def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Copy what the queries of a model need into a folder; the content of its config.json."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Copy what the queries of a model need into a folder; the content of its config.json, which
+    `finish` writes."""
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
     spare = {"image_network"} if "image_model" in checkpoint.description.architecture else set()
     made = {
@@ -52,7 +95,7 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
     for name, path in made.items():
         place = path.relative_to(folder).as_posix()
         entries[name] = {"path": place, "sha256": sha256_file(path)}
-    config = {
+    return {
         "format": FORMAT,
         "model": said.model,
         "checkpoint_sha256": checkpoint.sha256,
@@ -63,8 +106,14 @@ def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str
         "epoch": said.epoch,
         "val_rsum": said.val_rsum,
     }
-    write_json(folder / CONFIG, config)
-    return config
+
+
+def finish(folder: Path, config: dict[str, Any]) -> None:
+    """Write config.json, with a digest of every file that the queries do not read, too."""
+    read = {entry["path"] for entry in config["files"].values()}
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    beside = {name: sha256_file(folder / name) for name in sorted(names - read)}
+    write_json(folder / CONFIG, config | {"beside": beside})
 
 
 def read_folder(folder: Path) -> tuple[str, Files, Checkpoint]:
@@ -91,6 +140,7 @@ def _config(path: Path) -> dict[str, Any]:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         places = {name: (entry["path"], entry["sha256"]) for name, entry in config["files"].items()}
         version = config["model"] and config["format"]
+        config["beside"] = dict(config.get("beside", {}))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WorkbenchError(f"{path}: not the config of an export ({error!r})", AGAIN) from None
     if version != FORMAT:

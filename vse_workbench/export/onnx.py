@@ -1,4 +1,4 @@
-"""Towers as ONNX files, each compared with the model at several batch sizes and lengths.
+"""Networks as ONNX files, each compared with the model at several batch sizes and lengths.
 
 A recurrent network can be exported silently wrong: traced with one batch size or length, it may
 compute others by the sizes of the first. So no file is kept whose numbers differ.
@@ -8,22 +8,84 @@ import contextlib
 import io
 import logging
 import warnings
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
+from models.backbone.file import ImageNetwork, read_network
+from models.backbone.image_cnn import crops_of
+from models.backbone.preprocessing import Preprocessing
+from models.base.queries import Files
 from models.base.towers import BATCHES, LENGTHS, Tower
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import atomic_path
+from pipeline.runtime.process import say
 
 TOLERANCE = 1e-5  # of unit rows; float32 in another order of sums differs by some 1e-7
 OUTPUT = "vector"
 
 
+class CropFeatures(nn.Module):
+    """The network behind image features: crops (B, 3, S, S) uint8 to features (B, D) float32, the
+    mean over a crop and its mirror image where the corpus's are."""
+
+    def __init__(self, network: ImageNetwork) -> None:
+        super().__init__()
+        self.backbone, self.preprocessing = network.backbone, network.preprocessing
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Crops to features."""
+        views = [self.backbone(view) for view in self.preprocessing.inputs(images[:, None])]
+        return torch.stack(views).mean(0)
+
+
+def write_networks(
+    folder: Path, towers: Mapping[str, Tower], files: Files, sizes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Export both towers and the image network, if it is not a part of the image tower; returns how
+    an image becomes a crop, for config.json.
+
+    sizes: the architecture of the model. A model whose features come from a file gets no network.
+    """
+    networks = {f"{side}_tower": tower for side, tower in towers.items()}
+    crops = None
+    if "image_model" in sizes:
+        crops = crops_of(sizes)
+    else:
+        try:
+            network = read_network(files["image_network"])
+        except WorkbenchError as error:
+            say(f"no image_network.onnx: {error.message}")
+        else:
+            crops = network.preprocessing
+            pixels = torch.zeros((2, 3, crops.crop, crops.crop), dtype=torch.uint8)
+            features = CropFeatures(network)
+            networks["image_network"] = Tower(features, {"images": pixels}, largest={"images": 256})
+    for name, each in networks.items():
+        difference = write_tower(folder / f"{name}.onnx", each)
+        say(f"{name}.onnx: differs from the model by {difference:.1g} at most")
+    return {} if crops is None else {"crop": _described(crops)}
+
+
+def _described(crops: Preprocessing) -> dict[str, Any]:
+    return {
+        "resize": crops.resize,
+        "squash": crops.squash,
+        "resampling": crops.resampling.name,
+        "side": crops.crop,
+        "channels": "BGR" if crops.bgr else "RGB",
+        "views": crops.views,
+    }
+
+
 def write_tower(path: Path, tower: Tower) -> float:
-    """Export one side of a model; returns the largest difference from the model's numbers."""
+    """Export a network; returns the largest difference from the model's numbers, as a share of the
+    largest number where that is above 1."""
     try:
         import onnxruntime
         import onnxscript  # noqa: F401 - torch's exporter needs it
@@ -41,10 +103,11 @@ def write_tower(path: Path, tower: Tower) -> float:
             with torch.inference_mode():
                 ours = tower.module(**example).numpy()
             theirs = session.run(None, {key: value.numpy() for key, value in example.items()})
-            largest = max(largest, float(np.abs(ours - theirs[0]).max()))
+            scale = max(1.0, float(np.abs(ours).max()))
+            largest = max(largest, float(np.abs(ours - theirs[0]).max()) / scale)
         if not largest <= TOLERANCE:
             raise WorkbenchError(
-                f"{path}: its vectors differ from the model's by {largest:.2g}; allowed is "
+                f"{path.name}: its vectors differ from the model's by {largest:.2g}; allowed is "
                 f"{TOLERANCE:g}",
                 "leave --onnx out: the folder's own weights are right",
             )

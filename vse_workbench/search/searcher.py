@@ -1,8 +1,8 @@
 """Questions about the indexed corpus: a text or an image in, the nearest images or captions out."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,10 +15,11 @@ from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import stage_paths
-from pipeline.runtime.process import say
+from pipeline.runtime.process import say, without_progress
 from pipeline.scores.file import SplitScores, read_scores
 from pipeline.search.index import SHORTLIST, Catalogue, Hit, Index, find_hits, read_index, words_of
 from pipeline.search.params import SearchConfig
+from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.groups import GroupFile
 
 if TYPE_CHECKING:
@@ -47,13 +48,33 @@ class Answer:
     notes: list[str] = field(default_factory=list)
 
 
-def scored_models() -> list[str]:
-    """The models that can be searched with and have scored the corpus; WorkbenchError for none."""
+def scored_models() -> dict[str, Files]:
+    """The models that can be searched with and have scored the corpus, each with its files;
+    WorkbenchError for none."""
     able = models_with("queries", "queries")
-    found = [name for name in able if query_files(name)["output"].is_file()]
+    files = {name: query_files(name) for name in able}
+    found = {name: own for name, own in files.items() if own["output"].is_file()}
     if not found:
         raise WorkbenchError(f"no scores of {listing(able)}", "train one: dvc repro score@vse")
     return found
+
+
+def best_model() -> str:
+    """The searchable model with the largest validation rsum, told on standard error."""
+    checkpoints = {name: own["checkpoint"] for name, own in scored_models().items()}
+    rsums = {
+        name: read_checkpoint(at, name).description.val_rsum for name, at in checkpoints.items()
+    }
+    best = max(rsums, key=rsums.__getitem__)
+    told = f"has the largest validation rsum ({rsums[best]:.1f}) of {listing(rsums)}"
+    say(f"searching with {best}, which {told}; --model chooses another")
+    return best
+
+
+def as_dict(hit: Hit) -> dict[str, Any]:
+    """A result under the names that `vse search --json` and the server use."""
+    told = asdict(hit)
+    return {"id" if key == "name" else key: value for key, value in told.items()}
 
 
 class Searcher:
@@ -73,7 +94,7 @@ class Searcher:
     ) -> None:
         self.name, self.wordnet = name, wordnet
         self.model, self.files, checkpoint = open_queries(name, device, exported)
-        self.sha256 = checkpoint.sha256
+        self.sha256, self.val_rsum = checkpoint.sha256, checkpoint.description.val_rsum
         images, captions = load_images(self.files["images"]), load_captions(self.files["captions"])
         self.catalogue = Catalogue(images, captions)
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
@@ -83,10 +104,16 @@ class Searcher:
 
     def of_text(self, text: str, question: Question) -> Answer:
         """The images nearest to a text; WorkbenchError for one without any word that is known."""
-        notes: list[str] = []
         index = self.index(question.split, "image")
-        query = self.model.of_words(words_of(text), self.wordnet, notes.append)
+        query, notes = self.text_query(text)
         return self._answer(query, index, "image", question, notes)
+
+    def text_query(self, text: str) -> tuple[Query, list[str]]:
+        """What the model makes of a text, its vector among it, and notes on the words."""
+        notes: list[str] = []
+        with without_progress():  # the first query opens the encoder of sentences
+            query = self.model.of_words(words_of(text), self.wordnet, notes.append)
+        return query, notes
 
     def of_image(self, image: Image.Image, question: Question) -> Answer:
         """The captions nearest to an RGB image; WorkbenchError for one that cannot be read."""

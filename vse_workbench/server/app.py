@@ -4,48 +4,42 @@ A request never names a path: models, images and splits are looked up by name.
 """
 
 import io
-import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
 import anyio
+import numpy as np
 from anyio.to_thread import run_sync
-from fastapi import FastAPI, HTTPException, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 from PIL import Image
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from pipeline.corpus.images import decode_rgb, open_rgb
 from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.text import safe_lines
-from vse_workbench.search.searcher import Answer, Question, Searcher
+from pipeline.search.index import Hit
+from vse_workbench.search.searcher import Answer, Question, Searcher, as_dict
 from vse_workbench.server.attention import AttentionPictures
+from vse_workbench.server.bodies import MAX_TEXT, body_of, file_of, is_json, texts_of
+from vse_workbench.server.guard import ERRORS, Guard, explained
 
+TITLE = "VSE Workbench: search"
 STATIC = Path(__file__).with_name("static")
-HEADERS = {  # what a browser may do with an answer
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
-MAX_TEXT = 2000  # characters of a query
 MAX_TOP = 200
+EXAMPLES, SHOWN = 6, 12  # captions and images of the page before the first search
 THUMBNAILS = 4096  # pictures that are kept, some kB each
 QUALITY = 85  # of JPEG
-log = logging.getLogger("uvicorn.error")
 T = TypeVar("T")
 
 # parameters of the requests
-Model = Annotated[str, Query(description="One of /api/models.")]
+Model = Annotated[str | None, Query(description="One of /api/models; by default the best.")]
 Split = Annotated[str, Query(description="Split of the corpus that is searched.")]
 Top = Annotated[int, Query(ge=1, le=MAX_TOP, description="Number of results.")]
 Ranked = Annotated[str, Query(description="Inference criterion, one of /api/models.")]
@@ -63,8 +57,33 @@ class Limits:
     seconds: float = 30.0
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a request asks about: texts, of a batch or a single one, or an image yet to decode."""
+
+    texts: Sequence[str] = ()
+    image: Callable[[], Image.Image] | None = None
+    batch: bool = False
+
+    def each(self, of_text: Callable[[str], T], of_image: Callable[[Image.Image], T]) -> list[T]:
+        """What is made of every text, or of the image; an error names its text of a batch."""
+        if self.image is not None:
+            return [of_image(self.image())]
+        made = []
+        for number, text in enumerate(self.texts):
+            try:
+                made.append(of_text(text))
+            except WorkbenchError as error:
+                place = f"texts[{number}]: " if self.batch else ""
+                raise WorkbenchError(f"{place}{error.message}") from None
+        return made
+
+
 class SearchServer:
-    """Answers requests, as the FastAPI application `app`. All searchers are of one corpus."""
+    """Answers requests, as the application `app`. All searchers are of one corpus.
+
+    others: models that cannot be searched with, and why.
+    """
 
     def __init__(
         self,
@@ -72,10 +91,12 @@ class SearchServer:
         pictures: Mapping[str, AttentionPictures],
         criteria: Mapping[str, Criterion],
         limits: Limits,
+        others: Mapping[str, str],
     ) -> None:
-        self.searchers, self.pictures = searchers, pictures
+        self.searchers, self.pictures, self.others = searchers, pictures, others
         self.criteria, self.limits = criteria, limits
-        corpus = next(iter(searchers.values())).catalogue
+        self.best = max(searchers, key=lambda name: searchers[name].val_rsum)
+        corpus = searchers[self.best].catalogue
         self.paths = dict(zip(corpus.images["image_id"], corpus.images["path"], strict=True))
         captions = corpus.captions
         self.described = dict(zip(captions["caption_id"], captions["image_id"], strict=True))
@@ -90,42 +111,64 @@ class SearchServer:
 
         self.thumbnail = thumbnail
 
-    def app(self, hosts: Sequence[str]) -> FastAPI:
+    def app(self, hosts: Sequence[str]) -> Guard:
         """The application, to be called by these host names ("*": any) against DNS rebinding."""
-        app = FastAPI(title="VSE Workbench: search", docs_url=None, redoc_url=None)
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
-        app.middleware("http")(with_headers)
+        strict = [Depends(check_parameters)]  # of all routes but the pages
+        app = FastAPI(title=TITLE, docs_url=None, redoc_url=None, dependencies=strict)
         app.mount("/static", StaticFiles(directory=STATIC), name="static")
-        app.add_api_route("/", lambda: FileResponse(STATIC / "page.html"), include_in_schema=False)
+        app.add_route("/", partial(page, "page.html"), include_in_schema=False)
+        app.add_route("/api", partial(page, "api.html"), include_in_schema=False)
+        app.add_api_route("/healthz", self.health)
         app.add_api_route("/api/models", self.models)
-        app.add_api_route("/api/search", self.search)
-        body = {"requestBody": {"content": {"image/*": {}}, "required": True}}
-        app.add_api_route("/api/search", self.upload, methods=["POST"], openapi_extra=body)
-        for path, call, kind in (
+        app.add_api_route("/api/examples", self.examples)
+        kinds = ("image/*", "multipart/form-data", "application/json")
+        body = {"requestBody": {"content": {kind: {} for kind in kinds}, "required": True}}
+        for path, asked, sent in (
+            ("/api/search", self.search, self.search_sent),
+            ("/api/embeddings", self.embed, self.embed_sent),
+        ):
+            app.add_api_route(path, asked)
+            app.add_api_route(path, sent, methods=["POST"], openapi_extra=body)
+        for path, drawn, kind in (
             ("/images", self.image, "image/jpeg"),
             ("/attention", self.attention, "image/png"),
         ):
             shown: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {}}}}
-            app.add_api_route(path, call, response_class=Response, responses=shown)
-        for error in (WorkbenchError, RequestValidationError, TimeoutError, Exception):
+            app.add_api_route(path, drawn, response_class=Response, responses=shown)
+        for error in ERRORS:
             app.add_exception_handler(error, explained)
-        return app
+        return Guard(app, hosts)
 
-    def models(self) -> list[dict[str, Any]]:
+    def health(self) -> dict[str, Any]:
+        """That the server is ready: it listens only after all models are loaded."""
+        return {"ready": True, "model": self.best}
+
+    def models(self) -> dict[str, Any]:
         """What can be asked: models, the images of their splits, criteria, who has attention."""
-        return [
+        models = [
             {
                 "model": name,
+                "val_rsum": each.val_rsum,
                 "splits": {split: len(each.index(split, "image").ids) for split in each.splits},
                 "criteria": list(self.criteria),
                 "attention": name in self.pictures,
             }
             for name, each in self.searchers.items()
         ]
+        others = [{"model": name, "why": why} for name, why in self.others.items()]
+        return {"best": self.best, "models": models, "not_searchable": others}
+
+    def examples(self, split: Split = "test") -> dict[str, list[str]]:
+        """Captions to search with and ids of images, spread evenly over a split."""
+        searcher = self._searcher(None)
+        check("split", split, searcher.splits)
+        captions = spread(searcher.index(split, "caption").ids, EXAMPLES)
+        texts = searcher.catalogue.rows("caption", captions)["text"].tolist()
+        return {"texts": texts, "images": spread(searcher.index(split, "image").ids, SHOWN)}
 
     async def search(
         self,
-        model: Model,
+        model: Model = None,
         text: Text | None = None,
         image: Known | None = None,
         split: Split = "test",
@@ -133,37 +176,32 @@ class SearchServer:
         criterion: Ranked = "naive",
     ) -> dict[str, Any]:
         """The images nearest to a text, or the captions nearest to an image of the corpus."""
-        began, asked = time.perf_counter(), self._question(model, split, top, criterion)
-        if (text is None) == (image is None):
-            raise WorkbenchError("give either text or image")
-        searcher = self.searchers[model]
-        path = None if image is None else self._path(image)
+        asked = self._question(model, split, top, criterion)
+        return await self._found(model, self._given(text, image), asked)
 
-        def answered() -> Answer:
-            if path is None:
-                return searcher.of_text(str(text), asked)
-            return searcher.of_image(open_rgb(path, self.limits.pixels), asked)
-
-        return self._told(model, text, asked, await self._computed(answered), began)
-
-    async def upload(
+    async def search_sent(
         self,
         request: Request,
-        model: Model,
+        model: Model = None,
         split: Split = "test",
         top: Top = 12,
         criterion: Ranked = "naive",
     ) -> dict[str, Any]:
-        """The captions nearest to an image, the bytes of whose file are the body."""
-        began, asked = time.perf_counter(), self._question(model, split, top, criterion)
-        with anyio.fail_after(self.limits.seconds):
-            data = await body_of(request, self.limits.upload)
+        """The captions nearest to an image, the bytes of its file or a form with the file in the
+        field `image`; or the images nearest to each of {"texts": [...]}, the JSON of a batch."""
+        asked = self._question(model, split, top, criterion)
+        return await self._found(model, await self._sent(request), asked)
 
-        def answered() -> Answer:
-            image = decode_rgb(data, "the uploaded file", self.limits.pixels)
-            return self.searchers[model].of_image(image, asked)
+    async def embed(
+        self, model: Model = None, text: Text | None = None, image: Known | None = None
+    ) -> dict[str, Any]:
+        """The embedding of a text, or of an image of the corpus."""
+        return await self._embedded(model, self._given(text, image))
 
-        return self._told(model, None, asked, await self._computed(answered), began)
+    async def embed_sent(self, request: Request, model: Model = None) -> dict[str, Any]:
+        """The embeddings of what is sent, as to /api/search."""
+        self._searcher(model)
+        return await self._embedded(model, await self._sent(request))
 
     async def image(self, id: Known, side: Side = 320) -> Response:
         """An image of the corpus, made smaller."""
@@ -173,24 +211,97 @@ class SearchServer:
         return Response(data, media_type="image/jpeg", headers={"Cache-Control": "max-age=3600"})
 
     async def attention(
-        self, model: Model, text: Text, image: Known, split: Split = "test"
+        self, text: Text, image: Known, model: Model = None, split: Split = "test"
     ) -> Response:
         """Where a model that compares regions with words looks for each word of a text."""
-        self._question(model, split, 1, "naive")
-        if model not in self.pictures:
+        name = self._searcher(model).name
+        self._question(name, split, 1, "naive")
+        if name not in self.pictures:
             able = listing(self.pictures) or "no model here"
-            raise HTTPException(404, f"model {model!r} does not show where it looks; {able} does")
+            raise HTTPException(404, f"model {name!r} does not show where it looks; {able} does")
         path = self._path(image)
-        sheet = await self._computed(lambda: self.pictures[model].drawn(text, image, path, split))
+        sheet = await self._computed(lambda: self.pictures[name].drawn(text, image, path, split))
         return Response(encoded(sheet, "PNG"), media_type="image/png")
 
     async def _computed(self, work: Callable[[], T]) -> T:
         with anyio.fail_after(self.limits.seconds):
             return await run_sync(work, limiter=self.turn, abandon_on_cancel=True)
 
-    def _question(self, model: str, split: str, top: int, criterion: str) -> Question:
-        check("model", model, list(self.searchers))
-        check("split", split, self.searchers[model].splits)
+    async def _found(self, model: str | None, given: Given, asked: Question) -> dict[str, Any]:
+        began, searcher = time.perf_counter(), self._searcher(model)
+
+        def work() -> list[Answer]:
+            return given.each(
+                lambda text: searcher.of_text(text, asked),
+                lambda image: searcher.of_image(image, asked),
+            )
+
+        answers = await self._computed(work)
+        texts: Sequence[str | None] = given.texts or [None]
+        told = {
+            "model": searcher.name,
+            "split": asked.split,
+            "criterion": asked.criterion.name,
+            "seconds": round(time.perf_counter() - began, 4),
+        }
+        each = [
+            {
+                "kind": answer.kind,
+                "searched": answer.searched,
+                "notes": answer.notes,
+                "hits": [self._hit(hit, answer.kind, searcher.name, text, asked.split)
+                         for hit in answer.hits],
+            }
+            for text, answer in zip(texts, answers, strict=True)
+        ]  # fmt: skip
+        if not given.batch:
+            return told | each[0]
+        named = [{"text": text} | answer for text, answer in zip(texts, each, strict=True)]
+        return told | {"answers": named}
+
+    async def _embedded(self, model: str | None, given: Given) -> dict[str, Any]:
+        searcher = self._searcher(model)
+        made = await self._computed(
+            lambda: given.each(searcher.text_query, lambda one: (searcher.model.of_image(one), []))
+        )
+        vectors = np.stack([query.vector for query, _ in made])
+        notes = [note for _, notes in made for note in notes]
+        if made[0][0].rescore:
+            notes.append(f"{searcher.name} compares parts: these vectors only choose a shortlist")
+        return {
+            "model": searcher.name,
+            "kind": "image" if given.image else "text",
+            "shape": vectors.shape,
+            "embeddings": vectors.tolist(),
+            "notes": notes,
+        }
+
+    def _given(self, text: str | None, image: str | None) -> Given:
+        if (text is None) == (image is None):
+            raise WorkbenchError("give either text or image")
+        if image is None:
+            return Given([str(text)])
+        path = self._path(image)
+        return Given(image=lambda: open_rgb(path, self.limits.pixels))
+
+    async def _sent(self, request: Request) -> Given:
+        """What the body of a request asks about."""
+        body = await body_of(request, self.limits.upload, self.limits.seconds)
+        kind = request.headers.get("content-type", "")
+        if is_json(kind):
+            return Given(texts_of(body), batch=True)
+        data, pixels = file_of(body, kind), self.limits.pixels
+        return Given(image=lambda: decode_rgb(data, "the uploaded file", pixels))
+
+    def _searcher(self, model: str | None) -> Searcher:
+        name = self.best if model is None else model
+        if name in self.others:
+            raise HTTPException(404, f"model {name!r}: {self.others[name]}")
+        check("model", name, list(self.searchers))
+        return self.searchers[name]
+
+    def _question(self, model: str | None, split: str, top: int, criterion: str) -> Question:
+        check("split", split, self._searcher(model).splits)
         check("criterion", criterion, list(self.criteria))
         return Question(split, top, criterion=self.criteria[criterion])
 
@@ -199,30 +310,39 @@ class SearchServer:
             raise HTTPException(404, f"the corpus has no image {image_id[:100]!r}")
         return str(self.paths[image_id])
 
-    def _told(
-        self, model: str, text: str | None, asked: Question, answer: Answer, began: float
-    ) -> dict[str, Any]:
-        hits = []
-        for hit in answer.hits:
-            told = asdict(hit)
-            del told["path"]  # of this machine
-            own = hit.name if answer.kind == "image" else self.described[hit.name]
-            picture = f"/images?{urlencode({'id': own})}"
-            told |= {"id": told.pop("name"), "image_id": own, "image": picture}
-            if text is not None and model in self.pictures:
-                where = {"model": model, "text": text, "image": own, "split": asked.split}
-                told["attention"] = f"/attention?{urlencode(where)}"
-            hits.append(told)
-        return {
-            "model": model,
-            "split": asked.split,
-            "criterion": asked.criterion.name,
-            "kind": answer.kind,
-            "searched": answer.searched,
-            "seconds": round(time.perf_counter() - began, 4),
-            "notes": answer.notes,
-            "hits": hits,
-        }
+    def _hit(self, hit: Hit, kind: str, model: str, text: str | None, split: str) -> dict[str, Any]:
+        """A result for a program: of its image an address, not the path on this machine."""
+        told = as_dict(hit)
+        del told["path"]
+        own = hit.name if kind == "image" else self.described[hit.name]
+        told |= {"image_id": own, "image": f"/images?{urlencode({'id': own})}"}
+        if text is not None and model in self.pictures:
+            where = {"model": model, "text": text, "image": own, "split": split}
+            told["attention"] = f"/attention?{urlencode(where)}"
+        return told
+
+
+def page(name: str, _: Request) -> Response:
+    """A page of the server; it takes no parameters of its own."""
+    return FileResponse(STATIC / name)
+
+
+def check_parameters(request: Request) -> None:
+    """422 for a parameter that the request does not take, or that is given twice."""
+    allowed = [each.alias for each in request.scope["route"].dependant.query_params]
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    for name, count in counts.items():
+        if name not in allowed:
+            there = f"allowed are {listing(allowed)}" if allowed else "none is allowed"
+            raise HTTPException(422, f"parameter {name[:100]!r}: {there}")
+        if count > 1:
+            raise HTTPException(422, f"parameter {name!r}: given {count} times")
+
+
+def spread(ids: Sequence[str], count: int) -> list[str]:
+    """Some of the ids, at equal distances."""
+    count = min(count, len(ids))
+    return [ids[len(ids) * place // count] for place in range(count)]
 
 
 def check(kind: str, name: str, there: Sequence[str]) -> None:
@@ -236,40 +356,3 @@ def encoded(image: Image.Image, kind: str) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, kind, quality=QUALITY)
     return buffer.getvalue()
-
-
-async def body_of(request: Request, limit: int) -> bytes:
-    """The body of a request; 413 as soon as it is known to be larger than the limit."""
-    too_large = HTTPException(413, f"an image may have {limit / 1e6:g} MB")
-    declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > limit:
-        raise too_large
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise too_large
-        parts.append(part)
-    return b"".join(parts)
-
-
-async def with_headers(request: Request, call: Callable[[Request], Any]) -> Response:
-    """The answer, with the headers that keep a browser from doing more than it is meant to."""
-    response: Response = await call(request)
-    response.headers.update(HEADERS)
-    return response
-
-
-async def explained(request: Request, error: Any) -> JSONResponse:
-    """An error as one line; the traceback of a bug goes to the terminal of the server alone."""
-    if isinstance(error, WorkbenchError):
-        status, text = 400, error.message
-    elif isinstance(error, RequestValidationError):
-        faults = ((".".join(map(str, each["loc"][1:])), each["msg"]) for each in error.errors())
-        status, text = 422, "; ".join(f"{key}: {fault}" for key, fault in faults)
-    elif isinstance(error, TimeoutError):
-        status, text = 503, "not answered in time: too much is asked of this server at once"
-    else:
-        log.error("%s %s", request.method, request.url.path, exc_info=error)
-        status, text = 500, "an error of the server, told in its terminal"
-    return JSONResponse({"detail": " ".join(safe_lines(text).split())}, status)

@@ -8,8 +8,7 @@ from model_runs import DP_RNN, SCAN
 
 @pytest.fixture(scope="session")
 def both_trained(world, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("both_trained")
-    shutil.copytree(world, folder, dirs_exist_ok=True)
+    folder = shutil.copytree(world, tmp_path_factory.mktemp("both_trained"), dirs_exist_ok=True)
     for run in (SCAN, DP_RNN):
         run.train(folder)
     return folder
@@ -18,5 +17,4 @@ def both_trained(world, tmp_path_factory):
 @pytest.fixture
 def trained(both_trained, tmp_path):
     """A folder with both models trained with the parameters as they are."""
-    shutil.copytree(both_trained, tmp_path, dirs_exist_ok=True)
-    return tmp_path
+    return shutil.copytree(both_trained, tmp_path, dirs_exist_ok=True)

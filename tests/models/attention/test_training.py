@@ -21,8 +21,7 @@ SHORT = {"scan": 2, "dp_rnn": {"matching": 1, "recurrent": 1, "all": 0}}
 @pytest.fixture(scope="module")
 def baseline(world, tmp_path_factory):
     """Weights of short trainings, with which those of other parameters are compared."""
-    folder = tmp_path_factory.mktemp("baseline")
-    shutil.copytree(world, folder, dirs_exist_ok=True)
+    folder = shutil.copytree(world, tmp_path_factory.mktemp("baseline"), dirs_exist_ok=True)
     return {model: RUNS[model].weights(folder, training__epochs=SHORT[model]) for model in MODELS}
 
 

@@ -37,16 +37,14 @@ from stages.cluster_pseudo_classes import main as cluster
 @pytest.fixture(scope="module")
 def plain(world, tmp_path_factory):
     """The losses that changes are compared with."""
-    folder = tmp_path_factory.mktemp("plain")
-    shutil.copytree(world, folder, dirs_exist_ok=True)
+    folder = shutil.copytree(world, tmp_path_factory.mktemp("plain"), dirs_exist_ok=True)
     return losses(folder, **PLAIN)
 
 
 @pytest.fixture(scope="module")
 def trained(world, tmp_path_factory):
     """A folder with the model trained with the parameters as they are."""
-    folder = tmp_path_factory.mktemp("trained")
-    shutil.copytree(world, folder, dirs_exist_ok=True)
+    folder = shutil.copytree(world, tmp_path_factory.mktemp("trained"), dirs_exist_ok=True)
     RUN.train(folder)
     return folder
 

@@ -24,9 +24,9 @@ from pipeline.inputs.sources import VectorInputs
 from pipeline.storage.checkpoint import write_checkpoint
 from pipeline.storage.weights import read_weights
 from stages.check_params import main as check_params
+from vse_workbench import Embedder
 from vse_workbench.commands.export_image_network import main as export
-from vse_workbench.export import Embedder
-from vse_workbench.export.folder import write_folder
+from vse_workbench.export.folder import finish, write_folder
 
 CPU = torch.device("cpu")
 SLOW = {"training__lr": 0.0001}  # of the first phase, so that the second is better
@@ -48,8 +48,7 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tuned(world, tmp_path_factory):
     """A network after both phases, scored."""
-    folder = tmp_path_factory.mktemp("tuned")
-    shutil.copytree(world, folder, dirs_exist_ok=True)
+    folder = shutil.copytree(world, tmp_path_factory.mktemp("tuned"), dirs_exist_ok=True)
     RUN.train(folder, **SLOW)
     assert RUN.checkpoint(folder).description.epoch > 2
     RUN.score(folder)
@@ -193,6 +192,7 @@ def test_an_export_leaves_out_the_network_that_the_tuned_one_was(tuned, tmp_path
     files |= {"features": tuned / PATHS["features"], "text": tuned / SENTENCES}
     files |= {"encoder": tuned / NETWORK}  # not opened
     config = write_folder(tmp_path / "o", files, RUN.checkpoint(tuned))
+    finish(tmp_path / "o", config)
     assert set(config["files"]) == {"checkpoint", "features", "text", "encoder"}
     found = Embedder.load(tmp_path / "o").images([tuned / "test4.png"])
     scores = RUN.scores(tuned)

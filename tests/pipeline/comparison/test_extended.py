@@ -8,7 +8,7 @@ from relevance_cases import relevance_from
 from report_world import CAPTIONS, IMAGES, OWNERS, made_scores, put_model, results_of
 
 from pipeline.comparison.extended import extended_report, headings
-from pipeline.comparison.table import report
+from pipeline.comparison.table import described, rows_of
 from pipeline.runtime.errors import WorkbenchError
 
 GRADES = np.equal.outer(np.arange(IMAGES), OWNERS) + np.eye(IMAGES, CAPTIONS, 1)
@@ -34,9 +34,10 @@ def test_own_and_extended_figures_stand_side_by_side(tmp_path):
     assert cells(head) == ["model", *headings(), "95 %"]
     assert headings()[:3] == ["i2t R@1", "i2t R@1 ext", "i2t mAP@R"]
     assert headings()[-4:] == ["t2i R-P ext", "t2i nDCG ext", "rsum", "rsum ext"]
-    assert [cells(row)[0] for row in rows] == ["a", "a + csls", "other", "other + csls", "chance"]
+    order = [cells(row)[0] for row in rows]
+    assert order == [*(row.label for row in rows_of(results)), "chance"]
     content = json.loads((tmp_path / "metrics/other.json").read_text())
-    found = dict(zip(cells(head), cells(rows[3]), strict=True))
+    found = dict(zip(cells(head), cells(rows[order.index("other + csls")]), strict=True))
     own, extended = content["csls"], content["extended"]["csls"]
     assert found["t2i R@1"] == f"{own['t2i']['r1']:.1f}"
     assert found["t2i R@1 ext"] == f"{extended['t2i']['r1']:.1f}"
@@ -54,7 +55,7 @@ def test_without_a_list_there_is_no_section_and_the_table_is_the_same(tmp_path):
     put(tmp_path / "with", "a")
     without, beside = results_of(tmp_path, "a"), results_of(tmp_path / "with", "a")
     assert extended_report(without) == ""
-    assert report(without, "shapes", "infonce") == report(beside, "shapes", "infonce")
+    assert described(without, "shapes") == described(beside, "shapes")
 
 
 def test_models_by_different_lists_are_not_compared(tmp_path):

@@ -7,8 +7,16 @@ import report_world
 from ranking_cases import a_split
 
 from pipeline.comparison.results import read_metrics, read_results
-from pipeline.comparison.table import aligned, report, rows_of
-from pipeline.evaluation.columns import COLUMNS, headings
+from pipeline.comparison.table import (
+    aligned,
+    best_of,
+    counted,
+    described,
+    groups_of,
+    rows_of,
+    tables,
+)
+from pipeline.evaluation.columns import COLUMNS
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.runtime.errors import WorkbenchError
@@ -34,32 +42,24 @@ def cells(line):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_report_has_every_figure_the_best_in_bold_and_chance(tmp_path):
+def test_the_tables_have_recalls_rsum_and_its_interval_and_chance(tmp_path):
     results = read(put_model(tmp_path, "weak", 0.2), put_model(tmp_path, "strong", 2.5))
-    lines = report(results, "shapes", "max_margin").splitlines()
-    assert "Dataset shapes, ranking loss max_margin" in lines[2]
-    assert "20 images, 60 captions, protocol full" in lines[2]
-    head, _, weak, strong, chance = lines[-5:]
-    assert cells(head) == ["model", *headings(), "95 %"]
-    assert cells(head)[1:7] == ["i2t R@1", "R@5", "R@10", "Med r", "Mean r", "mAP@R"]
+    lines = described(results, "shapes, ranking loss max_margin")
+    assert "Dataset shapes, ranking loss max_margin" in lines[0]
+    assert "20 images, 60 captions, protocol full" in lines[0]
+    head, _, strong, weak, chance = table = lines[-5:]
+    ways = ["i2t R@1", "R@5", "R@10", "t2i R@1", "R@5", "R@10"]
+    assert cells(head) == ["model", *ways, "rsum", "95 %"]
     figures = json.loads((tmp_path / "strong.json").read_text())["naive"]
-    values = [*figures["i2t"].values(), *figures["t2i"].values(), figures["rsum"]]
-    assert cells(strong)[:-1] == ["strong", *(f"**{value:.1f}**" for value in values)]
+    recalls = [figures[way][name] for way in ("i2t", "t2i") for name in ("r1", "r5", "r10")]
     low, high = results[1].record.intervals["naive"]["rsum"]
-    assert cells(strong)[-1] == f"{low:.1f} to {high:.1f}"
+    values = [f"{value:.1f}" for value in (*recalls, figures["rsum"])]
+    assert cells(strong) == ["strong", *values, f"{low:.1f} to {high:.1f}"]
     assert low < figures["rsum"] < high
     assert cells(weak)[0] == "weak"
-    figures = {column.label: cell for column, cell in zip(COLUMNS, cells(chance)[1:], strict=False)}
-    assert figures["t2i R@1"] == figures["t2i mAP@R"] == "5.0"
-    assert figures["t2i Mean r"] == "10.5"
-
-
-def test_columns_are_aligned(tmp_path):
-    models = [put_model(tmp_path, name, 1.0) for name in ("a_long_name", "b")]
-    table = report(read(*models), "shapes", "max_margin").splitlines()[-5:]
+    assert dict(zip(cells(head), cells(chance), strict=True))["t2i R@1"] == "5.0"
     bars = [[i for i, sign in enumerate(line) if sign == "|"] for line in table]
     assert all(places == bars[0] for places in bars)
-    assert len({len(line) for line in table}) == 1
     assert aligned([["a", "b"], ["long", "1"]])[1] == "|------|----:|"
 
 
@@ -105,32 +105,38 @@ def test_other_files_are_not_metrics(tmp_path):
             read_metrics(path)
 
 
-def test_a_row_per_model_and_criterion_and_the_best_of_each_column_in_bold(tmp_path):
-    report_world.put_model(tmp_path, "weak", report_world.made_scores(0.1))
-    report_world.put_model(tmp_path, "strong", report_world.made_scores(0.6), csls=True)
-    results = report_world.results_of(tmp_path, "weak", "strong")
-    assert [(row.label, row.is_transductive) for row in rows_of(results)] == [
-        ("weak", False), ("strong", False), ("strong + csls", True),
-    ]  # fmt: skip
-    text = report(results, "shapes", "max_margin")
-    assert "Transductive, scores change with the other test queries: csls." in text
-    rows = [cells(line)[1:-1] for line in text.splitlines()[-4:-1]]
-    for column, figures in zip(COLUMNS, zip(*rows, strict=True), strict=True):
-        values = [float(figure.strip("*")) for figure in figures]
-        best = max(values) if column.better == "larger" else min(values)
-        assert [figure.startswith("**") for figure in figures] == [v == best for v in values]
-    assert "ransductive" not in report(results[:1], "shapes", "max_margin")
-    assert "**" not in report(results[:1], "shapes", "max_margin")
+def test_rows_fall_by_rsum_and_transductive_ones_stand_apart(tmp_path):
+    for name, signal in (("weak", 0.1), ("worse", 0.0), ("strong", 0.6)):
+        report_world.put_model(
+            tmp_path, name, report_world.made_scores(signal), csls=name != "worse"
+        )
+    results = report_world.results_of(tmp_path, "weak", "worse", "strong")
+    plain, others = groups_of(results)
+    assert [row.label for row in plain] == ["strong", "weak", "worse"]
+    assert [row.label for row in others] == ["strong + csls", "weak + csls"]
+    for rows in (plain, others):
+        figures = [row.figures["rsum"] for row in rows]
+        assert figures == sorted(figures, reverse=True)
+        best = best_of(rows)
+        for place, column in enumerate(COLUMNS):
+            values = [column.of(row.figures) for row in rows]
+            top = max(values) if column.better == "larger" else min(values)
+            assert [row[place] for row in best] == [round(v - top, 1) == 0 for v in values]
+    lines = tables(results)
+    middle = lines.index("")
+    assert [cells(line)[0] for line in lines[2:middle]] == ["strong", "weak", "worse", "chance"]
+    assert lines[middle + 1].startswith("Transductive, ")
+    assert [cells(line)[0] for line in lines[-2:]] == ["strong + csls", "weak + csls"]
+    assert best_of(plain[:1]) == [[False] * len(COLUMNS)]
 
 
 def test_a_shortlist_is_of_all_test_images_where_the_first_alone_are_evaluated(tmp_path):
     model = put_model(tmp_path, "dp_rnn", 1.0, shortlist=25, test_images=5000)
     results = read(put_model(tmp_path, "vse", 1.0, shortlist=20), model)
-    assert [row.label for row in rows_of(results)] == ["vse", "dp_rnn"]
-    text = report(results[1:], "s", "l")
-    assert "Test split: the first 20 of 5,000 images, 60 captions" in text
-    notes = [line for line in report(results, "s", "l").splitlines() if "in full" in line]
-    assert notes == [  # vse: all 20 images
+    assert "Test split: the first 20 of 5,000 images, 60 captions" in described(results[1:], "s")[0]
+    assert [
+        line for line in described(results, "s") if "in full" in line
+    ] == [  # vse: all 20 images
         "dp_rnn: 25 of 5,000 images per caption were scored in full, all others were moved behind "
         "them."
     ]
@@ -141,4 +147,9 @@ def test_rows_that_may_be_chance_are_named(tmp_path):
     chance = results[0].record.chance["rsum"]
     good, lost = (row.interval for row in rows_of(results))
     assert lost[0] < chance < good[0]
-    assert "Cannot be told from chance: lost." in report(results, "s", "l").splitlines()
+    assert "Cannot be told from chance: lost." in described(results, "s")
+
+
+def test_one_of_a_thing_is_singular():
+    assert [counted(n, "image") for n in (0, 1, 2000)] == ["0 images", "1 image", "2,000 images"]
+    assert [counted(n, "query", "queries") for n in (1, 2)] == ["1 query", "2 queries"]

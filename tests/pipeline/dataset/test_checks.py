@@ -62,7 +62,7 @@ def test_repeated_and_dangling_ids_are_named_together(root):
         "images more than once (1): a.jpg",
         "caption ids more than once (1): 1",
         "captions of images that are not in the corpus (1): 2",
-        "images of unknown split (1): e.jpg",
+        "images of a split other than train, val, test (1): e.jpg ('dev')",
         "caption ids with control codes (1): '3\\t'",
     ]:
         assert problem in message

@@ -80,9 +80,9 @@ def test_one_kind_alone_is_drawn_from_as_a_whole(kind):
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"train": 3, "val": 1}, "val_images = 1 and corpus.test_images = 1, but there are 1"),
-        ({"train": 1, "test": 1}, "corpus.val_images = 1, but there are 1 images"),
-        ({"train": 2}, "but there are 2 images to draw them from and to train on"),
+        ({"train": 3, "val": 1}, "val_images = 1 and corpus.test_images = 1, but raw has 1"),
+        ({"train": 1, "test": 1}, "corpus.val_images = 1, but raw has 1 image to"),
+        ({"train": 2}, "but raw has 2 images to draw them from and to train on"),
         ({"val": 5, "test": 5}, "name the splits test and val, but none to train on"),
     ],
 )

@@ -33,6 +33,12 @@ def world(request, tmp_path_factory):
     return chosen, captions, read_world(RAW, captions, chosen)
 
 
+def corners_of(tables):
+    """Corners (boxes, 4) by image and chain."""
+    chains = tables.boxes.groupby(["image_id", "chain"], sort=False)
+    return {chain: own[["x1", "y1", "x2", "y2"]].to_numpy() for chain, own in chains}
+
+
 def test_phrases_are_words_of_their_captions(world):
     _, captions, tables = world
     check("here", tables.phrases, tables.boxes)
@@ -52,7 +58,7 @@ def test_objects_are_what_their_phrases_say(world):
         for task in scenes_of(world_of(RAW, chosen.shapes), chosen)
         for number, thing in enumerate(task.scene.things)
     }
-    several = 0
+    several, boxes = 0, corners_of(tables)
     for row in tables.phrases.itertuples():
         numbers = row.chain.split("+")
         told = dict(MEANING[word] for word in row.words if word in MEANING)
@@ -64,9 +70,8 @@ def test_objects_are_what_their_phrases_say(world):
         if row.type == "several" and NUMBERS.get(row.words[0]):
             assert NUMBERS[row.words[0]] == len(own)
             several += 1
-        chain = (tables.boxes["image_id"] == row.image_id) & (tables.boxes["chain"] == row.chain)
-        found = tables.boxes[chain][["x1", "y1", "x2", "y2"]].to_numpy()
-        np.testing.assert_allclose(found, [corners for _, corners in own], rtol=1e-6)
+        found, wanted = boxes[row.image_id, row.chain], [corners for _, corners in own]
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
     assert several
 
 
@@ -97,7 +102,6 @@ def test_every_box_is_one_region(world):
     assert list(dict.fromkeys(found.image_ids)) == images
     rows = {(i, *b) for i, b in zip(found.image_ids, found.boxes.tolist(), strict=True)}
     assert len(rows) == len(found.ids)
-    for (image, chain), places in found.of_chain.items():
-        own = tables.boxes[(tables.boxes["image_id"] == image) & (tables.boxes["chain"] == chain)]
-        sides = own[["x1", "y1", "x2", "y2"]].to_numpy(np.float32)
-        np.testing.assert_array_equal(found.boxes[places], sides)
+    boxes = corners_of(tables)
+    for chain, places in found.of_chain.items():
+        np.testing.assert_array_equal(found.boxes[places], np.float32(boxes[chain]))

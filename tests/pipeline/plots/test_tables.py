@@ -8,7 +8,17 @@ from pipeline.evaluation.file import read_query_ranks, write_ranks
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.nearest import occurrences
 from pipeline.evaluation.separation import separation
-from pipeline.plots.tables import DEPTHS, as_tsv, hub_rows, recall_rows, separation_rows
+from pipeline.plots.tables import (
+    DEPTHS,
+    as_tsv,
+    coloured,
+    hub_rows,
+    recall_rows,
+    separation_rows,
+    training_rows,
+)
+from pipeline.report.colours import COLOURS
+from pipeline.report.curve_files import Curve
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +56,15 @@ def test_shares_of_hubs_are_of_all_items(split):
         nearest = split.scores.argmax(1 if items == "captions" else 0)
         unused = count - len(set(nearest.tolist()))
         assert shares["0"] == pytest.approx(100 * unused / count)
+
+
+def test_training_has_a_note_where_a_next_phase_begins_and_rows_the_colour_of_their_model():
+    curve = Curve([1.0, 2.0], [3.0, 2.0], [10.0, 20.5], phases=["one", "two"])
+    rows = coloured(training_rows("m", curve), {"other": 0, "m": 1})
+    assert [(row["epoch"], row["rsum"]) for row in rows] == [(1, 10.0), (2, 20.5)]
+    assert [row["note"] for row in rows] == ["", "m: two begins"]
+    assert {row["colour"] for row in rows} == {COLOURS[1]}
+    assert as_tsv([]).split() == list(rows[0])  # no model has several epochs
 
 
 def test_a_table_has_a_header_and_six_digits():

@@ -61,7 +61,7 @@ def test_ratings_from_the_threshold_are_pairs_with_their_grade(raw, capsys):
         [image(2), "21", 5.0, True, True],
     ]
     said = capsys.readouterr().err
-    assert "positives cxc: left out 1 pairs not in the corpus" in said
+    assert "positives cxc: left out 1 pair not in the corpus" in said
     assert "3 pairs, 2 image queries and 2 caption queries" in said
     assert "2 own pairs i2t, 0 own pairs t2i" in said
     high = read(raw, positives="cxc", positives_path="sits_test.csv", positives_threshold=4.98)

@@ -88,7 +88,7 @@ def test_split_lists(raw, names, capsys):
         (lists / name).write_text(entry)
     images = read_all("captions_csv", raw, split_files="lists").images
     assert images["image_id"].tolist() == ["b.jpg", "a.jpg", "c.jpg"]
-    assert "left out: 1 images in no split list" in capsys.readouterr().err
+    assert "left out: 1 image in no split list" in capsys.readouterr().err
 
 
 def test_split_lists_that_are_missing_overlap_or_name_the_unknown(raw):

@@ -62,7 +62,7 @@ def test_restval_is_dropped_by_option(raw, capsys):
     corpus = read_all("karpathy_json", raw, restval="drop")
     assert "b.jpg" not in set(corpus.images["image_id"])
     assert "5" not in set(corpus.captions["caption_id"])
-    assert "left out: 1 images of split restval" in capsys.readouterr().err
+    assert "left out: 1 image of split restval" in capsys.readouterr().err
 
 
 def test_coco_paths_are_ids_and_the_folder_may_be_raw_itself(tmp_path):
@@ -132,7 +132,7 @@ def test_real_subset_of_flickr8k():
 def test_captions_are_capped_by_option_in_the_files_order(raw, capsys):
     captions = read_all("karpathy_json", raw, max_captions=2).captions
     assert captions["caption_id"].tolist() == ["0", "1", "5", "20", "21", "10"]
-    assert "left out: 1 captions after the first 2 of an image" in capsys.readouterr().err
+    assert "left out: 1 caption after the first 2 of an image" in capsys.readouterr().err
     whole = read_all("karpathy_json", raw).captions
     assert read_all("karpathy_json", raw, max_captions=3).captions.equals(whole)
     assert "left out" not in capsys.readouterr().err

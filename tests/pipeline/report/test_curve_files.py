@@ -30,6 +30,7 @@ def test_errors_of_classification_and_models_that_are_fitted_at_once(tmp_path):
     rows += [{"epoch": 2, "phase": "y", "loss": 1.0, "val_rsum": 1.0}]
     (tmp_path / "a.tsv").write_text(curve_tsv(rows))
     np.testing.assert_equal(read_curve(tmp_path / "a.tsv").errors, {"image": [0.5, np.nan]})
+    assert read_curve(tmp_path / "a.tsv").turns == {2: "y"}  # where a next phase begins
     (tmp_path / "b.tsv").write_text(curve_tsv(rows[1:]))
     assert read_curve(tmp_path / "b.tsv").errors == {}
     tries = [{"epoch": 1, "phase": "fit", "regularisation": 0.1, "val_rsum": 1.0}]

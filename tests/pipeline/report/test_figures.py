@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from report_world import made_scores, taken_apart
 
+from pipeline.comparison.table import TableRow
 from pipeline.evaluation.separation import separation
+from pipeline.report.colours import COLOURS, numbers_of, shade
 from pipeline.report.curve_files import Curve
-from pipeline.report.drawing import COLOURS, DASHES, as_svg, colour, css, dashes, figure
-from pipeline.report.figures import loss_figure, rsum_figure, separation_figure
+from pipeline.report.drawing import as_svg, colour, css, dashes, figure
+from pipeline.report.figures import interval_figure, loss_figure, rsum_figure, separation_figure
+from pipeline.report.page import TEMPLATES
 
 CURVES = {
     "vse": Curve([1.0, 2.0, 3.0, 4.0], [9.0, 5.0, 4.0, 3.5], [100.0, 250.0, 300.0, 280.0]),
@@ -19,7 +22,7 @@ CURVES = {
 
 def lines(svg, variable):
     """Vertices of the lines drawn in a CSS colour, (x, y) with y downwards."""
-    style = rf'style="fill: none; [^"]*stroke: {re.escape(variable)};'
+    style = rf'style="fill: none; [^"]*stroke: {re.escape(variable)}[;"]'
     found = re.findall(rf'<path d="([^"]*)"[^>]*{style}', svg)
     return [np.array(re.findall(r"[ML] (\S+) (\S+)", path), float) for path in found]
 
@@ -78,7 +81,32 @@ def test_names_in_figures_are_escaped():
     assert "a < b & $c$" in [text.text for text in parsed.find("text")]
 
 
-def test_colours_with_dashes_tell_twelve_models_apart():
-    assert len({(css(colour(n)), dashes(n)) for n in range(12)}) == 12
-    assert css(colour(COLOURS)) == css(colour(0))
-    assert len(DASHES) == 4
+def test_colours_with_dashes_tell_28_models_apart_and_are_those_of_dvc_plots():
+    assert len({(css(colour(n)), dashes(n)) for n in range(28)}) == 28
+    assert css(colour(len(COLOURS))) == css(colour(0))
+    light = (TEMPLATES / "style.css").read_text().partition("@media")[0]
+    assert re.findall(r"--series-\d: (#\w+)", light) == list(COLOURS)
+    assert [shade(n) for n in range(len(COLOURS))] == list(COLOURS)
+    assert len({shade(n) for n in range(28)}) == 28
+    assert numbers_of(["a", "b", "c"], ["c", "new"]) == {"a": 0, "b": 1, "c": 2, "new": 3}
+
+
+def test_a_next_phase_is_marked_where_it_begins():
+    curve = Curve([1.0, 2.0, 3.0], [9.0, 5.0, 40.0], [1.0, 2.0, 9.0], phases=["one", "one", "two"])
+    for svg in (rsum_figure({"x": curve}, {"x": 0}), loss_figure(curve, "x", 0)):
+        mark = next(line for line in lines(svg, "var(--series-0)") if np.ptp(line[:, 0]) == 0)
+        path = next(line for line in lines(svg, "var(--series-0)") if len(line) == 3)
+        assert mark[0, 0] == pytest.approx(path[1:, 0].mean(), abs=0.01)
+        assert re.search(r">(x: )?two<", svg)
+
+
+def test_an_interval_is_drawn_from_end_to_end_around_its_figure():
+    ends = {"best": (410.0, 470.0), "other": (300.0, 420.0)}
+    rows = [TableRow(name, "naive", {"rsum": sum(own) / 2}, own) for name, own in ends.items()]
+    svg = interval_figure(rows, {"best": 3, "other": 1})
+    drawn = [lines(svg, f"var(--series-{number})")[0] for number in (3, 1)]
+    assert drawn[0][0, 1] < drawn[1][0, 1]  # the first on top
+    places = [end for line in drawn for end in line[:, 0]]
+    values = [value for own in ends.values() for value in own]
+    slope, start = np.polyfit(values, places, 1)
+    np.testing.assert_allclose(slope * np.array(values) + start, places, atol=0.01)

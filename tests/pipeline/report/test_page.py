@@ -19,9 +19,11 @@ from report_world import (
     put_attention,
     put_corpus,
     put_model,
+    results_of,
     taken_apart,
 )
 
+from pipeline.comparison.standing import behind_first, verdict
 from pipeline.evaluation.columns import METRICS
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import SplitScores
@@ -49,21 +51,36 @@ def root(page):
 
 def test_a_row_per_model_and_criterion_with_every_figure(world, root):
     table = next(root.find("table", class_="sortable"))
-    rows = list(next(table.find("tbody")).find("tr"))
-    names = [next(row.find("th")).attributes["data-value"] for row in rows]
-    assert names == ["weak", "strong", "strong + csls"]
-    assert ["transductive" in row.text for row in rows] == [False, False, True]
+    plain, apart = ([*body.find("tr")] for body in table.find("tbody"))
+    title, *others = apart
+    assert title.text.strip().startswith("Transductive, with all test queries at once")
+    names = [next(row.find("th")).attributes["data-value"] for row in (*plain, *others)]
+    assert names == ["strong", "weak", "strong + csls"]
     metrics = json.loads((world / "metrics/strong.json").read_text())
-    for row, figures in zip(rows[1:], (metrics["naive"], metrics["csls"]), strict=True):
+    for row, figures in zip(
+        (plain[0], others[0]), (metrics["naive"], metrics["csls"]), strict=True
+    ):
         cells = list(row.find("td"))
-        expected = [figures["rsum"], *figures["i2t"].values(), *figures["t2i"].values()]
-        found = [cells[0], *cells[2:]]
-        assert [cell.text for cell in found] == [f"{value:.1f}" for value in expected]
-        assert [float(cell.attributes["data-value"]) for cell in found] == expected
+        ways = [[*figures[way].values()] for way in ("i2t", "t2i")]
+        order = [*ways[0][:3], *ways[1][:3], *ways[0][3:], *ways[1][3:]]
+        found = [cells[0], *cells[3:]]
+        assert [cell.text for cell in found] == [f"{v:.1f}" for v in (figures["rsum"], *order)]
+        assert [float(c.attributes["data-value"]) for c in found] == [figures["rsum"], *order]
     assert next(next(table.find("tfoot")).find("th")).text == "chance"
-    assert "Transductive, scores change with the other test queries: csls." in root.text
     for metric in METRICS:
         assert root.text.count(metric.note) == 1, metric.name
+
+
+def test_the_first_screen_says_who_leads_and_draws_the_intervals(world, root):
+    results = results_of(world, "weak", "strong")
+    (found,) = root.find("p", class_="verdict")
+    assert found.text == f"{verdict(results, behind_first(results))}."
+    (picture,) = next(root.find("header")).find("svg", role="img")
+    label = picture.attributes["aria-label"]
+    assert label.index("strong") < label.index("weak")
+    table = next(root.find("table", class_="sortable"))
+    weak = next(row for row in table.find("tr") if row.text.strip().startswith("weak"))
+    assert behind_first(results)["weak"].amount in " ".join(weak.text.split())
 
 
 def test_the_best_figure_of_each_column_is_marked(root):
@@ -74,9 +91,9 @@ def test_the_best_figure_of_each_column_is_marked(root):
         for head in table.find("th")
         if "data-column" in head.attributes
     }
-    assert sorted(heads) == list(range(3 + 2 * len(METRICS)))
+    assert sorted(heads) == list(range(4 + 2 * len(METRICS)))
     for column, cells in enumerate(zip(*rows, strict=True), start=1):
-        if column == 2:  # the interval
+        if column in (2, 3):  # the interval, and what is behind the first
             continue
         values = [float(cell.text) for cell in cells]
         best = max(values) if heads[column] == "descending" else min(values)
@@ -124,7 +141,7 @@ def test_ids_are_unique_and_every_reference_is_met(root, page):
 def test_every_image_has_an_alternative_text_and_every_figure_a_label(root):
     assert all(image.attributes["alt"] for image in root.find("img"))
     figures = list(root.find("svg", role="img"))
-    assert len(figures) == 4  # rsum, one loss, two separations
+    assert len(figures) == 5  # intervals, rsum, one loss, two separations
     assert all(figure.attributes["aria-label"] for figure in figures)
 
 
@@ -146,18 +163,21 @@ def test_names_of_models_are_inert_and_a_subset_of_the_images_is_shown_alone(tmp
     root = taken_apart(page_of(tmp_path, name, curves=[name]))
     assert not list(root.find("b", onclick="x"))
     assert f"Queries: {name}" in [head.text for head in root.find("h2")]
-    assert "searches the first 5 of 12 images" in root.text
+    assert "search the first 5 of 12 images" in root.text
     assert "over the first images alone" in root.text
     assert "im11.jpg" not in root.text
 
 
-def test_provenance_says_what_the_scores_were_made_from(root):
+def test_provenance_says_what_the_scores_were_made_from(world, root):
     blocks = root.find("dl", class_="entries")
     pairs = [(next(e.find("dt")), next(e.find("dd"))) for block in blocks for e in block.children]
     entries = {name.text: value.text for name, value in pairs}
     assert entries["checkpoint_sha256"] == "ab12"
     assert entries["vse.dim"] == "256"
     assert len(entries["captions_sha256"]) == 64
+    assert entries["numpy"] == np.__version__
+    digest = hashlib.md5((world / "ranks/weak.h5").read_bytes()).hexdigest()  # as DVC records it
+    assert f"-S{digest} -- dvc.lock" in entries["found by"]
 
 
 def test_ranks_of_another_corpus_are_refused(tmp_path):
@@ -212,6 +232,17 @@ def test_attention_that_does_not_fit_is_refused(tmp_path, changes, words):
     put_attention(tmp_path, "other")
     with pytest.raises(WorkbenchError, match="attention files without a metrics file: other"):
         page_of(tmp_path, "strong", attention=["other"])
+
+
+def test_a_model_of_one_epoch_is_named_and_not_drawn(tmp_path):
+    put_corpus(tmp_path)
+    put_model(tmp_path, "strong", made_scores(0.6))
+    (tmp_path / "curves/strong.tsv").write_text("epoch\tphase\tloss\tval_rsum\n1\ta\t9\t123.4\n")
+    root = taken_apart(page_of(tmp_path, "strong", curves=["strong"]))
+    (section,) = root.find("section", aria_labelledby="training")
+    assert "strong 123.4" in section.text
+    assert not list(section.find("svg"))
+    assert "leads" not in next(root.find("p", class_="verdict")).text
 
 
 def test_there_are_no_sections_of_what_is_not_there(world):

@@ -29,7 +29,9 @@ def test_the_page_shows_phrases_with_found_and_true_boxes(folder):
     assert cards
     for card in cards:
         assert len(list(card.find("img"))) == 3  # the true boxes, and two models
-        assert len(list(card.find("tr"))) == 2
+        head, *rows = card.find("tr")
+        assert [cell.text for cell in head.find("th")] == ["Phrase", "weak", "strong"]
+        assert len(rows) == 2
     assert "upper bound" in section.text
     assert "<script>alert" not in text.split("</head>")[1].split("<main>")[1].split("<script>")[0]
 
@@ -62,6 +64,15 @@ def test_boxes_are_drawn_in_their_colours_where_they_are():
     assert drawn[20, 80].tolist() == [255, 255, 255]
     assert not drawn[50, 80].any()
     assert not drawn[10, 80].any()
+
+
+def test_a_box_on_another_hides_no_side_of_it():
+    image, box = Image.new("RGB", (50, 50), "black"), np.array([10, 10, 40, 40])
+    drawn = np.asarray(with_boxes(image, [box, box], ["#ff0000", "#0000ff"], 200))
+    sides = drawn[41, 45:155], drawn[159, 45:155], drawn[45:155, 41], drawn[45:155, 159]
+    for side in sides:
+        for colour in ([255, 0, 0], [0, 0, 255]):
+            assert 0.3 < (side == colour).all(-1).mean() < 0.7
 
 
 def test_metrics_of_another_evaluation_or_model_are_refused(folder, tmp_path):

@@ -3,6 +3,7 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from dvc.utils.hydra import apply_overrides
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.graph import LOCALISING, stage_items
@@ -36,7 +37,9 @@ def comments(text):
 
 def flat(node, prefix=""):
     for key, value in node.items():
-        if isinstance(value, dict):
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            yield from flat(dict(enumerate(value)), f"{prefix}{key}.")
+        elif isinstance(value, dict):
             yield from flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
@@ -134,6 +137,32 @@ def test_the_defaults_bring_every_byte_of_the_repository_back(tmp_path, alone):
     text, lines = applied(params, DEFAULT_VALUES, DEFAULT_VALUES, find_problems)
     assert text == (ROOT / "params.yaml").read_text()
     assert "runtime.threads: 3 -> 2" in lines
+
+
+# What stands behind the list or the mapping that it sets is what DVC's writer may lose.
+SET = ["cca.regularisation=[0.1,0.2]", "search.models=[vse]", "inference.criteria=[csls,sinkhorn]",
+       "+average_scores.mine={members:[cca,vse],weights:null,normalise:z}", "regions.grid=[2,2]",
+       "+external.mine={folder: docs, scores: index.md}", "shapes.objects=[3,7]"]  # fmt: skip
+UNSET = ["~external.mine", "~average_scores.mine", "search.models=[]", "shapes.objects=null"]
+
+
+@pytest.mark.parametrize("recipe", ["default", "photographs"])
+def test_what_dvc_exp_run_sets_is_all_that_it_changes(recipe, alone, tmp_path):
+    """Its own function that writes params.yaml, several times over one file."""
+    params = tmp_path / "params.yaml"
+    first = (ROOT / "params.yaml").read_text() if recipe == "default" else alone[recipe][0]
+    params.write_text(first)
+    apply_overrides(params, ["loss=knn_margin"])
+    assert params.read_text() == first.replace("\nloss: sum_margin\n", "\nloss: knn_margin\n")
+    for settings in (SET, UNSET):
+        apply_overrides(params, settings)
+        before = params.read_text()
+        apply_overrides(params, ["loss=infonce", "vse.training.patience=3"])
+        apply_overrides(params, ["loss=knn_margin", "vse.training.patience=null"])
+        assert [line.split() for line in params.read_text().splitlines()] == [
+            line.split() for line in before.splitlines()
+        ]
+        assert re.findall("#.*", params.read_text()) == re.findall("#.*", first)
 
 
 @pytest.mark.parametrize("runtime", ["null", "3", "{thread: 2}", "{threads: many}"])

@@ -59,3 +59,8 @@ def test_dvc_reads_the_same_values_with_a_parser_in_c(name: str) -> None:
     text = scalars if name == "scalars" else (ROOT / name).read_text()
     ours, its = YAML(typ="safe", pure=True).load(text), YAML(typ="safe").load(text)
     assert repr(its) == repr(ours)  # 1, 1.0 and True are equal
+
+
+def test_what_one_reader_changes_no_other_sees():
+    plain_yaml("a: [1]", "x")["a"].append(2)
+    assert plain_yaml("a: [1]", "x") == {"a": [1]}

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from ranking_cases import split_of
@@ -56,7 +56,6 @@ def cases(draw):
     return (matrices if len(digests) == count else None), weights, draw(st.integers(1, 30))
 
 
-@settings(max_examples=60)
 @given(cases())
 def test_an_average_is_numpy_s_in_float64(case):
     matrices, weights, block = case

@@ -1,9 +1,10 @@
 """Which runs are paired, and which are named and never averaged."""
 
 import pytest
-from claim_cases import ledger, row
+from claim_cases import content, ledger, row
 
 from vse_workbench.claims.judgement import judge_claim
+from vse_workbench.claims.ledger import Ledger
 from vse_workbench.claims.page import page, word_of
 from vse_workbench.claims.verdict import spread
 
@@ -83,20 +84,33 @@ def test_runs_are_paired_by_seed_and_the_page_has_what_was_left_out():
     assert made.seeds == [0, 1, 2]
     assert made.found == spread([10.0, 11.0, 12.0])
     text = page(ledger(), [made])
-    (line,) = [line for line in text.splitlines() if line.startswith("| `wider`")]
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[4:] == [
-        "+10.0 (Flickr30k)", "3", "+11.0", "+8.5 to +13.5", "holds, as large as published"
-    ]  # fmt: skip
+    (line,) = [line for line in text.splitlines() if "`wider`, rsum" in line]
+    assert [cell.strip() for cell in line.strip("|").split("|")] == [
+        "**holds**, as large as published: +11.0 (+8.5 to +13.5), n 3",
+        "Wide is ahead. `wider`, rsum; table 1",
+        "+10.0, Flickr30k",
+    ]
     assert "1 claims, each counted once for every dataset: 1 holds." in text
     assert "- `wider` on world: seeds 3 were run of one setting alone" in text
+
+
+def test_a_claim_has_one_row_and_a_column_for_each_dataset():
+    content_ = content()
+    content_["datasets"]["other"] = {"title": "elsewhere"}
+    both = Ledger.model_validate(content_)
+    rows = [row(r.setting, r.seed, r.figures["rsum"], ledger_=both) for r in RUNS]
+    made = [judge_claim(both, "wider", both.claims["wider"], name, rows) for name in both.datasets]
+    text = page(both, made)
+    assert "| the world | elsewhere | claim | published |" in text
+    (line,) = [line for line in text.splitlines() if "`wider`" in line]
+    assert line.split(" | ")[1] == "not run"
 
 
 def test_the_page_tells_how_many_seeds_would_decide():
     wide = [row("wide", 0, 1.0), row("wide", 1, 5.0)]
     made = judged([*wide, row("narrow", 0, 0.0), row("narrow", 1, 0.0)])
     # mean 3, deviation 2.83: 2.97 to each side with six
-    assert "undecided, smaller than published" not in page(ledger(), [made])
-    assert "| undecided, 6 seeds would decide |" in page(ledger(), [made])
+    assert "smaller than published" not in page(ledger(), [made])
+    assert "| **undecided**, 6 seeds would decide: +3.0 (" in page(ledger(), [made])
     one = judged([RUNS[0], RUNS[4]])
-    assert "| 1 | +10.0 |  | undecided, one seed has no interval |" in page(ledger(), [one])
+    assert "| **undecided**, one seed has no interval: +10.0, n 1 |" in page(ledger(), [one])

@@ -97,7 +97,8 @@ def test_from_the_lines_of_a_queue_to_a_verdict(repository):
     assert invoke(queue_claims.main, "--seeds", "3") == ""
     printed = invoke(judge_claims.main)
     assert "holds, as large as published" in printed
-    assert "+8.5 to +13.5 | holds, as large as published |" in Path("docs/claims.md").read_text()
+    written = Path("docs/claims.md").read_text()
+    assert "| **holds**, as large as published: +11.0 (+8.5 to +13.5), n 3 |" in written
 
 
 def test_named_claims_are_printed_and_the_document_stays(repository):

@@ -49,8 +49,7 @@ def runs(tmp_path_factory):
 @pytest.fixture
 def project(runs, tmp_path):
     """A copy to change."""
-    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
-    return tmp_path
+    return shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
 
 
 def compare(folder, *arguments):

@@ -14,7 +14,7 @@ from vse_workbench.commands.complete import completed
 
 ROOT = Path(__file__).resolve().parents[3]
 WHOLE = (ROOT / "params.yaml").read_text()
-OLD = WHOLE.replace("  criteria: [inverted_softmax]\n", "")
+OLD = WHOLE.replace("  criteria:\n  - inverted_softmax\n", "")
 OLD = OLD.replace(WHOLE[WHOLE.index("# VSE:") :].split("\n\n")[0], "")
 RUN = "vse complete"
 
@@ -77,7 +77,7 @@ def test_what_it_cannot_mend_is_named(workspace, run_vse):
         "  los = 2: unknown key; did you mean loss?\n"
         "undo with: touch params.yaml && git checkout params.yaml\n"
     )
-    assert "  criteria: [inverted_softmax]\n" in (workspace / "params.yaml").read_text()
+    assert "  criteria:\n  - inverted_softmax\n" in (workspace / "params.yaml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The page of `dvc plots` without a network, in a real browser, by the templates of .dvc/plots."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -7,13 +9,18 @@ from browsers import browser_or_skip
 from dvc_render.html import render_html
 from dvc_render.vega import VegaRenderer
 
+from pipeline.report.colours import COLOURS
+
 pytest.importorskip("vl_convert", reason="the extra `plots` is not installed")
 ROOT = Path(__file__).resolve().parents[3]
+VSE = {"model": "vse", "colour": COLOURS[6]}
 POINTS = {
     "curves": ("epoch", "val_rsum", {"filename": "data/curves/vse.tsv", "field": "val_rsum"}),
-    "recall": ("k", "recall", {"model": "vse", "direction": "image to text"}),
+    "curve": ("epoch", "val_rsum", {}),
+    "training": ("epoch", "rsum", {**VSE, "note": "vse: two begins"}),
+    "recall": ("k", "recall", {**VSE, "direction": "image to text"}),
     "separation": ("score", "density", {"model": "vse", "pairs": "true pairs", "overlap": "0.1"}),
-    "hubs": ("nearest_of", "share", {"model": "vse", "items": "images"}),
+    "hubs": ("nearest_of", "share", {**VSE, "items": "images"}),
 }
 
 
@@ -55,9 +62,34 @@ def test_every_template_draws_without_a_network(project, run_vse):
     try:
         driver.get((project / "index.html").as_uri())
         wait = waiting.WebDriverWait(driver, 20)
-        wait.until(lambda page: len(page.find_elements("css selector", "canvas, svg.marks")) == 4)
+        wait.until(
+            lambda page: len(page.find_elements("css selector", "canvas, svg.marks")) == len(POINTS)
+        )
         assert [line for line in driver.get_log("browser") if line["level"] == "SEVERE"] == []
         loaded = "return performance.getEntriesByType('resource').map(entry => entry.name)"
         assert [name for name in driver.execute_script(loaded) if name.startswith("http")] == []
     finally:
         driver.quit()
+
+
+@pytest.mark.parametrize("name", ["training", "recall", "hubs"])
+def test_a_chart_draws_each_model_in_its_colour(name):
+    """Of several models, some of them left out: the colour is that of the rows."""
+    import vl_convert
+
+    x, y, more = POINTS[name]
+    models = {"cca": COLOURS[0], "scan": COLOURS[3], "vse": COLOURS[6]}
+    rows = [
+        {**more, x: str(place), y: str(place + step), "rev": "a", "model": model, "colour": colour}
+        for step, (model, colour) in enumerate(models.items())
+        for place in (1, 2)
+    ]
+    text = (ROOT / f".dvc/plots/{name}.json").read_text()
+    for anchor, value in {"X": x, "Y": y, "X_LABEL": x, "Y_LABEL": y, "TITLE": name}.items():
+        text = text.replace(f"<DVC_METRIC_{anchor}>", value)
+    chart = json.loads(text.replace('"<DVC_METRIC_DATA>"', json.dumps(rows)))
+    svg = vl_convert.vegalite_to_svg(chart, vl_version="5.21")
+    for model, colour in models.items():
+        drawn = re.findall(rf'<path aria-label="[^"]*model: {model}[;"][^>]*>', svg)
+        assert drawn
+        assert all(colour in path for path in drawn), model

@@ -21,7 +21,7 @@ def test_the_figures_of_the_files_are_those_of_evaluation(tmp_path, run_vse):
     (tmp_path / "scores").rename(tmp_path / "data/scores")
     options = ["--output", "runs", "--criterion", "csls", "--depth"]
     done = run_vse("export", "run", "vse", *options, 0, cwd=tmp_path)
-    assert "runs/vse+csls.i2t.run: 0 queries had equal scores" in done.stderr
+    assert "runs/vse+csls.i2t.run: queries with equal scores: 0;" in done.stderr
     metrics = json.loads((tmp_path / "metrics/vse.json").read_text())["csls"]
     for way in ("i2t", "t2i"):
         measures = {name: ir_measures.Success @ int(name[1:]) for name in ("r1", "r5", "r10")}

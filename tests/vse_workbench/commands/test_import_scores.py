@@ -42,7 +42,8 @@ def test_one_command_prints_a_table_without_our_loss(project, run_vse):
     assert "Scores of other programs, no ranking loss of ours: mine." in lines
     assert "margin" not in done.stdout
     rows = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
-    assert rows[2:] == ["mine", "mine + csls", "mine + inverted_softmax", "chance"]
+    assert rows[2:4] == ["mine", "chance"]
+    assert sorted(rows[-2:]) == ["mine + csls", "mine + inverted_softmax"]
     assert sorted(p.name for p in (project / "data").iterdir()) == ["corpus", "scores"]
 
 
@@ -88,7 +89,7 @@ WRONG = {
     "a model": (["my.npy", "--name", "scan"], "--name 'scan': a stage of dvc.yaml writes scan.h5"),
     "a path": (["my.npy", "--name", "../x"], "--name '../x': a name has letters, digits"),
     "three": (["my.npy"] * 3 + ["--name", "m"], "3 files"),
-    "similarity": (["my.npy", "--name", "m", "--similarity", "dot"], "1 files with --similarity"),
+    "similarity": (["my.npy", "--name", "m", "--similarity", "dot"], "1 file with --similarity"),
     "val": (["my.npy", "my.npy", "--name", "m", "--val", "my.npy"], "2 files with --val"),
 }
 

@@ -44,8 +44,11 @@ def test_a_whole_file_is_shown(tmp_path: Path) -> None:
     assert "row 4 of 9" in inspect(path, "--id", "id4").stdout
     near = inspect(path, "--neighbours", "id4", "--count", 3).stdout.splitlines()
     assert len(near) == 3
-    assert "3 datasets match" in inspect(path, "--verify").stdout
-    assert "9 ids" in inspect(path, "--id", "nobody").stderr
+    assert "3 datasets checked" in inspect(path, "--verify").stdout
+    for option in ("--id", "--neighbours"):
+        said = inspect(path, option, "id44").stderr
+        assert said == f"error: {path}: no id 'id44' among its 9; near it: id4, id8, id7\n"
+        assert "among its 9; the first: id0, id1, id2\n" in inspect(path, option, "nope.jpg").stderr
     shown = inspect(path, "--json", "--verify", "--neighbours", "id4", "--count", 3)
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
@@ -112,6 +115,7 @@ def test_what_is_no_feature_file_is_said_plainly(tmp_path: Path) -> None:
         result = inspect(path)
         assert result.exit_code == 1
         assert result.stderr.startswith(f"error: {path}")
+    assert result.stderr.endswith(": is a folder; name a file in it: other.h5, text.h5\n")
 
 
 def region_world(folder: Path, **attributes: object) -> Path:
@@ -152,7 +156,7 @@ def test_the_picture_shows_boxes_where_they_are(tmp_path: Path) -> None:
     [
         (["r.h5", "--picture", "out.png"], "--picture needs --id"),
         (["r.h5", "--id", "a.png", "--picture", "out.jpg"], "written as .png"),
-        (["r.h5", "--id", "b.png", "--picture", "out.png"], "no row for b.png"),
+        (["r.h5", "--id", "b.png", "--picture", "out.png"], "no id 'b.png'"),
         (["image.h5", "--id", "id1", "--picture", "out.png"], "no regions to draw"),
         (["bare/r.h5", "--id", "a.png", "--picture", "out.png"], "no boxes"),
     ],

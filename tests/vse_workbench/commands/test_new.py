@@ -1,24 +1,48 @@
 """`vse new`: copies that are ready to run, and names that are refused."""
 
+from contextlib import chdir
+
 import pytest
 from clone import Clone
+from dvc.repo import Repo
 
 CHECK = ("python", "-m", "stages.check_params", "--output", "data/.checks/code")
 
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    return Clone(tmp_path_factory.mktemp("new") / "workbench")
+    clone = Clone(tmp_path_factory.mktemp("new") / "workbench")
+    clone.commit("all")
+    return clone
 
 
 def new(clone, *words, check=True):
     return clone.run("python", "-m", "vse_workbench", "new", *words, check=check)
 
 
+def add(clone, said):
+    """Run the `git add` of the last line."""
+    clone.run(*said.splitlines()[-1].partition(": ")[2].split())
+
+
+def not_cached(clone, name):
+    """The outputs of a stage that git keeps."""
+    with chdir(clone.folder), Repo() as repo:
+        (stage,) = repo.stage.collect(name)
+        return [out.def_path for out in stage.outs if not out.use_cache]
+
+
 def test_what_is_copied_passes_check_params(clone):
     for kind in ("loss", "metric", "reader", "encoding", "criterion", "pooling"):
-        assert f"mine_{kind}.py" in new(clone, kind, f"mine_{kind}")
-    assert "use it: dvc repro evaluate@mine" in new(clone, "model", "mine", "--like", "scan")
+        said = new(clone, kind, f"mine_{kind}")
+        assert f"mine_{kind}.py" in said
+        add(clone, said)
+    said = new(clone, "model", "mine", "--like", "scan")
+    assert "use it: dvc repro evaluate@mine" in said
+    add(clone, said)
+    outs = [out for stage in ("train", "evaluate") for out in not_cached(clone, f"{stage}@mine")]
+    assert f"its run also writes, for git: {' '.join(sorted(outs, reverse=True))}\n" in said
+    assert "??" not in clone.run("git", "status", "--porcelain", "--untracked-files=all")
     clone.run(*CHECK)
     lists = clone.folder / "data/.checks/code"
     assert "models/mine/network.py " in (lists / "train@mine").read_text()

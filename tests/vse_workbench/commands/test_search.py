@@ -27,7 +27,7 @@ from tiny_inputs import WORDS, write_vocabulary
 from pipeline.runtime.graph import stage_paths
 from pipeline.scores.file import read_scores
 from pipeline.storage.features import FeatureFile
-from stages import build_index, extract_image_features
+from stages import build_index, encode_sentences, extract_image_features
 from vse_workbench.commands.search import main
 
 
@@ -215,13 +215,33 @@ def test_an_index_is_built_and_searched_where_params_ask_for_one(folder, monkeyp
     assert "exact search needs no index" in result.stderr
 
 
+def test_the_best_model_searches_where_none_is_named(folder):
+    chosen, best = run(main, "w1 w2", "--model", "scan"), run(main, "w1 w2")
+    assert listed(best) == listed(chosen)
+    assert best.stderr.startswith(
+        "searching with scan, which has the largest validation rsum (2.0) of cca, dp_rnn, "
+        "dual_path, scan, two_branch, vse; --model chooses another\n"
+    )
+
+
+def test_a_query_shows_no_progress_of_its_encoder(folder):
+    fisher = {"mixture": "gmm", "centres": 2, "ica": "none", "pca": "none", "iterations": 2}
+    change_params(folder, sentences={"encoding": "fisher", "fisher": fisher})
+    names = ("captions", "vocabulary", "output", "encoder")
+    said = run(encode_sentences.main, *as_options(stage_paths("encode_sentences", names))).stderr
+    assert "Fisher table: " in said
+    draw_weights("two_branch", sentence_dim=24)
+    put_scores("two_branch")
+    assert "Fisher" not in run(main, "w1 w2", "--model", "two_branch").stderr
+
+
 def test_a_program_and_the_page_show_the_same(folder):
     question = ["w1 w2", "--model", "vse", "--top", 3]
     names = [name for name, _ in listed(run(main, *question, "--html", "out.html"))]
     found = json.loads(run(main, *question, "--json").stdout)
-    assert [hit["name"] for hit in found] == names
+    assert [hit["id"] for hit in found] == names
     assert [hit["rank"] for hit in found] == [1, 2, 3]
-    assert set(found[0]) == {"rank", "score", "name", "text", "path"}
+    assert set(found[0]) == {"rank", "score", "id", "text", "path"}
     written = (folder / "out.html").read_text()
     assert [written.index(name) for name in names] == sorted(map(written.index, names))
     image = ["--image", folder / "test2.png", "--model", "vse", "--top", 2, "--html", "out.html"]

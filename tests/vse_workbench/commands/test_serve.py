@@ -4,14 +4,15 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlencode
 
 import pytest
-from browsers import browser_or_skip
+from browsers import browser_or_skip, resize
 from clone import ROOT
 from commands import fail
 from tiny_inputs import WORDS
@@ -34,7 +35,8 @@ def server(indexed):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 0
-    assert said == "ended\n"  # nothing else was worth a word: no traceback, no warning
+    # nothing else was worth a word: no traceback, no warning of ours
+    assert set(said.splitlines()) - {"WARNING:  Invalid HTTP request received."} == {"ended"}
 
 
 def asked(address, path, body=None):
@@ -61,6 +63,40 @@ def test_fifty_clients_at_once_get_what_one_gets(server, indexed):
     with ThreadPoolExecutor(50) as clients:
         together = list(clients.map(ask, requests * 30))
     assert together == alone * 30
+
+
+SEARCH = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"rubbish\r\n\r\n", 400),
+        (b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (SEARCH + b"Content-Length: -5\r\n\r\n", 400),
+        (SEARCH + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", 400),
+        (SEARCH + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (SEARCH + b"Content-Length: 10000000000000\r\n\r\nabc", 413),
+    ],
+)
+def test_what_is_hardly_http_gets_one_line_of_json(server, sent, status):
+    host, port = server.split("/")[2].split(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(sent)
+        answer = HTTPResponse(client)
+        answer.begin()
+        assert answer.status == status
+        assert list(json.loads(answer.read())) == ["detail"]
+        assert answer.getheader("connection") == "close"  # what follows is not read as a request
+
+
+def test_head_has_no_body(server):
+    host, port = server.split("/")[2].split(":")
+    with socket.create_connection((host, int(port))) as client, client.makefile("rb") as answer:
+        client.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        head = answer.read()
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert head.endswith(b"\r\n\r\n")
 
 
 def test_it_says_what_cannot_be_served(server, indexed, monkeypatch):
@@ -91,8 +127,9 @@ SHOWN = "[...document.querySelectorAll('#hits img')].map(e => e.complete && e.na
 
 
 def shown(browser, count):
-    """Texts and pictures of that many results, when they are there."""
-    until(browser, f"{SHOWN}.filter(Boolean).length === {count}")
+    """The names of that many results, when they and their pictures are there."""
+    until(browser, f"document.querySelectorAll('#hits li').length === {count}")
+    until(browser, f"{SHOWN}.every(Boolean)")
     return browser.execute_script(
         "return [...document.querySelectorAll('#hits .name')].map(e => e.textContent)"
     )
@@ -101,18 +138,19 @@ def shown(browser, count):
 def test_a_text_search_and_an_image_search_in_a_browser(server, indexed, browser):
     browser.get_log("browser")
     browser.get(server)
-    until(browser, "document.querySelector('#status').textContent === '9 images'")
+    until(browser, "document.querySelector('#status').textContent.startsWith('9 images · scan')")
+    assert "scan_dp_rnn: it averages" in browser.find_element("id", "others").text
     field = browser.find_element("id", "text")
     field.send_keys(TEXT + "\n")
-    _, expected = asked(server, f"/api/search?{urlencode({'model': 'vse', 'text': TEXT})}")
+    _, expected = asked(server, f"/api/search?{urlencode({'text': TEXT})}")
     assert shown(browser, 9) == [hit["id"] for hit in expected["hits"]]
-    assert "9 images of test, vse, naive" in browser.find_element("id", "status").text
+    assert "9 images of test, scan, naive" in browser.find_element("id", "status").text
     assert "text=" in browser.current_url
     browser.find_element("id", "file").send_keys(str(indexed / "test1.png"))
-    _, expected = asked(server, "/api/search?model=vse", (indexed / "test1.png").read_bytes())
-    until(browser, "document.querySelectorAll('#hits li').length === 12")
+    _, expected = asked(server, "/api/search", (indexed / "test1.png").read_bytes())
     assert shown(browser, 12) == [hit["id"] for hit in expected["hits"]]
     assert until(browser, "document.querySelector('#asked').naturalWidth") == 32
+    assert browser.execute_script("return document.querySelectorAll('#found img').length") == 1
     browser.back()
     until(browser, "document.querySelectorAll('#hits li').length === 9")
     assert browser.get_log("browser") == []  # no error, nothing forbidden by the policy
@@ -133,3 +171,38 @@ def test_the_model_can_be_chosen_and_shows_where_it_looks(server, browser):
                           "document.querySelector('#status').textContent")  # fmt: skip
     assert "no word of the query is known" in told
     assert browser.find_elements("css selector", "main img[src=x]") == []
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(server, browser):
+    resize(browser, 390)
+    for path in ("", f"?{urlencode({'text': TEXT})}", "?image=test1.png", "api"):
+        browser.get(server + path)
+        if path != "api":
+            until(browser, "document.querySelector('#hits li, #gallery li')")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    resize(browser, 1280)
+
+
+def test_examples_the_keyboard_and_a_file_that_is_no_image(server, indexed, browser):
+    browser.get(server)
+    pictures = "[...document.querySelectorAll('#gallery img')].map(e => e.naturalWidth)"
+    until(browser, f"{pictures}.filter(Boolean).length === 9")
+    browser.execute_script(
+        "window.opened = 0; document.getElementById('file').addEventListener('click', "
+        "event => { window.opened += 1; event.preventDefault(); })"
+    )
+    for key in ("\ue007", " "):  # Enter, space
+        browser.find_element("id", "pick").send_keys(key)
+    assert browser.execute_script("return window.opened") == 2
+    browser.find_element("id", "file").send_keys(str(indexed / "params.yaml"))
+    until(browser, "document.querySelector('#status.bad')")
+    assert "not an image" in browser.find_element("id", "status").text
+    assert not browser.find_element("id", "asked").is_displayed()
+    browser.back()
+    until(browser, "!document.querySelector('#start').hidden")
+    first, *others = browser.find_elements("css selector", "#examples button")
+    assert len(others) == 5
+    text = first.text
+    first.click()
+    shown(browser, 9)
+    assert browser.find_element("id", "text").get_property("value") == text

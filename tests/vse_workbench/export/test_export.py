@@ -1,5 +1,7 @@
 """Exported models answer as the ones in the graph, anywhere, and say what is missing."""
 
+import doctest
+import io
 import json
 import re
 import shutil
@@ -14,19 +16,22 @@ from commands import run_command, succeed
 from indexed import NETWORKS
 from torch import nn
 
+import vse_workbench
 from models.base.towers import BATCHES, LENGTHS, ImageTower, Tower
 from models.vse.network import VSE
 from models.vse.towers import PaddedCaptions
 from pipeline.corpus.vocabulary import content_digest
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
 from pipeline.scores.file import read_scores
 from stages.evaluate import main as evaluate
+from vse_workbench import Embedder
 from vse_workbench.commands.export_model import main as export_model
 from vse_workbench.commands.search import main as search
-from vse_workbench.export import Embedder
 from vse_workbench.export.onnx import TOLERANCE, write_tower
 
 ROOT = Path(__file__).resolve().parents[3]
+TOWERS = ["image_tower", "caption_tower"]
 VECTORS = ("cca", "dual_path", "two_branch", "vse")
 
 
@@ -45,8 +50,7 @@ def world(indexed, tmp_path_factory):
 @pytest.fixture
 def copied(world, tmp_path):
     """The exports alone, elsewhere."""
-    shutil.copytree(world / "out", tmp_path, dirs_exist_ok=True)
-    return tmp_path
+    return shutil.copytree(world / "out", tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -75,13 +79,99 @@ def test_search_finds_the_same_from_the_folder(world, name):
     assert both.stderr.startswith("error: give either --model MODEL or --from FOLDER")
 
 
-def test_the_documented_lines_run(world, copied, capsys):
-    block = re.search("```python\n(.*?)```", (ROOT / "docs/export.md").read_text(), re.DOTALL)[1]
-    shutil.move(copied / "vse", copied / "exported")
-    shutil.copy(world / "test0.png", copied / "photo.jpg")
-    with chdir(copied):
-        exec(block.replace("two red circles above a square", "w1 w2"), {})
-    assert re.fullmatch(r"\[\[-?\d\.\d+\]\]\n", capsys.readouterr().out)
+def documented(number, capsys):
+    """What a block of the page prints, run where the folder `exported` is."""
+    page = (ROOT / "docs/export.md").read_text()
+    block = re.findall("```python\n(.*?)```", page, re.DOTALL)[number]
+    exec(re.sub("(?i)a purple cross left of a tiny yellow box", "w1 strange w2", block), {})
+    return float(re.fullmatch(r"\[\[(-?\d\.\d+)\]\]\n", capsys.readouterr().out)[1])
+
+
+def test_an_export_takes_the_place_of_another_and_onnx_gives_the_same_score(
+    world, tmp_path, monkeypatch, capsys, runtime
+):
+    folder = tmp_path / "exported"
+    succeed(export_model, world, "cca", "--output", folder)
+    said = succeed(export_model, world, "vse", "--output", folder, "--onnx")
+    assert re.findall(r"(\w+).onnx: differs from the model by", said) == [*TOWERS, "image_network"]
+    config = json.loads((folder / "config.json").read_text())
+    listed = {entry["path"]: entry["sha256"] for entry in config["files"].values()}
+    assert listed.keys() & {"model.safetensors", "image_network.safetensors", "features.h5"}
+    assert config["beside"].keys() > {"README.md", "image_tower.onnx"}
+    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.*")}
+    del there["config.json"]
+    assert {name: sha256_file(path) for name, path in there.items()} == listed | config["beside"]
+    shutil.copy(world / "test0.png", tmp_path / "photo.jpg")
+    monkeypatch.chdir(tmp_path)
+    assert documented(1, capsys) == pytest.approx(documented(0, capsys), abs=2e-3)
+    done = run_command(export_model, "scan", "--output", tmp_path / "s", "--onnx", folder=world)
+    assert done.stderr.startswith("error: --onnx: models/scan has no towers.py; cca, dual_path")
+    assert not (tmp_path / "s").exists()
+
+
+def test_the_examples_of_the_api_give_what_they_show(world, tmp_path, monkeypatch):
+    """One after the other, in the folder of a run; every public name has a section and is used."""
+    page = (ROOT / "docs/api.md").read_text()
+    names = dir(vse_workbench)
+    assert sorted(re.findall(r"^::: vse_workbench\.(\w+)$", page, re.MULTILINE)) == names
+    blocks = re.findall("```pycon\n(.*?)```", page, re.DOTALL)
+    shown = "\n".join(blocks)
+    assert [name for name in names if not re.search(rf"\b{name}\b", shown)] == []
+    assert len(names) > 30
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "out/vse").rename(tmp_path / "exported")
+    (tmp_path / "test0.png").rename(tmp_path / "photo.jpg")
+    monkeypatch.chdir(tmp_path)
+    for old, new in (("a purple cross", "w1 w2"), ('"two", "red", "circles"', '"w1", "w2"')):
+        shown = shown.replace(old, new)
+    example = doctest.DocTestParser().get_doctest(shown, {}, "api.md", "docs/api.md", 0)
+    said = io.StringIO()
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=said.write)
+    assert (result.failed, result.attempted > 60) == (0, True), said.getvalue()
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_export_touches_no_file_of_the_user(world, copied):
+    (copied / "vse/README.md").write_text("my card")
+    (copied / "cca/notes").mkdir()
+    (copied / "cca/notes/a.txt").write_text("mine")
+    shutil.copy(copied / "cca/model.safetensors", copied / "model.safetensors")  # by no config
+    for folder, name in (("vse", "README.md"), ("cca", "notes/a.txt"), (".", "model.safetensors")):
+        before = contents(copied)
+        done = run_command(export_model, "vse", "--output", copied / folder, folder=world)
+        assert done.returncode == 1
+        assert "holds files that no export wrote, or that changed since: " in done.stderr
+        assert name in done.stderr
+        assert contents(copied) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "said"),
+    [
+        ("images", [], "an empty list: at least one path is needed"),
+        ("images", "photo.jpg", "one path where a list is expected\nwrite ['photo.jpg']"),
+        ("images", Path("photo.jpg"), "one path where a list is expected"),
+        ("images", ["gone.jpg"], "gone.jpg: no such file"),
+        ("captions", [], "an empty list: at least one text is needed"),
+        ("captions", "w1 w2", "one text where a list is expected\nwrite ['w1 w2']"),
+        ("captions", ["w1", float("nan")], "number 2 of the list is nan, not a text"),
+        ("captions", ["w1", "of the sea"], "no word of the query is known to the vocabulary: of, "),
+    ],
+)
+def test_what_cannot_be_embedded_is_said(world, method, given, said):
+    with pytest.raises(WorkbenchError) as error:
+        getattr(Embedder.load(world / "out/vse"), method)(given)
+    assert str(error.value).startswith(said)
+
+
+def test_devices(world, capsys):
+    with pytest.raises(WorkbenchError, match="device 'gpu': allowed are auto, cpu, cuda"):
+        Embedder.load(world / "out/vse", "gpu")
+    Embedder.load(world / "out/vse", "auto").captions(["w1 strange"])
+    assert capsys.readouterr().err == "not in the vocabulary, read as <unk>: strange\n"
 
 
 def test_the_card_has_data_metrics_and_digests(world):
@@ -170,17 +260,6 @@ def test_a_recurrent_tower_in_onnx_at_sizes_that_were_not_traced(tmp_path, runti
         ours = network.embed_captions(torch.from_numpy(tokens), torch.from_numpy(lengths))
     (theirs,) = session.run(None, {"tokens": tokens, "lengths": lengths})
     np.testing.assert_allclose(theirs, ours, atol=1e-6)
-
-
-def test_both_towers_are_exported_and_a_model_without_is_told(world, tmp_path, runtime):
-    said = succeed(export_model, world, "two_branch", "--output", tmp_path / "o", "--onnx")
-    assert said.count("differs from the model by") == 2
-    assert {file.name for file in (tmp_path / "o").glob("*.onnx")} == {
-        "image_tower.onnx", "caption_tower.onnx",
-    }  # fmt: skip
-    done = run_command(export_model, "scan", "--output", tmp_path / "s", "--onnx", folder=world)
-    assert done.stderr.startswith("error: --onnx: scan has no vector of each side alone; cca, dual")
-    assert not (tmp_path / "s").exists()
 
 
 class Liar(nn.Module):

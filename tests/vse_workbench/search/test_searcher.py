@@ -78,7 +78,7 @@ def test_sets_are_not_assigned_by_single_queries(read_only):
 
 
 def test_models_that_have_scored(read_only, tmp_path, monkeypatch):
-    assert scored_models() == ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
+    assert list(scored_models()) == ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
     for name in ("dvc.yaml", "params.yaml"):
         shutil.copy(read_only / name, tmp_path)
     monkeypatch.chdir(tmp_path)

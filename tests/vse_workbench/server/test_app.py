@@ -1,8 +1,10 @@
 """The search server answers what the command answers, and every other request with one line."""
 
+import html
 import io
 import json
 import re
+import shlex
 import struct
 import zlib
 from urllib.parse import quote
@@ -42,7 +44,8 @@ def client(searchers):
 def client_of(searchers, limits=LIMITS):
     pictures = {"scan": AttentionPictures(searchers["scan"], CPU)}
     criteria = {name: Criterion(name, k=2) for name in single_query_criteria()}
-    app = SearchServer(searchers, pictures, criteria, limits).app(["testserver"])
+    others = {"both": "it averages the scores of vse, scan"}
+    app = SearchServer(searchers, pictures, criteria, limits, others).app(["testserver"])
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -72,7 +75,7 @@ def found(*arguments):
     """(id, score, text) of every hit of the command."""
     result = run(search.main, *arguments, "--json")
     assert result.exit_code == 0, result.output
-    return [(hit["name"], hit["score"], hit["text"]) for hit in json.loads(result.stdout)]
+    return [(hit["id"], hit["score"], hit["text"]) for hit in json.loads(result.stdout)]
 
 
 def hits(response):
@@ -103,6 +106,10 @@ def test_an_image_finds_what_the_command_finds(client, read_only, model):
     sent = client.post("/api/search", params=asked, content=(read_only / "test4.png").read_bytes())
     assert hits(sent) == expected
     assert sent.json()["kind"] == "caption"
+    form = client.post(
+        "/api/search", params=asked, files={"image": (read_only / "test4.png").read_bytes()}
+    )
+    assert hits(form) == expected
     assert hits(client.get("/api/search", params=asked | {"image": "test4.png"})) == expected
     captions = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")["image_id"]
     for hit in sent.json()["hits"]:
@@ -111,12 +118,54 @@ def test_an_image_finds_what_the_command_finds(client, read_only, model):
 
 
 def test_models_and_what_they_can_be_asked(client):
-    every = client.get("/api/models").json()
+    known = client.get("/api/models").json()
+    every = known["models"]
     assert [each["model"] for each in every] == ["vse", "two_branch", "scan"]
+    assert [each["model"] for each in known["not_searchable"]] == ["both"]
     assert [each["attention"] for each in every] == [False, False, True]
     for each in every:
         assert each["splits"] == {"test": 9, "val": 3}
         assert each["criteria"] == single_query_criteria()
+    best = max(every, key=lambda each: each["val_rsum"])["model"]
+    assert known["best"] == best == "scan"
+    assert client.get("/healthz").json() == {"ready": True, "model": best}
+    assert client.get("/api/search", params={"text": TEXT}).json()["model"] == best
+
+
+def test_examples_are_of_the_split(client):
+    captions = pd.read_parquet("data/corpus/captions.parquet")
+    own = captions[captions["split"] == "test"]
+    some = client.get("/api/examples").json()
+    assert some["texts"] == own["text"].tolist()[::3]  # six of eighteen
+    assert some["images"] == own["image_id"].unique().tolist()
+    assert "there are test, val" in told(client.get("/api/examples?split=train"), 404)
+
+
+def test_embeddings_are_those_of_the_score_file(client, searchers):
+    captions = searchers["vse"].index("test", "caption")
+    texts = searchers["vse"].catalogue.rows("caption", captions.ids)["text"].tolist()
+    batch = client.post("/api/embeddings?model=vse", json={"texts": texts}).json()
+    assert (batch["model"], batch["kind"]) == ("vse", "text")
+    assert batch["shape"] == list(captions.embeddings.shape)
+    np.testing.assert_allclose(batch["embeddings"], captions.embeddings, atol=1e-5)
+    images = searchers["vse"].index("test", "image")
+    asked = {"model": "vse", "image": images.ids[2]}
+    one = client.get("/api/embeddings", params=asked).json()
+    assert (one["kind"], one["shape"]) == ("image", [1, images.embeddings.shape[1]])
+    np.testing.assert_allclose(one["embeddings"][0], images.embeddings[2], atol=1e-5)
+    (note,) = client.get("/api/embeddings", params={"text": TEXT}).json()["notes"]
+    assert "only choose a shortlist" in note  # scan
+
+
+def test_a_batch_is_its_queries_one_by_one(client):
+    texts, asked = [TEXT, f"{WORDS[1]} yak"], {"model": "scan", "top": 4}
+    batch = client.post("/api/search", params=asked, json={"texts": texts}).json()
+    assert [each["text"] for each in batch["answers"]] == texts
+    for text, answer in zip(texts, batch["answers"], strict=True):
+        alone = client.get("/api/search", params=asked | {"text": text}).json()
+        assert {**alone, **answer} == alone | {"text": text}
+    wrong = client.post("/api/search", json={"texts": [TEXT, "zebra"]})
+    assert "texts[1]: no word of the query is known" in told(wrong, 400)
 
 
 def test_words_that_are_not_known_are_told(client):
@@ -124,6 +173,7 @@ def test_words_that_are_not_known_are_told(client):
     (note,) = client.get("/api/search", params=asked).json()["notes"]
     assert "zebra" in note
     assert "yak" in note
+    assert "'\ufffd' has no words" in told(client.get("/api/search?text=%ff"), 400)
     line = told(client.get("/api/search", params={"model": "vse", "text": "zebra"}), 400)
     assert "no word of the query is known" in line
 
@@ -154,7 +204,10 @@ def test_where_a_model_looks_is_a_picture(client):
         ({"model": "vse", "image": "../params.yaml"}, 404, "no image"),
         ({"model": "vse", "image": "\x1b[2J\u202e"}, 404, "no image"),
         ({"model": "vse"}, 400, "either text or image"),
-        ({"text": ""}, 422, "model: Field required; text: String should have at least 1"),
+        ({"model": "both", "text": TEXT}, 404, "'both': it averages the scores of vse, scan"),
+        ({"text": "", "top": "NaN"}, 422, "text: String should have at least 1 character; top: "),
+        ({"text": TEXT, "k": 5}, 422, "'k': allowed are model, text, image, split, top, criterion"),
+        ({"text": [TEXT, TEXT]}, 422, "'text': given 2 times"),
         ({"model": "vse", "text": "w" * 2001, "top": 10**9}, 422, "at most 2000 characters; top: "),
     ],
 )
@@ -168,6 +221,37 @@ def a_jpeg():
     buffer = io.BytesIO()
     Image.open("test0.png").save(buffer, "JPEG")
     return buffer.getvalue()
+
+
+def form(name="image", head="", more="", end="--b--\r\n"):
+    """The body of a form with the boundary b."""
+    own = f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n{head}\r\nxx\r\n{more}{end}'
+    return own.encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status", "words"),
+    [
+        ("multipart/form-data; boundary=b", form(), 400, "the uploaded file: not an image"),
+        ("multipart/form-data; boundary=b", form("file"), 400, "a form without the field image"),
+        ("multipart/form-data; boundary=b", form(more="--b\r\n\r\n"), 400, "not a form with one"),
+        ("multipart/form-data; boundary=b", form(end="--b\r\n"), 400, "not a form with one file"),
+        ("multipart/form-data; boundary=b", form(end=""), 400, "not a form with one file"),
+        ("multipart/form-data; boundary=b", form(head="a: b\r\n" * 9999), 400, "too long"),
+        ("multipart/form-data; boundary=b", b"--b\r\n--b--", 400, "has no headers"),
+        ("multipart/form-data; boundary*=utf-8''%ff", form(), 400, "not a form with one file"),
+        ("multipart/form-data", form(), 400, "not a form with one file"),
+        ("application/json", b"", 422, "body: Invalid JSON"),
+        ("application/json", b"[" * 99_999, 422, "body: Invalid JSON: recursion limit"),
+        ("application/json", b'{"texts": ["\xff"]}', 422, "body: Invalid JSON: invalid unicode"),
+        ("application/json", b'{"texts": [NaN], "k": 1}', 422, "k: allowed is texts"),
+        ("application/json", b'{"texts": []}', 422, "texts: List should have at least 1"),
+        ("application/json", json.dumps({"texts": ["w"] * 101}), 422, "texts: List should have at"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/search", "/api/embeddings"])
+def test_bodies_that_are_neither_form_nor_batch(client, path, kind, body, status, words):
+    assert words in told(client.post(path, content=body, headers={"Content-Type": kind}), status)
 
 
 @pytest.mark.parametrize(
@@ -201,18 +285,52 @@ def test_paths_outside_other_hosts_and_what_a_browser_may_do(client):
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/params.yaml", "/docs"):
         assert client.get(path).status_code == 404
     assert client.get("/images?id=test0.png&side=9999").status_code == 422
-    assert client.delete("/api/search").status_code == 405
-    other = client.get("/api/models", headers={"Host": "evil.example"})
-    assert (other.status_code, other.text) == (400, "Invalid host header")
+    for host in ("evil.example", "testserver.evil", "[::1", "", "testserver:x"):
+        assert "no name of this server" in told(client.get("/", headers={"Host": host}), 400)
+    assert client.get("/", headers={"Host": "TestServer:80"}).status_code == 200
+    assert client.get("/?name=app.py&at=/etc/passwd").text == client.get("/").text
     for path in ("/", "/api/models", "/static/app.js", "/images?id=test0.png", "/nothing"):
-        headers = client.get(path).headers
-        assert "default-src 'none'" in headers["content-security-policy"]
-        assert headers["x-content-type-options"] == "nosniff"
+        answer, head = client.get(path), client.head(path)
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert (head.status_code, head.headers) == (answer.status_code, answer.headers)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/api/search", "GET, HEAD, POST"),
+        *((path, "GET, HEAD") for path in ("/", "/healthz", "/images", "/static/app.js")),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(client, path, allowed):
+    for method in ("DELETE", "BREW"):
+        answer = client.request(method, path)
+        assert told(answer, 405) == f"method '{method}': allowed are {allowed}"
+        assert answer.headers["allow"] == allowed
+
+
+def test_the_page_of_requests_has_a_working_example_of_each(client):
+    """Each line is `curl [option value] address`."""
+    page, photo, tried = client.get("/api").text, a_jpeg(), set()
+    sent = {"-F": {"files": {"image": photo}}, "--data-binary": {"content": photo}}
+    for line in re.findall("curl .*?(?=\n|</pre>)", page):
+        line = html.unescape(line).replace("TEXT", TEXT).replace("ID", "test1.png")
+        *options, address = shlex.split(line)[1:]
+        path = address.removeprefix("http://127.0.0.1:8000")
+        if "-d" in options:
+            sent["-H"] = {"content": options[-1], "headers": [options[1].split(": ")]}
+        body = sent.get(options[0]) if options else None
+        answer = client.request("POST" if body else "GET", path, **(body or {}))
+        assert answer.status_code == 200, (line, answer.text)
+        tried.add((path.partition("?")[0], answer.request.method.lower()))
+    paths = client.get("/openapi.json").json()["paths"]
+    assert tried == {(path, method) for path, methods in paths.items() for method in methods}
+    assert "script" not in page
 
 
 def test_the_description_names_all_requests(client):
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths) == {"/api/models", "/api/search", "/images", "/attention"}
     assert "image/*" in paths["/api/search"]["post"]["requestBody"]["content"]
     names = {each["name"] for each in paths["/api/search"]["get"]["parameters"]}
     assert names == {"model", "text", "image", "split", "top", "criterion"}
@@ -253,7 +371,9 @@ def test_the_corpus_may_have_any_ids(read_only):
     )
     index = searcher.index("test", "image")
     index.ids[index.ids.index("test0.png")] = odd
-    client = client_of({"vse": searcher, "scan": Searcher("scan", CPU)})
+    other = Searcher("scan", CPU)
+    other.catalogue = searcher.catalogue
+    client = client_of({"vse": searcher, "scan": other})
     every = client.get("/api/search", params={"model": "vse", "text": TEXT}).json()["hits"]
     (hit,) = [each for each in every if each["id"] == odd]
     assert client.get(hit["image"]).headers["content-type"] == "image/jpeg"

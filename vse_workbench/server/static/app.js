@@ -2,6 +2,7 @@
 // The page of the search server. All that comes from the corpus is set as text, never as HTML.
 const $ = (id) => document.getElementById(id);
 let models = [];
+let best = ""; // the model that the page opens on
 let asked = null; // {text} | {image: id} | {file}
 const files = new Map(); // images that were searched with, by the number of the search
 let number = 0; // of the newest search: answers to older ones are dropped
@@ -30,36 +31,75 @@ function element(name, content, className) {
   return made;
 }
 
+function button(content, className, act) {
+  const made = element("button", content, className);
+  made.addEventListener("click", act);
+  return made;
+}
+
+function picture(id, address, alt) {
+  const open = button(undefined, "picture", () => search({ image: id }));
+  const image = element("img");
+  image.src = address;
+  image.alt = alt;
+  image.loading = "lazy";
+  open.title = "Captions of this image";
+  open.append(image);
+  return open;
+}
+
+// An image with its first caption, or a caption alone: the image searched with stands beside them.
 function card(hit, kind) {
   const item = element("li");
-  const open = element("button");
-  const picture = element("img");
-  picture.src = hit.image;
-  picture.alt = hit.text || hit.id;
-  picture.loading = "lazy";
-  open.title = "Search with this image";
-  open.append(picture);
-  open.addEventListener("click", () => search({ image: hit.image_id }));
+  if (kind === "image") item.append(picture(hit.image_id, hit.image, hit.text || hit.id));
   const told = element("div");
   const rank = element("p", undefined, "rank");
   rank.append(element("b", hit.rank), element("span", hit.score.toFixed(3)));
   told.append(rank, element("p", hit.text), element("p", hit.id, "name"));
   if (hit.attention) {
-    const look = element("button", "Where it looks", "look");
-    look.addEventListener("click", () => {
+    told.append(button("Where it looks", "look", () => {
       $("attention").src = hit.attention;
       $("attention").alt = `where the model looks in ${hit.image_id}`;
       $("dialog").showModal();
-    });
-    told.append(look);
+    }));
   }
   if (kind === "caption") {
-    const again = element("button", "Search with this text", "look");
-    again.addEventListener("click", () => search({ text: hit.text }));
-    told.append(again);
+    told.append(button("Images of this text", "look", () => search({ text: hit.text })));
+    told.append(button("The caption's image", "look", () => search({ image: hit.image_id })));
   }
-  item.append(open, told);
+  item.append(told);
   return item;
+}
+
+// Before the first search: captions and images of the split, to begin with.
+async function start() {
+  const split = $("split").value;
+  const mine = number;
+  const images = models.find((each) => each.model === $("model").value).splits[split];
+  const why = $("model").value === best ? ": it has the largest validation rsum" : "";
+  say(`${images.toLocaleString("en")} images · ${$("model").value} answers${why}`);
+  const response = await fetch(`/api/examples?${new URLSearchParams({ split })}`);
+  const some = await response.json();
+  if (!response.ok) throw new Error(some.detail);
+  if (mine !== number) return;
+  const listed = (items, make) => items.map((each) => {
+    const item = element("li");
+    item.append(make(each));
+    return item;
+  });
+  $("examples").replaceChildren(
+    ...listed(some.texts, (text) => button(text, "example", () => search({ text }))),
+  );
+  $("gallery").replaceChildren(...listed(some.images, (id) =>
+    picture(id, `/images?${new URLSearchParams({ id, side: 160 })}`, id)));
+  $("start").hidden = false;
+}
+
+// The image searched with is shown when it has loaded: a file that is no image shows nothing.
+function forget() {
+  if ($("asked").src.startsWith("blob:")) URL.revokeObjectURL($("asked").src);
+  $("asked").removeAttribute("src");
+  $("asked").hidden = true;
 }
 
 async function search(question, remember = true) {
@@ -70,8 +110,8 @@ async function search(question, remember = true) {
   if (question.text !== undefined) query.set("text", question.text);
   if (question.image !== undefined) query.set("image", question.image);
   $("text").value = question.text ?? "";
-  if ($("asked").src.startsWith("blob:")) URL.revokeObjectURL($("asked").src);
-  $("asked").hidden = question.text !== undefined;
+  $("start").hidden = true;
+  forget();
   if (question.file) $("asked").src = URL.createObjectURL(question.file);
   if (question.image !== undefined) {
     $("asked").src = `/images?${new URLSearchParams({ id: question.image })}`;
@@ -95,6 +135,7 @@ async function search(question, remember = true) {
   }
   if (mine !== number) return;
   $("hits").replaceChildren(...answer.hits.map((hit) => card(hit, answer.kind)));
+  $("found").className = `${answer.kind}s`;
   const places = { image: "images", caption: "captions" };
   const about = `${answer.searched.toLocaleString("en")} ${places[answer.kind]} of ${answer.split}, `
     + `${answer.model}, ${answer.criterion}: ${(1000 * answer.seconds).toFixed(0)} ms`;
@@ -103,6 +144,7 @@ async function search(question, remember = true) {
 
 function again() {
   if (asked) search(asked);
+  else start().catch((error) => say(error.message, true));
 }
 
 // The question in the address, so that a search can be kept and sent.
@@ -121,16 +163,21 @@ function fromAddress() {
     if (given.has(key)) return search({ [key]: given.get(key) }, false);
   }
   asked = null;
+  number += 1;
   $("hits").replaceChildren();
-  $("asked").hidden = true;
+  forget();
   $("text").value = "";
-  const images = models.find((each) => each.model === $("model").value).splits[$("split").value];
-  return say(`${images.toLocaleString("en")} images`);
+  document.title = "Search";
+  return again();
 }
 
 async function begin() {
-  models = await (await fetch("/api/models")).json();
-  fill($("model"), models.map((each) => each.model));
+  const known = await (await fetch("/api/models")).json();
+  ({ models, best } = known);
+  fill($("model"), models.map((each) => each.model), best);
+  const others = known.not_searchable.map((each) => `${each.model}: ${each.why}`);
+  $("others").textContent = `Not searchable: ${others.join("; ")}.`;
+  $("others").hidden = !others.length;
   fromAddress();
   window.addEventListener("popstate", fromAddress);
 }
@@ -139,6 +186,8 @@ $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   if ($("text").value.trim()) search({ text: $("text").value.trim() });
 });
+$("pick").addEventListener("click", () => $("file").click());
+$("asked").addEventListener("load", () => { $("asked").hidden = false; });
 $("file").addEventListener("change", () => {
   if ($("file").files.length) search({ file: $("file").files[0] });
   $("file").value = "";

@@ -1,0 +1,54 @@
+"""Who leads, by how much, and whether other test images could turn it around.
+
+The figures are those of `vse compare`, which reads the same rank files.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pipeline.comparison.paired import RESAMPLES, ROUNDING, Difference, measured_folds
+from pipeline.comparison.results import Result
+from pipeline.comparison.table import TableRow, described, groups_of, shown
+from pipeline.evaluation.bootstrap import limits, resampled
+from pipeline.evaluation.columns import METRICS
+from pipeline.evaluation.figures import RECALLS
+from pipeline.evaluation.file import read_query_ranks
+
+
+def behind_first(results: Sequence[Result]) -> dict[str, Difference]:
+    """By the label of each row but the first of `groups_of`: the first row's rsum less its own."""
+    ranks = {result.name: result.ranks for result in results}
+    recalls = [metric for metric in METRICS if metric.name in RECALLS]
+
+    def drawn(row: TableRow) -> np.ndarray:
+        folds = measured_folds(read_query_ranks(ranks[row.model], row.criterion))
+        return resampled(folds, RESAMPLES, 0, recalls)[-1:]
+
+    found = {}
+    for first, *others in groups_of(results):
+        best = drawn(first)
+        for row in others:
+            ends = limits((best - drawn(row)).round(ROUNDING), results[0].record.confidence)
+            figures = row.figures["rsum"], first.figures["rsum"]
+            found[row.label] = Difference("rsum", *figures, *(float(end[0]) for end in ends))
+    return found
+
+
+def verdict(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
+    """One sentence: "scan leads vse by 2.5 [-0.5, 5.0] of rsum: within noise"."""
+    first, *others = groups_of(results)[0]
+    if not others:
+        return f"{first.label} reaches an rsum of {shown(first.figures['rsum'])}"
+    lead = behind[others[0].label]
+    noise = "more than noise" if lead.better else "within noise"
+    return f"{first.label} leads {others[0].label} by {lead.amount} of rsum: {noise}"
+
+
+def report(
+    results: Sequence[Result], behind: Mapping[str, Difference], dataset: str, loss: str
+) -> str:
+    """The comparison as markdown that is aligned for reading on a terminal, too."""
+    about = described(results, f"{dataset}, ranking loss {loss}", behind)
+    lines = ["# Comparison of models", "", f"{verdict(results, behind)}.", "", *about]
+    return "\n".join(lines) + "\n"

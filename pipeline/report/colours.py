@@ -1,0 +1,18 @@
+"""The colours of models: the same in every chart of the page and of `dvc plots`."""
+
+from collections.abc import Sequence
+
+# on white; style.css has the same as --series-0 and so on, and others for dark pages
+COLOURS = ("#1f6fb2", "#c4610a", "#7d4bb8", "#0f8585", "#b83a78", "#6f6a12", "#5b6470")
+
+
+def numbers_of(known: Sequence[str], names: Sequence[str] = ()) -> dict[str, int]:
+    """The number of each model, from 0: its place among all that dvc.yaml evaluates, others last.
+    Which of them are compared does not change it."""
+    return {name: place for place, name in enumerate(dict.fromkeys([*known, *names]))}
+
+
+def shade(number: int) -> str:
+    """The colour of a model as CSS; no two are equal, later ones are paler."""
+    turn, place = divmod(number, len(COLOURS))
+    return COLOURS[place] + (f"{max(0x40, 0xFF - 0x50 * turn - turn):02x}" if turn else "")

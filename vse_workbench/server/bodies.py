@@ -1,0 +1,88 @@
+"""What the body of a request may be: an image, a form with one, or texts as JSON."""
+
+from email.message import Message
+from email.parser import BytesHeaderParser
+from typing import Annotated
+
+import anyio
+from fastapi import HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.runtime.errors import WorkbenchError
+
+MAX_TEXT, MAX_TEXTS = 2000, 100  # characters of a query, queries of a batch
+MAX_HEAD = 4000  # bytes of the headers of a form's file
+UNKNOWN = {"extra_forbidden": "allowed is texts"}
+CLOSE = {"Connection": "close"}  # the rest of a body that is not read
+ONE_FILE = "send a form with one file in the field image: curl -F image=@photo.jpg"
+
+
+class Batch(BaseModel):
+    """The JSON of several queries."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    texts: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]],
+        Field(min_length=1, max_length=MAX_TEXTS),
+    ]
+
+
+async def body_of(request: Request, limit: int, seconds: float) -> bytes:
+    """The body of a request; 413 as soon as it is known to be larger than the limit in bytes, 408
+    where it does not arrive in time."""
+    too_large = HTTPException(413, f"a request may have {limit / 1e6:g} MB", CLOSE)
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > limit:
+        raise too_large
+    parts, size = [], 0
+    with anyio.move_on_after(seconds) as waiting:
+        async for part in request.stream():
+            size += len(part)
+            if size > limit:
+                raise too_large
+            parts.append(part)
+    if waiting.cancelled_caught:
+        raise HTTPException(408, f"the body did not arrive within {seconds:g} s", CLOSE)
+    return b"".join(parts)
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a body is a batch of texts; any other is an image."""
+    return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
+def texts_of(body: bytes) -> list[str]:
+    """The texts of a batch; RequestValidationError for anything else."""
+    try:
+        return Batch.model_validate_json(body).texts
+    except ValidationError as error:
+        faults = [
+            {"loc": ("body", *each["loc"]), "msg": UNKNOWN.get(each["type"], each["msg"])}
+            for each in error.errors()
+        ]
+        raise RequestValidationError(faults) from None
+
+
+def file_of(body: bytes, content_type: str) -> bytes:
+    """The bytes of an image: the body, or the one file of a multipart form (RFC 7578).
+
+    The form is cut at its boundary and only its short headers are parsed, so that a hostile one
+    costs no more than its size. WorkbenchError for a form of anything but one file.
+    """
+    if not content_type.strip().lower().startswith("multipart/"):
+        return body
+    described = Message()
+    described["Content-Type"] = content_type[:MAX_HEAD]
+    boundary = (described.get_boundary() or "").encode("utf-8", "replace")
+    parts = (b"\r\n" + body).split(b"\r\n--" + boundary, 3)
+    if not boundary or len(parts) != 3 or not parts[2].startswith(b"--"):
+        raise WorkbenchError(f"not a form with one file: {ONE_FILE}")
+    head, blank, data = parts[1].partition(b"\r\n\r\n")
+    if not blank or len(head) > MAX_HEAD:
+        raise WorkbenchError(f"a form whose file has no headers, or too long ones: {ONE_FILE}")
+    own = BytesHeaderParser().parsebytes(head.lstrip())
+    if own.get_param("name", header="content-disposition") != "image":
+        raise WorkbenchError(f"a form without the field image: {ONE_FILE}")
+    return data

@@ -1,0 +1,114 @@
+"""What holds for every answer of the server: who may ask, what a browser may do, errors in JSON."""
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import h11
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.text import safe_lines
+
+HEADERS = {  # what a browser may do with an answer
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+HOST = re.compile(r"\[?(.*?)\]?(:\d+)?")  # an IPv6 address stands in brackets
+ERRORS = (
+    WorkbenchError,
+    HTTPException,
+    RequestValidationError,
+    TimeoutError,
+    ClientDisconnect,
+    Exception,
+)
+log = logging.getLogger("uvicorn.error")
+
+
+class Guard:
+    """An application behind its headers and the host names by which it may be called ("*": any).
+
+    HEAD is answered as GET; the server that runs it leaves the body out.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self.app, self.hosts = app, {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, by the protocol ASGI."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        head = scope["method"] == "HEAD"
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        given = Headers(scope=scope).get("host", "")
+        name = HOST.fullmatch(given)
+        if "*" not in self.hosts and (name is None or name[1].lower() not in self.hosts):
+            text = f"host {given[:100]!r} is no name of this server; vse serve --name adds one"
+            return await failure(400, text)(scope, receive, sent)
+        return await self.app({**scope, "method": "GET"} if head else scope, receive, sent)
+
+
+class Protocol(H11Protocol):
+    """HTTP of uvicorn, whose answer to what is not HTTP is JSON too."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what cannot be read, where an answer can still be sent, and close."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            kind = [(b"content-type", b"application/json"), (b"connection", b"close")]
+            body = json.dumps({"detail": "this is not an HTTP request that can be read"}).encode()
+            start = h11.Response(status_code=400, headers=kind, reason=b"Bad Request")
+            for event in (start, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+def failure(status: int, text: str, headers: Any = None) -> JSONResponse:
+    """An error as one line."""
+    return JSONResponse({"detail": " ".join(safe_lines(text).split())}, status, headers)
+
+
+async def explained(request: Request, error: Any) -> JSONResponse:
+    """The answer to an error; the traceback of a bug goes to the terminal of the server alone."""
+    if isinstance(error, WorkbenchError):
+        return failure(400, error.message)
+    if isinstance(error, RequestValidationError):
+        faults = ((".".join(map(str, each["loc"][1:])), each["msg"]) for each in error.errors())
+        return failure(422, "; ".join(f"{place or 'body'}: {why}" for place, why in faults))
+    if isinstance(error, TimeoutError):
+        return failure(503, "not answered in time: too much is asked of this server at once")
+    if isinstance(error, ClientDisconnect):
+        return failure(400, "the request ended before its body")
+    if isinstance(error, HTTPException):
+        return refused(request, error)
+    log.error("%s %s", request.method, request.url.path, exc_info=error)
+    return failure(500, "an error of the server, told in its terminal")
+
+
+def refused(request: Request, error: HTTPException) -> JSONResponse:
+    """The answer to an error of HTTP: of a wrong method all that are allowed at the address."""
+    path = request.url.path
+    if error.status_code == 404 and error.detail == "Not Found":
+        return failure(404, f"nothing at {path[:100]!r}: / is the page, /api lists the requests")
+    if error.status_code != 405:
+        return failure(error.status_code, error.detail, error.headers)
+    routes = [each for each in request.app.routes if getattr(each, "path", "") == path]
+    allowed = {method for each in routes for method in each.methods} or {"GET"}
+    names = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))
+    return failure(405, f"method {request.method[:20]!r}: allowed are {names}", {"Allow": names})
