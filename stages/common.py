@@ -65,10 +65,8 @@ Main = TypeVar("Main", bound=Callable[..., Any])
 
 
 def command(function: Callable[..., None]) -> click.Command:
-    """A click command that prints WorkbenchError and OSError as plain lines and exits with 1.
-
-    It runs alone under its name. Its help is the docstring, `Example: ...` the last paragraph.
-    """
+    """A click command that prints WorkbenchError and OSError as plain lines and exits with 1. It
+    runs alone under its name. Its help is the docstring, `Example: ...` the last paragraph."""
     program = Path(function.__code__.co_filename).stem
     text, _, example = (inspect.getdoc(function) or "").partition("\n\nExample: ")
 

@@ -277,7 +277,6 @@ class CommonParams(Section):
         return Origin("sentences", "encode_sentences", None, made, own_file)
 
     def model(self, name: str) -> Settings:
-        """What the file says to a model."""
         return Settings(getattr(self, name), self.loss, self.ranking, self.seed)
 
 

@@ -8,6 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # a thread that waits leaves its core to others
 os.environ.pop("CI", None)  # it makes progress quiet, which tests read
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,14 +32,17 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture
+def folder(world, tmp_path):
+    """A copy of the folder that a module makes once."""
+    return shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+
+
+@pytest.fixture
 def run_stage():
     """Run the command of `stages.<name>` in this process, in a folder."""
 
     def run(name, *arguments, cwd, check=True):
-        done = run_command(importlib.import_module(f"stages.{name}").main, *arguments, folder=cwd)
-        if check:
-            assert done.returncode == 0, done.stderr
-        return done
+        return checked(importlib.import_module(f"stages.{name}").main, arguments, cwd, check)
 
     return run
 
@@ -48,13 +52,14 @@ def run_vse():
     """Run `vse` with words in this process, in a folder."""
     from vse_workbench.commands import vse  # fixes the kernels, which `make test-avx2` chooses
 
-    def run(*words, cwd, check=True):
-        done = run_command(vse, *words, folder=cwd)
-        if check:
-            assert done.returncode == 0, done.stderr
-        return done
+    return lambda *words, cwd, check=True: checked(vse, words, cwd, check)
 
-    return run
+
+def checked(command, words, folder, check):
+    done = run_command(command, *words, folder=folder)
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
 
 
 @pytest.fixture

@@ -168,7 +168,6 @@ def test_params_are_those_the_stage_reads(name, item):
 
 
 def attributes(file, variable):
-    """Names that are looked up on a variable in a file."""
     return {
         node.attr
         for node in ast.walk(ast.parse(file.read_text()))
@@ -179,7 +178,6 @@ def attributes(file, variable):
 
 
 def above(path):
-    """The folders that a path lies in."""
     return {parent.as_posix() for parent in Path(path).parents}
 
 

@@ -7,15 +7,12 @@ import sys
 import pytest
 from clone import ROOT
 
-from benchmarks.__main__ import BEGIN, END, NAMES, main, with_table
+from benchmarks.__main__ import NAMES, main
 from benchmarks.common import (
     Cost,
     Paired,
     Row,
-    function_name,
     paired,
-    shares,
-    where_time_goes,
 )
 
 
@@ -24,17 +21,6 @@ def test_ratios_are_medians_of_the_pairs():
     ours, theirs = [(1, 2), (9, 4), (4, 1)], [(2, 2), (3, 1), (4, 4)]
     pairs = [(Cost(*a), Cost(*b)) for a, b in zip(ours, theirs, strict=True)]
     assert paired(pairs) == Paired(1, 1, Cost(4, 2), Cost(3, 2))
-
-
-def test_functions_are_named_as_a_reader_looks_for_them():
-    assert function_name("~", 0, "<built-in method builtins.sorted>") == "`sorted`"
-    assert function_name("~", 0, "<method 'amax' of 'torch._C.TensorBase' objects>") == "`amax`"
-    assert function_name("/a/pipeline/scores/tiles.py", 7, "tile") == "`scores/tiles.py:tile`"
-    assert "%" in where_time_goes(lambda: sorted(range(1000)))
-
-
-def test_small_shares_are_left_out():
-    assert shares({"a": 1, "b": 7, "c": 0.1}) == "b 86%, a 12%"
 
 
 @pytest.mark.parametrize(
@@ -47,12 +33,6 @@ def test_small_shares_are_left_out():
 def test_what_there_is_not_is_refused_before_anything_is_measured(arguments, message, capsys):
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_page_keeps_what_lies_around_its_marks():
-    page = f"# Before\n\n{BEGIN}old\n{END}\nafter\n"
-    assert with_table(page, "new\n") == f"# Before\n\n{BEGIN}new\n{END}\nafter\n"
-    assert with_table(f"{END}{BEGIN}", "new\n") == ""
 
 
 def test_a_target_is_reached_when_every_value_keeps_its_bound():

@@ -199,7 +199,6 @@ def test_badges_say_what_the_project_says():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The documents as a site, built without a warning."""
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")
     folder = tmp_path_factory.mktemp("docs") / "site"

@@ -125,37 +125,6 @@ LAST = {"compare", "tabulate_plots"}  # they read the files of all that is evalu
 PHRASE_STAGES = ["train_phrases", "evaluate_phrases"]
 AVERAGED = {f"average_scores@{AVERAGE}", f"evaluate_average@{AVERAGE}"}
 MEASURES = {"r1", "r5", "r10", "medr", "meanr", "mapr"}
-OUTPUTS = [
-    "data/corpus/images.parquet",
-    "data/corpus/captions.parquet",
-    "data/vocabulary/vocabulary.json",
-    "data/features/image.h5",
-    "data/features/sentences.h5",
-    "data/features/sentence_encoder.h5",
-    "data/features/regions.h5",
-    "data/features/pseudo_classes.h5",
-    "data/features/proposals.h5",
-    "data/features/phrase_boxes.h5",
-    "data/features/phrases.h5",
-    "data/phrases/phrases.parquet",
-    "data/phrases/phrase_boxes.parquet",
-    "data/checkpoints/detector.safetensors",
-    "data/checkpoints/image_network.safetensors",
-    "data/curves/detector.tsv",
-    *(f"data/curves/{model}.tsv" for model in MODELS),
-    *(f"data/checkpoints/{model}.safetensors" for model in PHRASE_MODELS),
-    *(f"data/curves/{model}.tsv" for model in PHRASE_MODELS),
-    *(f"data/phrase_ranks/{model}.h5" for model in PHRASE_MODELS),
-    *(f"metrics/{model}.json" for model in PHRASE_MODELS),
-    *(f"data/attention/{model}.h5" for model in ATTENDING),
-    *(f"data/checkpoints/{model}.safetensors" for model in MODELS),
-    *(f"data/scores/{name}.h5" for name in [*MODELS, AVERAGE]),
-    *(f"data/ranks/{name}.h5" for name in [*MODELS, AVERAGE]),
-    *(f"metrics/{name}.json" for name in [*MODELS, AVERAGE]),
-    *(f"data/plots/{name}.tsv" for name in ("training", "recall", "separation", "hubs")),
-    "report/compare.md",
-    "report/index.html",
-]
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +148,6 @@ def clone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first(clone):
-    """Outputs and dvc.lock of the first run."""
     return outputs(clone), lock(clone)
 
 
@@ -190,7 +158,10 @@ def write_params(clone, changes):
 
 
 def outputs(clone):
-    return {name: (clone.folder / name).read_bytes() for name in OUTPUTS}
+    stages = [stage for name, stage in lock(clone).items() if name != "check_params"]
+    written = [clone.folder / out["path"] for stage in stages for out in stage["outs"]]
+    files = [file for path in written for file in (path, *path.rglob("*")) if file.is_file()]
+    return {file.relative_to(clone.folder).as_posix(): file.read_bytes() for file in files}
 
 
 def lock(clone):
@@ -198,7 +169,6 @@ def lock(clone):
 
 
 def ran(output):
-    """Names of the stages that a DVC command ran, in order."""
     return [
         line.split("'")[1]
         for line in output.splitlines()
@@ -207,10 +177,7 @@ def ran(output):
 
 
 def would_run(clone, setting):
-    """Names of the stages that a changed key re-runs: those that read it and all behind them.
-
-    Behind check_params there is nothing: its output is always the same.
-    """
+    """Names of the stages that a changed key re-runs: those that read it and all behind them."""
     before = (clone.folder / "params.yaml").read_bytes()
     try:
         write_params(clone, parse_settings((setting,)))
@@ -283,13 +250,13 @@ def test_graph_leaves_git_clean(clone):
     assert clone.run("git", "status", "--porcelain") == ""
 
 
-def test_dvc_draws_every_picture_by_name(clone):
+def test_dvc_draws_every_picture_by_name(clone, first):
     """As VS Code asks for it: templates filled in, with a title and both axes."""
     shown = json.loads(clone.run("dvc", "plots", "diff", "--json", "--out", "plots_of_test"))
     shutil.rmtree(clone.folder / "plots_of_test", ignore_errors=True)
     assert not shown.get("errors")
-    named = {"detector", *(name for name in OUTPUTS if name.endswith(".tsv"))}
-    assert set(shown["data"]) == named
+    tables = {name for name in first[0] if name.endswith(".tsv")} - {"data/corpus/rejects.tsv"}
+    assert set(shown["data"]) == tables | {"detector"}
     for name, (picture, *_) in shown["data"].items():
         content = picture["content"]
         assert content["data"]["values"], name
@@ -306,7 +273,7 @@ def test_outputs_travel_through_a_remote_and_weights_by_their_name(clone, first,
     clone.run("dvc", "remote", "add", "--local", "--default", "store", str(tmp_path / "store"))
     clone.run("dvc", "push")
     names = read_yaml(clone.folder / "dvc.yaml")["artifacts"]
-    made = {name for name in OUTPUTS if name.endswith(".safetensors")}
+    made = {name for name in first[0] if name.endswith(".safetensors")}
     assert {artifact["path"] for artifact in names.values()} == made
     assert all(artifact["type"] == "model" and artifact["desc"] for artifact in names.values())
     clone.run("git", "tag", "--annotate", "--message", "first", "dp-rnn@v1.0.0")
@@ -494,53 +461,33 @@ CODE, LISTS = "\nEDITED = True\n", "data/.checks/code"
 EVALUATED = stages_of(MODELS, "evaluate") | {f"evaluate_average@{AVERAGE}"}
 # Edits as file, what stands there, what takes its place ("" and a text: added at the end), and
 # the stages that DVC then runs again; those behind them follow where their outputs change.
+STYLE = "pipeline/report/templates/style.css"
 EDITS = {
     "a comment": ("pipeline/storage/hdf5.py", "", "\n# of a reader\n", set()),
     "a docstring": ("models/two_branch/network.py", '"""', '"""New: ', set()),
-    "the text of an error": (
-        "pipeline/storage/weights.py",
-        "}: no such {",
-        "}: there is no {",
-        set(),
-    ),
-    "how stages are run": ("stages/common.py", "", CODE, set()),
-    "a loss that is not chosen": ("models/losses/infonce.py", "", CODE, set()),
-    "the loss that is chosen": (
-        "models/losses/sum_margin.py",
-        "",
-        CODE,
-        stages_of(MODELS, "train") | stages_of(PHRASE_MODELS, "train_phrases"),
-    ),
-    "a network": ("models/vse/network.py", "", CODE, stages_of(["vse"], "train", "score")),
-    "queries of search": ("models/vse/queries.py", "", CODE, set()),
-    "a model's settings": (
-        "models/cca/params.py",
-        "",
-        CODE,
-        {"train@cca", "evaluate_phrases@phrase_two_branch"}
-        | stages_of(PHRASE_MODELS, "train_phrases"),
-    ),
-    "a reader that is not chosen": ("pipeline/readers/coco_captions.py", "", CODE, set()),
-    "the reader that is chosen": (
-        "pipeline/readers/shapes/scenes.py",
-        "",
-        CODE,
-        {"prepare_corpus", "prepare_phrases"},
-    ),
-    "a criterion that is chosen": (
-        "pipeline/evaluation/criteria/inverted_softmax.py",
-        "",
-        CODE,
-        EVALUATED,
-    ),
-    "scores of other programs": ("pipeline/scores/external.py", "", CODE, set()),
-    "separation": ("pipeline/evaluation/separation.py", "", CODE, EVALUATED),
-    "k-means": ("pipeline/statistics/kmeans.py", "", CODE, {"cluster_pseudo_classes"}),
-    "the page": ("pipeline/report/page.py", "", CODE, {"compare"}),
-    "a style": ("pipeline/report/templates/style.css", "", "\np {}\n", {"compare", "tabulate_plots"}),
-    "search": ("vse_workbench/search/searcher.py", "", CODE, set()),
+    "an error": ("pipeline/storage/weights.py", "}: no such {", "}: there is no {", set()),
+    "a style": (STYLE, "", "\np {}\n", {"compare", "tabulate_plots"}),
     "a page of the server": ("vse_workbench/server/static/style.css", "", "\np {}\n", set()),
 }
+LOSS = stages_of(MODELS, "train") | stages_of(PHRASE_MODELS, "train_phrases")
+CCA = {"train@cca", "evaluate_phrases@phrase_two_branch"}
+OF_CODE = {
+    "stages/common.py": set(),  # how stages are run
+    "models/losses/infonce.py": set(),  # a loss that is not chosen
+    "models/losses/sum_margin.py": LOSS,
+    "models/vse/network.py": stages_of(["vse"], "train", "score"),
+    "models/vse/queries.py": set(),  # of search
+    "models/cca/params.py": CCA | stages_of(PHRASE_MODELS, "train_phrases"),
+    "pipeline/readers/coco_captions.py": set(),  # a reader that is not chosen
+    "pipeline/readers/shapes/scenes.py": {"prepare_corpus", "prepare_phrases"},
+    "pipeline/evaluation/criteria/inverted_softmax.py": EVALUATED,
+    "pipeline/scores/external.py": set(),
+    "pipeline/evaluation/separation.py": EVALUATED,
+    "pipeline/statistics/kmeans.py": {"cluster_pseudo_classes"},
+    "pipeline/report/page.py": {"compare"},
+    "vse_workbench/search/searcher.py": set(),
+}
+EDITS |= {file: (file, "", CODE, stages) for file, stages in OF_CODE.items()}
 # New files as copies of others, with words replaced.
 NEW = {
     "a loss": ("models/losses/max_margin.py", "models/losses/mine.py", set()),
@@ -554,14 +501,12 @@ NEW = {
 
 
 def text_of_edit(clone, file, old, new):
-    """The text of an edited file."""
     before = (clone.folder / file).read_text()
     assert old in before
     return before.replace(old, new, 1) if old else before + new
 
 
 def text_of_copy(clone, source):
-    """The text of a new file."""
     text = (clone.folder / source).read_text()
     return text.replace("class MaxMargin", "class Mine").replace('"mapr"', '"mine"')
 
@@ -609,7 +554,6 @@ def edited(clone):
 
 
 def code_lists(clone):
-    """The lines of each list of code, by its name."""
     files = (clone.folder / LISTS).iterdir()
     return {file.name: set(file.read_text().splitlines()) for file in files}
 

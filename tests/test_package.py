@@ -25,7 +25,6 @@ BUILD = "from setuptools import build_meta as b; b.build_{}({!r})"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A wheel and a source archive, built from the files that git knows."""
     folder = tmp_path_factory.mktemp("package")
     source, made = Clone(folder / "source").folder, folder / "made"
     made.mkdir()

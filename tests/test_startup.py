@@ -51,7 +51,6 @@ MODELS = {name: IMAGES if name == "dual_path" else TORCH for name in model_names
 
 
 def programs(package, heavier):
-    """What each program of a package may load, by its module."""
     names = {path.stem for path in (ROOT / package.replace(".", "/")).glob("[!_]*.py")}
     assert set(heavier) <= names, f"{package}: no {sorted(set(heavier) - names)}"
     return {f"{package}.{name}": heavier.get(name, "") for name in sorted(names)}
@@ -63,7 +62,6 @@ ALLOWED |= {f"models.{name}.model": allowed for name, allowed in MODELS.items()}
 
 @pytest.fixture(scope="module")
 def loaded():
-    """All libraries that are loaded by importing each module of ALLOWED."""
     found = {}
     for allowed in sorted(set(ALLOWED.values())):
         modules = [module for module in ALLOWED if ALLOWED[module] == allowed]

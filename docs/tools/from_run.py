@@ -123,6 +123,7 @@ def served():
 
 def photograph(driver, address: str, target: Path) -> None:
     driver.set_window_size(1280, 900)
+    driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
     driver.get(address)
     time.sleep(3)
     driver.save_screenshot(str(target))

@@ -43,6 +43,7 @@ def shown(output, pictures: dict[str, bytes]) -> str:
         return f"![output of the cell above]({name})"
     if "text/html" in data:  # a table of pandas; its style is the notebook's
         table = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
+        table = table.replace("<th></th>", "<td></td>")  # the corner is no title
         return re.sub(r"\n\s*", "", table)
     text = output.get("text") or data.get("text/plain", "")
     return f'<pre class="output">{html.escape(text.strip())}</pre>' if text.strip() else ""

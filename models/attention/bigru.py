@@ -1,9 +1,8 @@
 """A bidirectional GRU over sequences of different lengths, quick where the sequences are short.
 
-nn.GRU over packed sequences makes one product per step and direction for the gradient of its
-weights and keeps every small tensor between. Here both directions go together, a step holds only
-the sequences that have not ended, and the backward pass computes the derivatives of the gates and
-the gradient of the weights for all steps at once.
+nn.GRU makes one product per step and direction for the gradient of its weights and keeps every
+small tensor between. Here a step holds only the sequences that have not ended, and the backward
+pass computes the gradient of the weights for all steps at once.
 """
 
 from typing import Any
@@ -19,11 +18,8 @@ GATHERED = 512  # rows gathered at once
 
 def bidirectional_mean(gru: nn.GRU, rows: Tensor, numbers: Tensor, lengths: Tensor) -> Tensor:
     """Mean (P, L, K) of both directions' states at every position, at least float32, zeros beyond
-    the lengths (P,). Gradients of first order only.
-
-    gru: one layer, bidirectional, with biases; its parameters are used, not its forward. rows: (N,
-    D). numbers: (P, L) the row at each position, not read beyond the lengths.
-    """
+    the lengths (P,). Gradients of first order only. gru: one layer, bidirectional, with biases.
+    rows: (N, D); numbers: (P, L) the row at each position, not read beyond the lengths."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     both = [(getattr(gru, f"{n}_l0"), getattr(gru, f"{n}_l0_reverse")) for n in names]
     places, sizes = _steps(lengths.cpu(), numbers.shape[1])
@@ -52,12 +48,10 @@ def _steps(lengths: Tensor, width: int) -> tuple[Tensor, list[int]]:
 
 
 class _BiGRU(torch.autograd.Function):
-    """From projected rows (2, N, 3 K), gates new, reset, update, to mean states (P, L, K).
-
-    weight: (2, 3 K, K), gates reset, update, new; bias: (2, K), added to the new gate's share of
-    the state; sources: (2, S) rows of each direction's steps; places: (2, S) and sizes: of
-    `_steps`; shape: (P, L).
-    """
+    """From projected rows (2, N, 3 K), gates new, reset, update, to mean states (P, L, K). weight:
+    (2, 3 K, K), gates reset, update, new; bias: (2, K) of the new gate's share of the state;
+    sources: (2, S) rows of each direction's steps; places: (2, S), sizes: of `_steps`; shape: (P,
+    L)."""
 
     @staticmethod
     def forward(
@@ -158,10 +152,8 @@ def _derivatives(gates: Tensor, earlier: Tensor) -> Tensor:
 def _run_back(
     changes: Tensor, arriving: Tensor, gates: Tensor, weight: Tensor, sizes: list[int]
 ) -> None:
-    """Turn derivatives into gradients, in place, from the last step to the first.
-
-    changes, gates: (2, S, 4 K); arriving: (2, S, K), the gradient from outside; overwritten.
-    """
+    """Turn derivatives into gradients, in place, from the last step to the first. changes, gates:
+    (2, S, 4 K); arriving: (2, S, K), the gradient from outside; overwritten."""
     width = weight.shape[2]
     carried: Tensor | None = None
     steps = zip(*(tensor.split(sizes, 1) for tensor in (changes, arriving, gates)), strict=True)
@@ -175,10 +167,8 @@ def _run_back(
 
 
 def _row_sums(changes: Tensor, sources: Tensor, count: int) -> Tensor:
-    """Sums (2, count, W) of the changes (2, S, W) that came from the same source (2, S).
-
-    By sorting: adding row by row, as index_add does, is many times slower on a CPU.
-    """
+    """Sums (2, count, W) of the changes (2, S, W) that came from the same source (2, S). By
+    sorting: adding row by row, as index_add does, is many times slower on a CPU."""
     own = sources + count * torch.arange(2, device=sources.device)[:, None]
     ends = torch.bincount(own.flatten(), minlength=2 * count).cumsum(0)
     starts = torch.cat([ends.new_zeros(1), ends[:-1]])

@@ -125,12 +125,9 @@ def _inner_products(
 
 
 def _relative_weights(products: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Attention (..., C, Q, A) up to a factor per query, affinities (..., C, Q, A), inverse norms.
-
-    A cosine does not depend on the factor of a softmax, nor on a context whose vector is zero, so
-    that padding needs no mask. Affinities are the cosines above zero, times the inverse norms over
-    the queries (..., C, 1, A).
-    """
+    """Attention (..., C, Q, A) up to a factor per query, which no cosine depends on; affinities
+    (..., C, Q, A), the cosines above zero times the inverse norms over the queries; these norms
+    (..., C, 1, A)."""
     affinity = products.relu()
     # not vector_norm and not exp: on a CPU they take many times longer over these dimensions
     norms = (affinity * affinity).sum(-2, keepdim=True).sqrt_().clamp_min_(SMALLEST_NORM)
@@ -143,11 +140,7 @@ def _relative_weights(products: Tensor, temperature: float) -> tuple[Tensor, Ten
 
 class _GramCosines(torch.autograd.Function):
     """From inner products (B, C, Q, A), Gram matrices (B, C, C) and norms (B, C) or None to cosines
-    (B, Q, A).
-
-    A few context sets at a time, so that intermediate values stay small (on a CPU: in its cache);
-    they are computed again for the gradients.
-    """
+    (B, Q, A). A few sets at a time, computed again for the gradients."""
 
     @staticmethod
     def forward(
@@ -187,10 +180,8 @@ def _in_chunks(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
 def _along_and_squares(
     weights: Tensor, products: Tensor, gram: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The attended vectors' parts along their queries, squared norms (B, Q, A), and G a.
-
-    weights, products and G a: (B, C, Q, A); gram: (B, C, C).
-    """
+    """The attended vectors' parts along their queries, squared norms (B, Q, A), and G a. weights,
+    products and G a: (B, C, Q, A); gram: (B, C, C)."""
     spread = (gram @ weights.flatten(2)).view_as(weights)
     return (weights * products).sum(1), (weights * spread).sum(1), spread
 

@@ -22,11 +22,8 @@ Embedded = tuple[Any, Tensor]  # what the model makes of one side, and its numbe
 
 
 class RegionQueries(ABC):
-    """A models.base.queries.QueryModel; `network`: class of the model.
-
-    Of the files `text`, `features`, `captions` and `detector` are read. Raises WorkbenchError for
-    files that are not those of the training.
-    """
+    """A models.base.queries.QueryModel; `network`: class of the model. WorkbenchError for files
+    that are not those of the training."""
 
     network: Any
 
@@ -50,7 +47,6 @@ class RegionQueries(ABC):
     def of_words(
         self, words: Sequence[str], wordnet: Path | None, tell: Callable[[str], None] = say
     ) -> Query:
-        """The query of a text; images are scored by their regions."""
         caption = self._of_words(*word_ids(words, self.read.vocabulary, tell))
 
         @torch.inference_mode()
@@ -62,7 +58,6 @@ class RegionQueries(ABC):
 
     @torch.inference_mode()
     def of_image(self, image: Image.Image) -> Query:
-        """The query of an image; captions are scored by their words."""
         check_aspect(image)
         found = self._of_regions(self._find_regions(image))
 

@@ -20,11 +20,9 @@ def open_reader(
     device: torch.device,
     split: str,
 ) -> AttentionReader:
-    """A function from ids of a split's image and caption to what the model attended to.
-
-    view: from the network and a pair to a models.attention.view.AttentionView. Raises
-    WorkbenchError for regions without boxes and inputs that are not those of the training.
-    """
+    """A function from ids of a split's image and caption to what the model attended to. view: from
+    the network and a pair to a models.attention.view.AttentionView. WorkbenchError for regions
+    without boxes and inputs that are not those of the training."""
     opened = RegionInputs(inputs, in_memory=False)
     checkpoint.require(opened.identity)
     require_boxes(opened.features, "a picture of attention")

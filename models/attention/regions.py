@@ -8,10 +8,8 @@ from models.layers.standardise import Standardise
 
 
 class RegionEncoder(nn.Module):
-    """One linear layer per region, times DP-RNN's position gate if wanted (Chen and Luo 2020).
-
-    The gate is sigmoid(FC(width, height, centre x, centre y)).
-    """
+    """One linear layer per region, times DP-RNN's position gate if wanted (Chen and Luo 2020). The
+    gate is sigmoid(FC(width, height, centre x, centre y))."""
 
     def __init__(self, image_dim: int, dim: int, gate: bool) -> None:
         super().__init__()
@@ -20,10 +18,7 @@ class RegionEncoder(nn.Module):
         self.gate = glorot_linear(4, dim) if gate else None
 
     def forward(self, features: Tensor, positions: Tensor) -> Tensor:
-        """Regions (B, R, D) at positions (B, R, 4) to vectors (B, R, K), padding included.
-
-        positions: width, height, centre x and centre y as shares of the image; not read without a
-        gate.
-        """
+        """Regions (B, R, D) to vectors (B, R, K), padding included; positions: (B, R, 4) width,
+        height, centre x and centre y as shares of the image."""
         vectors = self.projection(self.standardise(features))
         return vectors if self.gate is None else vectors * torch.sigmoid(self.gate(positions))

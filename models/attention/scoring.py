@@ -1,8 +1,5 @@
-"""Scores of a split by models that compare an image and a caption part by part.
-
-Such a model needs all regions and words of its pairs at once: it gets blocks of images and of
-captions of equal length, since a whole split would fill any memory.
-"""
+"""Scores of a split by models that compare an image and a caption part by part: by blocks of images
+and of captions of equal length, since a whole split would fill any memory."""
 
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -45,14 +42,11 @@ class PairModel(Protocol):
 def score_pairs(
     model: PairModel, split: Split, device: torch.device, precision: Precision = "fp32"
 ) -> SplitScores:
-    """Score every image of a split against every caption by `model.score`.
+    """Score every image of a split against every caption by `model.score`, in evaluation mode.
 
-    The model is used in evaluation mode and left in the mode it was in. Beside the scores, (N, M)
-    float32, and the embedded regions, (N, R, K) float32, memory holds one block of captions and a
-    few tensors of at most BLOCK_VALUES values (or of one image with CAPTION_BLOCK captions).
-    Embeddings of the result are mean vectors, with which search makes its shortlist.
-
-    precision: bf16 rounds the embedded vectors and their inner products to it.
+    Beside the scores, (N, M) float32, and the embedded regions, (N, R, K) float32, memory holds one
+    block of captions and a few tensors of at most BLOCK_VALUES values (or of one image with
+    CAPTION_BLOCK captions). precision: bf16 rounds the embedded vectors and their inner products.
     """
     with evaluating(model):
         regions = embedded_regions(model, split, device)
@@ -80,8 +74,7 @@ def mean_vectors(vectors: Tensor, counts: Tensor) -> Tensor:
 
 
 def caption_blocks(split: Split, size: int) -> Iterator[np.ndarray]:
-    """Rows (B,) of all captions in blocks of one length and at most `size`, the shortest first:
-    without padding, no product is computed in vain."""
+    """Rows (B,) of all captions in blocks of one length and at most `size`, the shortest first."""
     batches = in_batches(len(split.caption_ids))
     lengths = np.concatenate([split.captions(rows)[1].numpy() for rows in batches])
     order = np.argsort(lengths, kind="stable")
@@ -119,7 +112,6 @@ def _score_blocks(
 
 
 def _shown(blocks: Iterator[np.ndarray], total: int) -> Iterator[np.ndarray]:
-    """The same blocks, with a display of how far they are."""
     with Progress("scoring", total, "captions") as progress:
         for rows in blocks:
             yield rows

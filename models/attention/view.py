@@ -6,11 +6,9 @@ from torch import Tensor
 
 
 class AttentionView(NamedTuple):
-    """Of an image with R regions and a caption of T words, without padding, on any device.
-
-    Weights sum to 1 over the regions where words attend to regions, else over the words; shares are
-    None where all have the same.
-    """
+    """Of an image with R regions and a caption of T words, without padding. Weights sum to 1 over
+    the regions where words attend to regions, else over the words; shares: None where all are
+    equal."""
 
     score: float  # similarity of the two
     weights: Tensor  # (T, R) attention of words and regions

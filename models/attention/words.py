@@ -9,10 +9,7 @@ from models.layers.words import _RecurrentWords
 
 
 class BiGRUEncoder(_RecurrentWords):
-    """Word embedding, one-layer GRU in both directions, their mean at every word.
-
-    Chen and Luo 2020, eq. 1-3; Lee et al. 2018.
-    """
+    """Word embedding and bidirectional GRU (Chen and Luo 2020, eq. 1-3; Lee et al. 2018)."""
 
     gru: nn.GRU
 
@@ -20,11 +17,8 @@ class BiGRUEncoder(_RecurrentWords):
         super().__init__(vocabulary_size, word_dim, hidden, bidirectional=True, cell="gru")
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Word ids (B, T), padded at the end, to one vector per word (B, T, hidden), zeros in the
-        padding.
-
-        lengths: (B,) numbers of words, at least 1, on the CPU; padding is never read.
-        """
+        """Word ids (B, T), padded at the end, of lengths (B,) on the CPU, at least 1, to one vector
+        per word (B, T, hidden), zeros in the padding."""
         present = inside(lengths, tokens.shape[1], torch.device("cpu"))
         numbers = present.new_zeros(present.shape, dtype=torch.int64)
         numbers[present] = torch.arange(int(present.sum()))

@@ -37,10 +37,8 @@ def weighted(model: str, weights: str, seed: int) -> nn.Module:
 
 
 def load_body(backbone: Backbone, model: str, detector: Path, section: str) -> None:
-    """Load the detector's ResNet in place, as far as the cut network reaches.
-
-    model: of which `backbone` is a cut; section: of params.yaml, for messages.
-    """
+    """Load the detector's ResNet in place, as far as the cut network reaches; model: what was cut;
+    section: of params.yaml, for messages."""
     description, state = read_detector(detector)
     if description.architecture != f"fpn_{model}":
         raise WorkbenchError(

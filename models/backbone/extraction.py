@@ -29,18 +29,14 @@ Arrays = Callable[[Rows, npt.NDArray[np.float32]], dict[str, Array]]
 
 @dataclass(frozen=True)
 class PictureBatch:
-    """One batch as it leaves a worker."""
-
     rows: Rows  # (B,) of the images
     pictures: Any  # B arrays of bytes, joined
     problems: tuple[str, ...]  # what went wrong instead
 
 
 class Pictures(Dataset[PictureBatch]):
-    """Reads batch after batch; problems are collected, so that all of a batch show.
-
-    read: from a picture to its array of bytes, (H, W, 3) RGB by default; join: of the arrays.
-    """
+    """Reads batch after batch; the problems of a batch are collected. read: from a picture to its
+    array of bytes, (H, W, 3) RGB by default; join: of the arrays."""
 
     def __init__(
         self,
@@ -121,9 +117,7 @@ def extract(
     section: str = "image_features",
 ) -> None:
     """Compute the missing rows of `features`, the mean over views; the rest is as in `fill`.
-
-    forward: from (batch_size, 3, S, S) float32 to (batch_size, ...), a row per image.
-    """
+    forward: from (batch_size, 3, S, S) float32 to (batch_size, ...), a row per image."""
 
     def compute(batch: PictureBatch) -> Tensor:
         crops = torch.from_numpy(batch.pictures).to(device)  # (B, C, 3, S, S)

@@ -22,8 +22,6 @@ NO_NETWORK = {"source": "file"}
 
 @dataclass(frozen=True)
 class ImageNetwork:
-    """A cut network."""
-
     settings: dict[str, Any]  # what its features depend on, with the seed of random weights
     backbone: Backbone  # images to features
     width: int  # D

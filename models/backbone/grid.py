@@ -1,9 +1,8 @@
 """Grid features: the cells of a feature map as regions of the image, without any detector.
 
-Jiang et al. 2020, "In Defense of Grid Features for Visual Question Answering": what a network sees
-at the places of its map does the work of detected regions. Maps are pooled to a fixed number of
-rows and columns by adaptive average pooling; where they do not divide evenly cells overlap, and so
-do their boxes.
+Jiang et al. 2020, "In Defense of Grid Features for Visual Question Answering". Maps are pooled to a
+fixed number of rows and columns by adaptive average pooling; where they do not divide evenly cells
+overlap, and so do their boxes.
 """
 
 from collections.abc import Sequence
@@ -23,11 +22,9 @@ Boxes = npt.NDArray[np.float32]
 
 
 class GridBackbone(Backbone):
-    """A cut network whose maps become cells: images (B, 3, S, S) to (B, R, D) float32.
-
-    R is rows x columns of the grid, row after row; D is the sum of the layers' channels. network:
-    the whole one, which names other layers where these give no map.
-    """
+    """A cut network whose maps become R cells: images (B, 3, S, S) to (B, R, D) float32, row after
+    row. D is the sum of the layers' channels. network: the whole one, which names other layers
+    where these give no map."""
 
     def __init__(
         self,
@@ -82,9 +79,7 @@ def grid_boxes(
     cells: npt.NDArray[np.float64], preprocessing: Preprocessing, sizes: npt.NDArray[np.int64]
 ) -> Boxes:
     """Cells (R, 4), shares of a crop, as boxes (B, R, 4) x1, y1, x2, y2 in pixels of B images.
-
-    sizes: (B, 2) widths and heights of the images, pixels.
-    """
+    sizes: (B, 2) widths and heights of the images, pixels."""
     seen = np.array([preprocessing.seen(int(width), int(height)) for width, height in sizes])
     corners, extents = seen[:, None, :2], seen[:, None, 2:] - seen[:, None, :2]
     boxes = np.tile(corners, 2) + cells * np.tile(extents, 2)

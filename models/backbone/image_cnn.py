@@ -31,8 +31,7 @@ CROPPING = (*NAMED.values(), "image_views")
 
 @dataclass(frozen=True)
 class ImageCNN:
-    """The network behind the features, what it is built from again, and the views that the features
-    are the mean of."""
+    """The network behind the features, how to build it, and the views that are averaged."""
 
     image_cnn: nn.Module
     architecture: Architecture
@@ -70,11 +69,8 @@ def open_network(path: Path, features: FeatureFile) -> ImageCNN:
 
 
 def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[str]]:
-    """The whole classifier of which the image CNN of a checkpoint is a part: its state dict.
-
-    Beside it the names that lie behind the cut: no features depend on them, and their values are
-    random. WorkbenchError for timm's networks, whose parts are kept by other names than timm's.
-    """
+    """The state dict of the whole classifier in a checkpoint, and the names behind the cut, whose
+    values are random. WorkbenchError for timm's networks, whose parts have other names here."""
     described = checkpoint.description
     if "image_model" not in described.architecture:
         raise WorkbenchError(
@@ -98,10 +94,8 @@ def tuned_classifier(checkpoint: Checkpoint) -> tuple[dict[str, Tensor], list[st
 
 
 def image_side(image_cnn: nn.Module | None = None, **architecture: Any) -> dict[str, Any]:
-    """The arguments of a models.layers.pixels.SeesPixels that the entries `image_...` stand for.
-
-    image_cnn: with its weights; None makes it without.
-    """
+    """The arguments of models.layers.pixels.SeesPixels for the entries `image_...`. image_cnn: with
+    its weights; None makes it without."""
     crops = crops_of(architecture)
     if image_cnn is None:
         layers, pool = architecture["image_layers"].split(","), architecture["image_pool"]
@@ -112,10 +106,8 @@ def image_side(image_cnn: nn.Module | None = None, **architecture: Any) -> dict[
 def crops_of(
     architecture: Mapping[str, Any], resize: int | None = None, crop: int | None = None
 ) -> Preprocessing:
-    """How images become crops for the network of an architecture, with its entries `image_...`.
-
-    resize, crop: pixels; None: those of the architecture.
-    """
+    """How images become crops for the network of an architecture, with its entries `image_...`;
+    resize, crop: pixels; None: those of the architecture."""
     return pixel_preprocessing(
         str(architecture["image_model"]),
         int(architecture["image_resize"] if resize is None else resize),

@@ -1,8 +1,7 @@
 """Making a finished network fast without changing what it computes.
 
-Batch norms are folded into the convolutions before them, images travel channels-last, and by
-choice the arithmetic is bfloat16 and the graph compiled. Folding is exact up to rounding; bfloat16
-is not, and benchmarks/bench_extraction.py states by how much.
+Batch norms are folded into the convolutions before them, images travel channels-last, and by choice
+the arithmetic is bfloat16 and the graph compiled. Folding is exact up to rounding, bfloat16 is not.
 """
 
 from collections import Counter
@@ -19,11 +18,8 @@ Forward = Callable[[Tensor], Tensor]
 
 
 def fold_batch_norm(graph: fx.GraphModule) -> int:
-    """Fold each batch norm that alone follows a convolution into it; returns how many.
-
-    The convolution's output must not be wanted itself. In evaluation mode
-    y = (Wx + b - mean) / sqrt(var + eps) * gamma + beta is again a convolution.
-    """
+    """Fold each batch norm that alone follows a convolution into it: y = (Wx + b - mean) / sqrt(var
+    + eps) * gamma + beta is again a convolution. Returns how many."""
     modules = dict(graph.named_modules())
     calls = Counter(node.target for node in graph.graph.nodes if node.op == "call_module")
     folded = sum(_fold_sequence(m) for m in modules.values() if isinstance(m, nn.Sequential))
@@ -48,11 +44,9 @@ def fold_batch_norm(graph: fx.GraphModule) -> int:
 def accelerate(
     backbone: Backbone, device: torch.device, precision: str, compiled: bool, batch: int, size: int
 ) -> Forward:
-    """A fast function from float32 images (B, 3, H, W) on a device to float32 features (B, D).
-
-    The backbone is changed in place. precision: fp32 or bf16 (autocast on CUDA, bfloat16 weights on
-    the CPU); compiled: with torch.compile, for exactly `batch` images of size x size.
-    """
+    """A fast function from float32 images (B, 3, H, W) on a device to float32 features (B, D). The
+    backbone is changed in place. precision: fp32 or bf16 (autocast on CUDA, bfloat16 weights on the
+    CPU); compiled: with torch.compile, for exactly `batch` images of size x size."""
     fold_batch_norm(backbone.graph)
     backbone.to(device).to(memory_format=torch.channels_last)
     if precision == "bf16" and device.type == "cpu":

@@ -32,10 +32,8 @@ def network_job(
     seed: int,
     network: Path | None,
 ) -> FeatureJob:
-    """Features that a cut network makes of the images.
-
-    detector: the file for weights `detector`; network: the file to keep it in, None for nowhere.
-    """
+    """Features that a cut network makes of the images. detector: the file for weights `detector`;
+    network: the file to keep the network in, None for nowhere."""
     made = build_network(settings, seed, detector)
     attributes: dict[str, str | int | float] = {
         "model": settings.model,
@@ -74,10 +72,8 @@ def extraction_job(
     batch_size: int,
     **options: Any,
 ) -> FeatureJob:
-    """The job of a network, which is accelerated in place.
-
-    precision, compiled: as in `accelerate`; options: of `extract`.
-    """
+    """The job of a network, accelerated in place; precision, compiled: of `accelerate`; options: of
+    `extract`."""
     device, crops = pick_device(runtime.device), network.preprocessing
     try:
         forward = accelerate(network.backbone, device, precision, compiled, batch_size, crops.crop)

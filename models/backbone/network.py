@@ -1,8 +1,4 @@
-"""Image classifiers, cut at named layers and pooled to one vector per image.
-
-The literature names layers in its own way (fc7, pool5) and libraries in another; both are taken.
-Only what the deepest wanted layer needs is kept, so nothing behind it is computed.
-"""
+"""Image classifiers, cut at named layers and pooled to one vector per image."""
 
 import difflib
 import hashlib
@@ -29,10 +25,8 @@ class BackboneError(ValueError):
 
 
 def classifier(name: str, seed: int) -> nn.Module:
-    """A network of models.backbone.networks, torchvision or timm in evaluation mode, seeded.
-
-    The same seed gives the same weights in every process; the global random state is untouched.
-    """
+    """A network of models.backbone.networks, torchvision or timm in evaluation mode, with the same
+    weights for a seed in every process; the global random state is untouched."""
     _check_model(name)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # GoogLeNet and Inception warn of their slow initialisation
@@ -88,11 +82,9 @@ def weights_digest(network: nn.Module) -> str:
 
 
 class Backbone(nn.Module):
-    """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32.
-
-    graph: gives the outputs of the layers `nodes` by name, vectors (B, C) or maps (B, C, H', W').
-    D is the sum of what the layers' C become by pooling, such as twice of a map's with mean_max.
-    """
+    """A cut network with pooling: images (B, 3, H, W) to features (B, D) float32. graph: gives the
+    outputs of the layers `nodes` by name, vectors (B, C) or maps (B, C, H', W'). D is the sum of
+    what the layers' C become by pooling, such as twice of a map's with mean_max."""
 
     def __init__(self, graph: fx.GraphModule, nodes: Sequence[str], pool: str) -> None:
         super().__init__()
@@ -125,11 +117,10 @@ class Traced:
 def cut(network: nn.Module, layers: Sequence[str], pool: str, size: int) -> tuple[Backbone, int]:
     """Cut a network, which is changed in place, at some layers; its D for images of `size` pixels.
 
-    layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: the
-    activations behind the fully connected layers of VGG and AlexNet, their last max-pooling, and
-    the average-pooling of ResNet; of timm's networks `features`, `map` and `token` too.
-    BackboneError for unknown layers, layers that give neither a vector nor a (B, C, H, W) map, and
-    impossible sizes.
+    layers: module names (`layer3`, `features.28`) or fc6, fc7, pool5 as in the literature: what is
+    behind the fully connected layers of VGG and AlexNet, their last max-pooling, the
+    average-pooling of ResNet; of timm's networks `features`, `map`, `token` too. BackboneError for
+    unknown layers, those that give neither a vector nor a (B, C, H, W) map, and impossible sizes.
     """
     if pool not in POOLINGS or not layers:
         problem = f"pool {pool!r} of layers {list(layers)}"

@@ -26,8 +26,6 @@ Layers = Annotated[tuple[Name, ...], Field(min_length=1, strict=False)]
 
 
 class ImageNetworkConfig(Section):
-    """Which network sees the images, and what is kept of it."""
-
     model: Name = "resnet18"
     weights: Name = "detector"
     layers: Layers = ("layer1", "layer2")

@@ -32,10 +32,8 @@ def pixel_preprocessing(
     normalisation: str = "torchvision",
     views: str = "center",
 ) -> Preprocessing:
-    """How images become crops (S, S) for training a classifier from pixels.
-
-    resize and crop: pixels (256 and 224 in Zheng et al. 2020, section 6.2).
-    """
+    """How images become crops (S, S) for training a classifier from pixels; resize and crop: pixels
+    (256 and 224 in Zheng et al. 2020, section 6.2)."""
     if crop > resize:
         raise WorkbenchError(
             f"crops of {crop} x {crop} pixels do not fit images whose shorter side is {resize}",
@@ -46,10 +44,8 @@ def pixel_preprocessing(
 
 
 def shown(preprocessing: Preprocessing, image: Image.Image) -> Pixels:
-    """What a network is shown of an RGB image outside training: its centre, (3, S, S) uint8.
-
-    With other views (C, 3, S, S), the crops whose features are averaged with their mirror images'.
-    """
+    """What a network is shown of an RGB image outside training: its centre (3, S, S) uint8, or with
+    other views (C, 3, S, S), whose features are averaged with their mirror images'."""
     crops = preprocessing.crops(image)
     return crops[0] if preprocessing.views == "center" else crops
 
@@ -57,10 +53,9 @@ def shown(preprocessing: Preprocessing, image: Image.Image) -> Pixels:
 class PixelRows:
     """Crops of N images: rows (B,) to uint8 (B, 3, S, S), their channels as the network's.
 
-    Called, it cuts as feature extraction does, with other views than the centre (B, C, 3, S, S)
-    (`shown`); `augmented` cuts for training. flip: training may mirror a crop (Zheng et al. 2020,
-    section 6.2; wrong where captions say left and right); workers: decoding threads, 0 for none;
-    budget: bytes of resized images that are kept.
+    Called, it cuts as feature extraction does (`shown`); `augmented` cuts for training. flip:
+    training may mirror a crop (wrong where captions say left and right); workers: decoding threads,
+    0 for none; budget: bytes of resized images that are kept.
     """
 
     def __init__(

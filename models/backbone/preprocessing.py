@@ -1,8 +1,4 @@
-"""From a decoded image to what a network was trained to see: resize, crops, normalisation.
-
-Crops leave the decode workers as bytes; mirror images and normalisation are made where the network
-runs. Nothing here is random.
-"""
+"""From a decoded image to what a network was trained to see: resize, crops, normalisation."""
 
 import math
 from collections.abc import Iterator
@@ -28,8 +24,6 @@ CAFFE_MEANS = (103.939, 116.779, 123.68)
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How one network's inputs are made."""
-
     resize: int  # length of the shorter side after resizing, pixels; of both sides if `squash`
     crop: int  # side of the square crops, pixels
     mean: tuple[float, ...]  # per channel of the crops, of values in [0, 1]
@@ -43,7 +37,6 @@ class Preprocessing:
 
     @property
     def views_per_image(self) -> int:
-        """Number of views whose features are averaged."""
         return {"center": 1, "flip": 2, "ten_crop": 10}[self.views]
 
     def resized(self, image: Image.Image) -> Image.Image:
@@ -113,10 +106,9 @@ def preprocessing_of(
 ) -> Preprocessing:
     """The preprocessing that a classifier was published with, and the views wanted.
 
-    `center` and `flip` see the whole shorter side of a given size (nothing is cut off an image of
-    exactly that size); `ten_crop` keeps the model's ratio of resize to crop, as its crops need room
-    to differ. size: of the crop, pixels; None for the model's own. resize: short_side | squash.
-    normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
+    `center` and `flip` see the whole shorter side of a given size; `ten_crop` keeps the model's
+    ratio of resize to crop. size: of the crop, pixels; None for the model's own. resize: short_side
+    | squash. normalisation: torchvision (as published) | caffe (BGR, minus ImageNet's means).
     """
     preset = _preset(model)
     length, crop = preset.resize, preset.crop
@@ -152,9 +144,7 @@ def _preset(model: str) -> Preprocessing:
 
 
 def published_weights(model: str) -> Any:
-    """torchvision's entry for a classifier's first ImageNet weights, ResNet-18's for NETWORKS.
-
-    Papers' features come from these; the newer recipes make features that transfer less well.
-    """
+    """torchvision's entry for a classifier's first ImageNet weights, which papers' features come
+    from; ResNet-18's for NETWORKS."""
     entries = get_model_weights("resnet18" if model in NETWORKS else model)
     return entries.__members__.get("IMAGENET1K_V1", entries.DEFAULT)

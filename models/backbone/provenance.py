@@ -9,12 +9,9 @@ UNREAD = ("workers", "source", "file")
 
 
 def provenance(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """What of the section image_features the values depend on, for the file's attributes.
-
-    The number of workers changes no value, and keys of a file are not read where a network makes
-    the features; the path of a weights file belongs to one machine, and its content is recorded by
-    digest. The seed counts where the weights are random. The values of UNNAMED go without saying.
-    """
+    """What of the section image_features the values depend on, for the file's attributes: no number
+    of workers and no path (the content of a weights file is recorded by digest); the seed where
+    weights are random. The values of UNNAMED go without saying."""
     kept = {
         name: value
         for name, value in settings.items()

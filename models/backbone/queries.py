@@ -19,9 +19,7 @@ def feature_extractor(
     network: Path, stored: FeatureFile, device: torch.device
 ) -> Callable[[Image.Image], torch.Tensor]:
     """A function from an RGB image to its features (1, D) float32 on the CPU, rounded as `stored`.
-
-    WorkbenchError where another network made the stored ones, or an image is a ribbon.
-    """
+    WorkbenchError where another network made the stored ones, or an image is a ribbon."""
     made = read_network(network)
     if weights_digest(made.backbone) != stored.attributes.get("weights_sha256"):
         raise WorkbenchError(f"{stored.path}: not made by the network of {network}", OUT_OF_STEP)

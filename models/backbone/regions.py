@@ -84,10 +84,8 @@ def grid_rows(
     rows: Rows,
     features: npt.NDArray[np.float32],
 ) -> dict[str, Array]:
-    """What a file of regions holds of images in `rows` (B,), whose cells have features (B, R, D).
-
-    sizes: (N, 2) widths and heights of all images, pixels; cells: (R, 4), shares of the crop.
-    """
+    """What a file of regions holds of images in `rows` (B,), whose cells (R, 4), shares of the
+    crop, have features (B, R, D). sizes: (N, 2) widths and heights of all images, pixels."""
     boxes = grid_boxes(cells, preprocessing, sizes[rows])
     regions = zip(map(tuple, sizes[rows].tolist()), boxes, features, strict=True)
     return packed([ImageRegions(*of_image) for of_image in regions], *features.shape[1:])

@@ -1,9 +1,8 @@
 """timm's networks by name: built, prepared for cutting, and where their published weights lie.
 
-Every one offers the layers `features` (the pooled vector before its classifier, as timm's
-forward_head gives it) and, where it has them, `map` (its last feature map; of a vision transformer
-the patches, in their places) and `token` (its class token). timm takes seconds to load, so it is
-imported in functions.
+Every one offers the layers `features` (the pooled vector before its classifier) and, where it has
+them, `map` (its last feature map; of a vision transformer the patches, in their places) and `token`
+(its class token). timm takes seconds to load: it is imported in functions.
 """
 
 from collections.abc import Callable
@@ -43,10 +42,8 @@ def is_known(name: str) -> bool:
 
 
 def build(name: str, weights: str | None = None) -> nn.Module:
-    """A network, its first weights drawn from torch's global generator.
-
-    weights: path of its published weights, which timm converts where they have other names.
-    """
+    """A network, its first weights drawn from torch's global generator; weights: path of its
+    published weights."""
     from timm import create_model
 
     file = {"file": weights} if weights else None
@@ -96,10 +93,8 @@ class Whole(nn.Module):
 
 class Named(nn.Module):
     """A network of timm's with its ends as modules of fixed names, to be cut like any other.
-
-    network: changed in place: a batch norm that has its activation in it becomes a batch norm and
-    an activation, so that it can be folded into its convolution; size: of the images, pixels.
-    """
+    network: changed in place: batch norms with activation become two modules, which can be folded;
+    size: of the images, pixels."""
 
     def __init__(self, network: nn.Module, size: int, whole: bool = False) -> None:
         super().__init__()

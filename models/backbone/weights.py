@@ -49,11 +49,8 @@ def _unpublished(model: str) -> WorkbenchError:
 
 
 def read_state_dict(path: Path | str) -> dict[str, Tensor]:
-    """Name -> tensor from a .safetensors file or a state dict saved with torch.save.
-
-    A checkpoint that has its state dict under `model` or `state_dict` is unwrapped. Only tensors
-    and plain values are read (`weights_only`).
-    """
+    """Name -> tensor from a .safetensors file or a state dict saved with torch.save, also under
+    `model` or `state_dict`. Only tensors and plain values are read (`weights_only`)."""
     path = Path(path)
     try:
         if path.suffix == ".safetensors":
@@ -100,11 +97,8 @@ def imagenet_state(model: str) -> dict[str, Tensor]:
 
 
 def timm_state(model: str) -> dict[str, Tensor]:
-    """The published weights of one of timm's networks, from torch's cache or the Hugging Face hub.
-
-    They lie beside torchvision's, under the names of timm; files of safetensors alone are fetched.
-    timm reads them, as some are kept in the names of other programs.
-    """
+    """The published weights of one of timm's networks, from torch's cache or the Hugging Face hub:
+    files of safetensors alone, which timm reads, as some have the names of other programs."""
     published = timm_networks.published_file(model)
     if published is None:
         raise _unpublished(model)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # for annotations alone: check_params reads Settings and need
 
 @dataclass(frozen=True)
 class Settings:
-    """What params.yaml says to a model."""
-
     config: Any  # its own section
     loss: str  # the ranking loss of all models, a name of models.ranking.LOSSES
     ranking: Section  # of the ranking losses, a models.ranking.params.RankingConfig
@@ -22,9 +20,7 @@ class Settings:
 
     def used(self, name: str, unread: Any = None) -> dict[str, Any]:
         """What decides the weights of a model that learns by the ranking loss, for its checkpoint.
-
-        unread: keys of its section that decide no result.
-        """
+        unread: keys of its section that decide no result."""
         used: dict[str, Any] = {"loss": self.loss, "seed": self.seed}
         used["ranking"] = self.ranking.model_dump()
         return used | {name: self.config.model_dump(mode="json", exclude=unread)}

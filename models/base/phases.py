@@ -18,10 +18,8 @@ Arguments = Callable[[Any, Any], tuple[Any, ...]]
 
 
 class Trained(nn.Module):
-    """A network with the loss it is trained by, whose own parameters are trained, too.
-
-    A checkpoint keeps the network alone: the weights whose names begin with KEPT.
-    """
+    """A network with the loss it is trained by, whose own parameters are trained, too. A checkpoint
+    keeps the weights whose names begin with KEPT: the network alone."""
 
     KEPT = "network."
 
@@ -42,10 +40,8 @@ def warm_up_epochs(settings: Settings) -> int:
 
 
 def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list[Phase]:
-    """The epochs of the chosen loss, after those of the warm-up.
-
-    wrap: from a ranking loss to the loss of the model's batches, which takes `arguments`.
-    """
+    """The epochs of the chosen loss, after those of the warm-up. wrap: from a ranking loss to the
+    loss of the model's batches, which takes `arguments`."""
     warm_up = warm_up_epochs(settings)
     phases = [
         Phase(settings.loss, settings.config.training.epochs - warm_up, by_own_loss(arguments))
@@ -56,7 +52,6 @@ def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list
 
 
 def schedule(training: Any) -> Schedule:
-    """The learning rates of a section's `training`."""
     rates = training.lr_step, training.lr_factor, training.clip, training.precision
     return Schedule(*rates, training.patience)
 

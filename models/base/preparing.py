@@ -38,9 +38,7 @@ def pair_job(
     device: torch.device,
 ) -> TrainingJob:
     """A training by the ranking loss on batches of image-caption pairs of the split `train`.
-
-    arguments: from the network and a batch to what a PairLoss takes; score: of the validation.
-    """
+    arguments: from the network and a batch to what a PairLoss takes; score: of the validation."""
     training, val = settings.config.training, inputs.split("val")
     wrap = partial(PairLoss, reduction=training.reduction)
     return training_job(
@@ -69,10 +67,7 @@ def training_job(
     **options: Any,
 ) -> TrainingJob:
     """A training by the settings of params.yaml; arguments as for pipeline.training.loop.fit.
-
-    steps: the optimiser, None for Adam at the section's learning rate; unread: keys of the section
-    that decide no result.
-    """
+    steps: the optimiser, None for Adam; unread: keys of the section that decide no result."""
     training = settings.config.training
     return TrainingJob(
         run=partial(

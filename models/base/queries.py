@@ -60,9 +60,7 @@ class QueryModel(Protocol):
 
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
         """The query of the words of a text; `tell` is told of unknown ones; one must be known.
-
-        wordnet: as in pipeline.sentences.encoder.read_encoder.
-        """
+        wordnet: as in pipeline.sentences.encoder.read_encoder."""
 
     def of_image(self, image: Image.Image) -> Query:
         """The query of an RGB image, read as the corpus's were."""
@@ -71,10 +69,8 @@ class QueryModel(Protocol):
 def open_queries(
     name: str, device: torch.device, exported: Files | None = None
 ) -> tuple[QueryModel, Files, Checkpoint]:
-    """A model that takes queries about the corpus, its artefacts and its weights.
-
-    exported: files to use instead of those of dvc.yaml, of an exported folder.
-    """
+    """A model that takes queries about the corpus, its artefacts and its weights. exported: files
+    to use instead of those of dvc.yaml, of an exported folder."""
     files = query_files(name)
     # of an export not the features: they are those of one image, and a corpus is searched
     files |= {key: path for key, path in (exported or {}).items() if key != "features"}
@@ -116,9 +112,7 @@ def caption_embedder(name: str, device: torch.device) -> tuple[CaptionEmbedder, 
 
 def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]:
     """What is searched with its scores (N,); the `count` nearest alone where a model rescores.
-
-    index: (N, K) embeddings with their ids, perhaps an approximate index, which finds `count`.
-    """
+    index: (N, K) embeddings with their ids, perhaps an approximate index, which finds `count`."""
     found, scores = index.candidates(query.vector, count)
     if query.rescore is None:
         return found, scores
@@ -128,11 +122,9 @@ def rescored(index: Index, query: Query, count: int) -> tuple[Index, np.ndarray]
 
 
 class VectorQueries:
-    """A QueryModel of a network that embeds both sides apart.
-
-    image: from an RGB image to what the network takes of it, a batch of one; text: likewise from
-    the words of a query, the folder of WordNet's files and what is told of unknown words.
-    """
+    """A QueryModel of a network that embeds both sides apart. image: from an RGB image to a batch
+    of one; text: likewise from words, the folder of WordNet's files and what is told of unknown
+    words."""
 
     def __init__(
         self, network: Any, image: ImageInputs, text: TextInputs, device: torch.device
@@ -142,7 +134,6 @@ class VectorQueries:
 
     @torch.inference_mode()
     def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
-        """The query of a text; wordnet: folder of WordNet's files, None to look for them."""
         first, *others = self.text(words, wordnet, tell)
         return Query(self.network.embed_captions(first.to(self.device), *others)[0].cpu().numpy())
 
@@ -160,11 +151,9 @@ def open_trained(
     files: Files,
     checkpoint: Checkpoint,
 ) -> tuple[Any, Any]:
-    """A model's inputs, left in their files, and its network with the trained weights.
-
-    opened: the kind of its inputs, such as pipeline.inputs.words.WordInputs; files: by the options
-    of `stages.score`. WorkbenchError for artefacts that are not those of the training.
-    """
+    """A model's inputs, left in their files, and its network with the trained weights. opened: the
+    kind of its inputs; files: by the options of `stages.score`. WorkbenchError for artefacts that
+    are not those of the training."""
     paths = {name: files.get(name, Path()) for name in ("images", "captions", "features", "text")}
     read = opened(Inputs(**paths), in_memory=False)
     checkpoint.require(read.identity)
@@ -172,10 +161,8 @@ def open_trained(
 
 
 def cached_features(files: Files, features: FeatureFile, device: torch.device) -> ImageInputs:
-    """A function from an image to its features, extracted as those of the corpus were.
-
-    The network is opened with the first image; it must be that behind the corpus's features.
-    """
+    """A function from an image to its features, extracted as those of the corpus were; the network
+    is opened with the first image."""
 
     @cache
     def extractor() -> ImageInputs:
@@ -193,10 +180,8 @@ def sentence_queries(
     device: torch.device,
     image: ImageInputs | None = None,
 ) -> VectorQueries:
-    """Queries of a model of image and sentence vectors; arguments are as for open_trained.
-
-    image: from an RGB image to what the network takes of it, None: its cached features.
-    """
+    """Queries of a model of image and sentence vectors; arguments are as for open_trained. image:
+    from an RGB image to what the network takes of it, None: its cached features."""
     read, trained = open_trained(VectorInputs, network, files, checkpoint)
     encoder = lru_cache(maxsize=1)(partial(sentence_encoder, read.sentences, files["encoder"]))
     return VectorQueries(

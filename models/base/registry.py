@@ -1,10 +1,10 @@
 """Which models there are: every folder beside this one that holds a model.py. No list names them.
 
 A model's params.py offers CONFIG, the type of its section of params.yaml. Its model.py offers
-`prepare(settings, inputs, device) -> TrainingJob` and `scorer(checkpoint, inputs, device)`. Where
-there are any, its queries.py offers `queries` and `embedder` for search and analyses, and its
-attention.py `attention`. All are imported only when asked for, so that a stage depends on one
-model alone.
+`prepare(settings, inputs, device) -> TrainingJob`, called with seeded generators: the network with
+its first weights, its data and phases; and `scorer(checkpoint, inputs, device)`. Where there are
+any, its queries.py offers `queries` and `embedder` for search and analyses, its attention.py
+`attention`. Each is imported only when asked for.
 """
 
 import importlib
@@ -20,7 +20,6 @@ FOLDER = Path(__file__).resolve().parents[1]
 
 
 def model_names() -> list[str]:
-    """The names of all models, sorted."""
     return sorted(
         file.parent.name for file in FOLDER.glob("*/model.py") if file.parent.name != "base"
     )
@@ -34,10 +33,7 @@ def config_of(name: str) -> type[Section]:
 
 
 def check_models() -> None:
-    """Raise WorkbenchError for a model's folder that lacks what every model offers.
-
-    The files are read and not imported.
-    """
+    """Raise WorkbenchError for a model's folder that lacks what every model offers."""
     for name in model_names():
         _check_offered(name, "params", ["CONFIG"])
         _check_offered(name, "model", ["prepare", "scorer"])
@@ -78,7 +74,6 @@ def required(
 
 
 def models_with(part: str, function: str) -> list[str]:
-    """The models that offer a function, sorted."""
     return [name for name in model_names() if offered(name, part, function)]
 
 

@@ -18,12 +18,9 @@ EMBED_BATCH = 256  # inputs embedded at once
 
 
 def score_vectors(model: Any, split: Split, device: torch.device) -> SplitScores:
-    """Score every image of a split against every caption: inner products (N, M) of embeddings.
-
-    model: on the device, with `embed_images` and `embed_captions` (as models.vse.network.VSE); used
-    in evaluation mode and left in the mode it was in. Memory holds the embeddings; products are
-    made when they are asked for.
-    """
+    """Score every image of a split against every caption: inner products (N, M) of embeddings, made
+    when they are asked for. model: on the device, with `embed_images` and `embed_captions`; used in
+    evaluation mode, left as it was."""
     of_images, of_captions = [], []
     with evaluating(model):
         for rows in in_batches(len(split.image_ids)):
@@ -67,11 +64,9 @@ def split_scorer(
     score: Callable[[Any, Split, torch.device], SplitScores] = score_vectors,
     images: ImagesById | None = None,
 ) -> Callable[[str], SplitScores]:
-    """A function from a split's name to its scores; the sizes come from the checkpoint.
-
-    opened: the kind of the model's inputs, such as pipeline.inputs.words.WordInputs; images: as in
-    pipeline.inputs.sources.OpenedInputs.split. The inputs must be those of the training.
-    """
+    """A function from a split's name to its scores; the sizes come from the checkpoint. opened: the
+    kind of the model's inputs, which must be those of the training; images: as in
+    pipeline.inputs.sources.OpenedInputs.split."""
     read = opened(inputs)
     checkpoint.require(read.identity)
     model = checkpoint.build(network).to(device)

@@ -33,9 +33,7 @@ def vocabulary_embedder(
     embed_captions: Callable[..., torch.Tensor], vocabulary: Vocabulary, device: torch.device
 ) -> CaptionEmbedder:
     """An embedder from word ids; words out of the vocabulary are read as in training.
-
-    embed_captions: of a model in evaluation mode, tokens (C, T) and lengths (C,) to (C, K).
-    """
+    embed_captions: tokens (C, T) and lengths (C,) to (C, K)."""
 
     def embed(captions: Sequence[Sequence[str]]) -> np.ndarray:
         rows = TokenRows([vocabulary.encode(words) for words in captions])
@@ -86,10 +84,8 @@ def word_ids(
 
 
 def sentence_encoder(sentences: FeatureFile, encoder_path: Path, wordnet: Path | None) -> Any:
-    """The encoder behind the corpus's sentence vectors, which must be at hand.
-
-    wordnet: folder of WordNet's files, None to look for them.
-    """
+    """The encoder behind the corpus's sentence vectors, which must be at hand. wordnet: folder of
+    WordNet's files, None to look for them."""
     from pipeline.sentences.encoder import read_encoder  # scikit-learn takes a second to load
 
     if str(sentences.attributes.get("model")).startswith(IMPORTED):
@@ -109,9 +105,7 @@ def sentence_vector(
     words: Sequence[str], sentences: FeatureFile, encoder: Any, tell: Tell = say
 ) -> tuple[torch.Tensor]:
     """The vector (1, E) float32 of a query's words, alone in a tuple; words left out are told.
-
-    sentences: the corpus's vectors, (M, E). WorkbenchError where all words are left out.
-    """
+    sentences: (M, E). WorkbenchError where all are left out."""
     known = encoder.encoding.known([[word] for word in words]) > 0
     unknown = check_words(words, known.tolist(), f"the sentence encoder {encoder.name}")
     if unknown:

@@ -11,8 +11,6 @@ BATCHES, LENGTHS = (1, 3, 8), (1, 2, 5, 12, 40)
 
 @dataclass(frozen=True)
 class Tower:
-    """One side of a model."""
-
     module: nn.Module  # takes the inputs by name, gives (B, K) unit rows
     inputs: dict[str, torch.Tensor]  # an example of each, with at least two rows
     words: tuple[str, ...] = ()  # inputs whose second dimension is the number of words, any

@@ -1,7 +1,4 @@
-"""From a training that can begin to its files: continued where it stopped, then published.
-
-Of several processes the first alone writes.
-"""
+"""From a training that can begin to its files; of several processes the first alone writes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,11 +25,9 @@ def train_and_write(
     output: Path,
     curve: Path,
 ) -> Description:
-    """Run a training, or the rest of an interrupted one, and write its weights and curve.
-
-    digests: of the inputs; all that decides the result tells whether unfinished work in the folder
-    `work` is that of this training. threads: of the CPU, which decide the last bits.
-    """
+    """Run a training, or the rest of an interrupted one, and write its weights and curve. digests:
+    of the inputs; work: folder of unfinished work; threads: of the CPU, which decide the last
+    bits."""
     decides = {
         "model": name,
         "params": job.params,

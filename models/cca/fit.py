@@ -112,10 +112,7 @@ def fit_each(
 
 def largest_eigenvalue(matrix: np.ndarray, steps: int = 64) -> float:
     """Largest eigenvalue of a symmetric matrix (D, D) in Fortran order, lower triangle read.
-
-    Lanczos with full orthogonalisation from a fixed start: ARPACK restarts at random when it meets
-    an invariant subspace, and the same data must give the same bytes.
-    """
+    Lanczos from a fixed start: ARPACK restarts at random where it meets an invariant subspace."""
     size = len(matrix)
     basis = np.zeros((min(steps, size), size))
     vector = np.random.default_rng(0).standard_normal(size)
@@ -151,11 +148,9 @@ def _factor(covariance: np.ndarray, regularisation: float, name: str) -> np.ndar
 def _directions(
     a: np.ndarray, b: np.ndarray, cross: np.ndarray, dim: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights (Da, K) and (Db, K) and correlations (K,) in descending order.
-
-    a, b: lower Cholesky factors; cross: (Db, Da) covariance; the last is overwritten.
-    With M = Lb^-1 C La^-T, the eigenvectors V of M'M give Wa = La^-T V and Wb = Lb^-T M V / rho.
-    """
+    """Weights (Da, K) and (Db, K) and correlations (K,) in descending order. a, b: lower Cholesky
+    factors; cross: (Db, Da) covariance, overwritten. With M = Lb^-1 C La^-T, the eigenvectors V of
+    M'M give Wa = La^-T V and Wb = Lb^-T M V / rho."""
     cross = dtrsm(1.0, b, cross, lower=1, overwrite_b=1)
     cross = dtrsm(1.0, a, cross, side=1, lower=1, trans_a=1, overwrite_b=1)
     squares = dsyrk(1.0, cross, trans=1, lower=1)

@@ -23,8 +23,7 @@ BLOCK = 4096  # pairs per block of the covariances
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The fit of the canonical directions of image and sentence vectors on the training pairs, on
-    the CPU."""
+    """The fit of the canonical directions on the training pairs, on the CPU."""
     config = settings.config
     opened = VectorInputs(inputs)
     train, val = opened.split("train"), opened.split("val")
@@ -64,7 +63,6 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     return TrainingJob(run, sizes, {"cca": config.model_dump()}, opened.identity)
 
 
-# of a checkpoint, its inputs and a device: a function from a split's name to its scores
 scorer = partial(split_scorer, VectorInputs, CCA)
 
 

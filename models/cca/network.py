@@ -7,13 +7,9 @@ from models.layers.linear import unit_rows
 
 
 class CCA(nn.Module):
-    """Image features and sentence vectors in the space of normalised CCA (Gong et al. 2014).
-
-    Each side is centred, multiplied by its canonical weights scaled by a power of the correlations,
-    and L2-normalised, so that an inner product is a cosine. All zero until `initialise`.
-
-    image_dim: Dx; sentence_dim: Dy; dim: K of the joint space.
-    """
+    """Image features and sentence vectors in the space of normalised CCA (Gong et al. 2014):
+    centred, times canonical weights scaled by a power of the correlations, L2-normalised. All zero
+    until `initialise`. image_dim: Dx; sentence_dim: Dy; dim: K of the joint space."""
 
     def __init__(self, image_dim: int, sentence_dim: int, dim: int) -> None:
         super().__init__()

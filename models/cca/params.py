@@ -21,15 +21,12 @@ def _number_or_list(value: Any) -> float | tuple[float, ...]:
 
 
 class CCAConfig(Section):
-    """Canonical correlation analysis."""
-
     dim: Count = 128
     power: NonNegative = 1.0
     regularisation: Annotated[float | tuple[float, ...], PlainValidator(_number_or_list)] = 0.0001
 
     @property
     def tried(self) -> tuple[float, ...]:
-        """The regularisations to choose from."""
         value = self.regularisation
         return value if isinstance(value, tuple) else (value,)
 

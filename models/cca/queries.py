@@ -7,5 +7,4 @@ from models.cca.network import CCA
 
 BESIDE = ("encoder", "image_network")
 
-# of the model's files, its checkpoint and a device: something that can be searched with
 queries = partial(sentence_queries, CCA)

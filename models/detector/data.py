@@ -1,8 +1,4 @@
-"""From the corpus's tables to batches of images with boxes, object classes and attributes.
-
-The order of an epoch follows from the seed and the epoch alone, so that an interrupted one can be
-taken up in its middle. Decoded images are kept in memory as far as a budget allows.
-"""
+"""From the corpus's tables to batches of images with boxes, object classes and attributes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,16 +34,13 @@ class DetectionBatch:
     truths: list[GroundTruth]
 
     def to(self, device: torch.device) -> "DetectionBatch":
-        """The same batch on a device."""
         truths = [GroundTruth(*(v.to(device) for v in vars(one).values())) for one in self.truths]
         return DetectionBatch([image.to(device) for image in self.images], truths)
 
 
 class LabelledImages:
     """N images of one split with their objects; decoded images are kept up to `budget` bytes.
-
-    sizes: (N, 2) width and height that the corpus states, in pixels.
-    """
+    sizes: (N, 2) width and height that the corpus states, in pixels."""
 
     def __init__(
         self,
@@ -86,11 +79,8 @@ class LabelledImages:
 
 
 class DetectionBatches:
-    """Training batches: an epoch holds `images_per_epoch` different images (None: all), once each.
-
-    The seed and the epoch's number alone decide the order. A last batch of one image is left out:
-    batch normalisation over one image is noise.
-    """
+    """Training batches: an epoch holds `images_per_epoch` different images (None: all), once each,
+    in an order that seed and epoch decide. A last batch of one image is left out."""
 
     def __init__(
         self, data: LabelledImages, size: int, seed: int, images_per_epoch: int | None = None
@@ -105,7 +95,6 @@ class DetectionBatches:
             )
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[DetectionBatch]:
-        """The batches of an epoch (from 0), from number `first` on."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.data))
         order = order[: self.images]
         for step in range(first, self.steps):
@@ -126,10 +115,8 @@ def read_labels(images: Path, boxes: Path) -> Labels:
 
 
 def read_labelled_images(images: Path, boxes: Path, split: str, labels: Labels) -> LabelledImages:
-    """The images of a split that have objects, in the corpus's order.
-
-    Classes and attributes that only other splits than training have are left out.
-    """
+    """The images of a split that have objects, in the corpus's order, without classes and
+    attributes that only other splits than training have."""
     table, pictures = load_boxes(boxes), load_images(images)
     _check_boxes(boxes, table, pictures)
     number = {name: place + 1 for place, name in enumerate(labels.objects)}

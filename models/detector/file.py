@@ -1,7 +1,4 @@
-"""A detector as one file: weights, and what they are the weights of.
-
-As a checkpoint (pipeline.storage.checkpoint), with names of objects and attributes beside.
-"""
+"""A detector as one file: a checkpoint, with names of objects and attributes beside."""
 
 import json
 from collections.abc import Mapping
@@ -23,8 +20,6 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class DetectorDescription(BaseModel):
-    """What a detector's file says about itself."""
-
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_version: int = SCHEMA_VERSION
@@ -85,10 +80,8 @@ def read_detector(path: Path | str) -> tuple[DetectorDescription, dict[str, Tens
 
 
 def read_names(folder: Path | str | None, objects: int, attributes: int) -> tuple[list[str], ...]:
-    """Names of objects and of attributes: folder/objects.txt and folder/attributes.txt, one a line.
-
-    Of several synonyms divided by commas the first is taken. Without a folder they are numbered.
-    """
+    """Names of objects and attributes: folder/objects.txt and folder/attributes.txt, one a line, of
+    several synonyms divided by commas the first. Without a folder they are numbered."""
     wanted = {"objects.txt": (objects, "class"), "attributes.txt": (attributes, "attribute")}
     return tuple(
         [f"{kind} {number}" for number in range(1, count + 1)]

@@ -55,11 +55,9 @@ class FPNDetector(nn.Module):
     def losses(
         self, images: Sequence[Tensor], targets: Sequence[Mapping[str, Tensor]]
     ) -> dict[str, Tensor]:
-        """Loss terms (scalars) by name, in training mode.
-
-        images: uint8 RGB (3, H, W); targets: per image boxes (G, 4) pixels, labels (G,) from 1 and
-        attributes (G, A) of 0 or 1. The terms are those of Ren et al. 2015 and the attributes'.
-        """
+        """Loss terms (scalars) by name, in training mode: those of Ren et al. 2015 and the
+        attributes'. images: uint8 RGB (3, H, W); targets: per image boxes (G, 4) pixels, labels
+        (G,) from 1 and attributes (G, A) of 0 or 1."""
         batch, maps = self.maps(images)
         scaled = []
         for image, shape, target in zip(images, batch.image_sizes, targets, strict=True):
@@ -72,12 +70,9 @@ class FPNDetector(nn.Module):
 
     @torch.no_grad()
     def regions(self, images: Sequence[Tensor]) -> list[RegionOutput]:
-        """All proposals of every image, boxes in pixels of the image as given.
-
-        images: uint8 RGB (3, H, W), any sizes, on the model's device. Boxes are refined once (see
-        AttributeRoIHeads.describe). Images of one size share a batch; sizes do not mix, since
-        padding would change an image's border. Call in evaluation mode.
-        """
+        """All proposals of every image, boxes in pixels of the image as given, refined once
+        (AttributeRoIHeads.describe). images: uint8 RGB (3, H, W), any sizes, on the model's device;
+        only those of one size share a batch. Call in evaluation mode."""
         groups: dict[tuple[int, int], list[int]] = {}
         for place, image in enumerate(images):
             groups.setdefault((image.shape[-2], image.shape[-1]), []).append(place)
@@ -94,11 +89,9 @@ class FPNDetector(nn.Module):
         return [output._replace(boxes=output.boxes / scale) for output in found]
 
     def maps(self, images: Sequence[Tensor]) -> tuple[ImageList, dict[str, Tensor]]:
-        """Images as the network takes them, and the pyramid's maps (B, channels, H', W') by name.
-
-        Pixels become normalised floats, the short side is scaled, and images are padded with zeros
-        at the right and at the bottom to a common size, a multiple of 32.
-        """
+        """Images as the network takes them, and the pyramid's maps (B, channels, H', W') by name:
+        normalised floats, the short side scaled, padded with zeros at the right and at the bottom
+        to a common size, a multiple of 32."""
         ready = [self._scaled((image.float() / 255 - self.mean) / self.std) for image in images]
         shapes = [(image.shape[-2], image.shape[-1]) for image in ready]
         height, width = (-(-max(sides) // STRIDE) * STRIDE for sides in zip(*shapes, strict=True))

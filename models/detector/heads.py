@@ -16,10 +16,9 @@ POOL_SIZE = 7  # cells along each side of a pooled region
 class AttributePredictor(nn.Module):
     """Attributes of a region from its feature and its class (Anderson et al. 2018, section 3.1).
 
-    The class enters as an embedding beside the feature, since what `large` looks like depends on
-    the object; embedding and hidden layer have the paper's shares of D (256 and 512 of 2048).
-    Every attribute has a logit of its own where the paper has one softmax, so that an object may
-    have several attributes or none.
+    The class enters as an embedding beside the feature; embedding and hidden layer have the paper's
+    shares of D (256 and 512 of 2048). Every attribute has a logit of its own where the paper has
+    one softmax: an object may have several attributes or none.
     """
 
     def __init__(self, width: int, classes: int, attributes: int) -> None:
@@ -93,10 +92,8 @@ class AttributeRoIHeads(RoIHeads):
         self, maps: dict[str, Tensor], proposals: list[Tensor], shapes: list[tuple[int, int]]
     ) -> list[RegionOutput]:
         """All proposals (P, 4) of every image with features and scores, arguments as for `losses`.
-
-        A proposal's box is refined once by the regression of its best class; the feature is that
-        of the proposal, and attributes are those of the best class.
-        """
+        Boxes are refined once by the regression of their best class, whose attributes they have;
+        features are those of the proposals as they were."""
         features = self.box_head(self.box_roi_pool(maps, proposals, shapes))
         logits, offsets = self.box_predictor(features)
         scores = logits.softmax(1)

@@ -17,7 +17,6 @@ from pipeline.runtime.files import sha256_file
 
 
 def random_detector(settings: DetectorConfig, labels: Labels, seed: int) -> nn.Module:
-    """The detector of params.yaml before any training."""
     sizes = {}
     if settings.architecture.startswith("fpn_"):
         sizes = sizes_of(settings) | {"sampled": settings.training.sampled}

@@ -1,9 +1,7 @@
 """How well a detector finds and names the objects of labelled images.
 
-Judged are proposals with refined boxes and class scores after NMS within each class, as torchvision
-makes detections of them; but a proposal's box is refined once, by its best class, since that is the
-box the stages after it receive. A proposal of low quality that is given a wrong class is no
-duplicate of anything and stays: it counts against that class.
+Judged are proposals with boxes refined once, by their best class, and class scores after NMS within
+each class.
 """
 
 from collections.abc import Sequence
@@ -22,8 +20,6 @@ LEAST_SCORE = 0.05  # as torchvision: detections must be above it
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """The objects of one image."""
-
     boxes: Tensor  # (G, 4) x1 y1 x2 y2 pixels
     labels: Tensor  # (G,) from 1
     attributes: Tensor  # (G, A) of 0 or 1
@@ -77,10 +73,8 @@ def detection_metrics(
 
 
 def hits(found: Detections, truth: GroundTruth) -> Tensor:
-    """(K,) the object that each detection is the first to hit, -1 for wrong detections.
-
-    A detection aims at the object of its class with the largest IoU, taken or not.
-    """
+    """(K,) the object that each detection is the first to hit, -1 for wrong detections. A detection
+    aims at the object of its class with the largest IoU, taken or not."""
     owners = torch.full((len(found.scores),), -1, dtype=torch.int64)
     if not len(truth.labels):
         return owners
@@ -98,10 +92,7 @@ def hits(found: Detections, truth: GroundTruth) -> Tensor:
 
 def average_precision(scores: np.ndarray, right: np.ndarray, objects: int) -> float:
     """Area under the precision envelope over recall, of detections with scores (K,), right (K,)
-    bool.
-
-    objects: number of true ones. Equal scores count together.
-    """
+    bool; objects: number of true ones. Equal scores count together."""
     if not len(scores) or not objects:
         return 0.0
     order = np.argsort(-scores, kind="stable")

@@ -20,8 +20,6 @@ from pipeline.runtime.section import (
 
 
 class DetectorTrainingConfig(Section):
-    """Optimisation of the detector."""
-
     epochs: Count = 2
     images_per_epoch: Count | None = 1200
     batch_size: Count = 4

@@ -29,10 +29,8 @@ UNREAD = {"path": None, "workers": 0} | NO_GRID
 def region_finder(
     stored: FeatureFile, detector: Path, device: torch.device
 ) -> Callable[[Image.Image], Regions]:
-    """A function from an RGB image to its regions, on the CPU.
-
-    The detector must be the one that found the stored regions, which no other tool may have made.
-    """
+    """A function from an RGB image to its regions, on the CPU, by the detector that found the
+    stored ones."""
     settings = _settings(stored)
     network: Any = load_detector(detector)[0]
     if weights_digest(network) != stored.attributes.get("weights_sha256"):

@@ -1,7 +1,4 @@
-"""Which proposals become the regions of an image: NMS per class and top-k.
-
-With 1,600 classes, one matrix of IoUs serves the NMS of all, which take each step together.
-"""
+"""Which proposals become the regions of an image: NMS, of all classes together, and top-k."""
 
 from typing import NamedTuple
 
@@ -27,12 +24,11 @@ class RegionOutput(NamedTuple):
 def select_regions(
     output: RegionOutput, minimum: int, maximum: int, threshold: float, iou: float = 0.3
 ) -> Tensor:
-    """Rows (K,) int64 of the proposals to keep, by descending confidence.
+    """Rows (K,) int64 of the proposals to keep, by descending confidence, equals in their order.
 
-    Proposals with a confidence of at least `threshold` are kept, at least `minimum` and at most
-    `maximum` of them; fewer than `minimum` proposals are all kept. Equal bounds give a fixed
-    number. Equal confidences keep the order of the proposals. Anderson et al. 2018, section 3.1
-    and their extraction code (36 fixed; or 10 to 100 at 0.2). iou: threshold of NMS.
+    Those with a confidence of at least `threshold` are kept, at least `minimum` (if there are so
+    many) and at most `maximum`. Anderson et al. 2018, section 3.1 and their extraction code (36
+    fixed; or 10 to 100 at 0.2). iou: threshold of NMS.
     """
     if not 0 <= minimum <= maximum:
         raise RegionError(f"minimum {minimum} and maximum {maximum}: allowed is 0 <= min <= max")
@@ -53,11 +49,8 @@ def confidences(output: RegionOutput, iou: float = 0.3) -> Tensor:
 
 
 def _nms_of_classes(neighbours: Tensor, scores: Tensor) -> Tensor:
-    """Greedy NMS in every class: neighbours (P, P) bool and scores (P, C) to what is kept (P, C).
-
-    Ties go to the earlier proposal. It keeps what torchvision's nms keeps, class by class, in a
-    ninth of the time for 1,600 classes. The steps are too small for tensors, on a GPU most of all.
-    """
+    """Greedy NMS in every class: neighbours (P, P) bool and scores (P, C) to what is kept (P, C),
+    ties to the earlier proposal. As torchvision's nms class by class, and faster."""
     order = scores.argsort(dim=0, descending=True, stable=True).cpu().numpy()  # (P, C)
     compatible = ~neighbours.cpu().numpy() | np.eye(len(neighbours), dtype=bool)
     kept = np.ones(order.T.shape, bool)  # (C, P)

@@ -66,5 +66,4 @@ def decisive(settings: DetectorConfig) -> dict[str, Any]:
 
 
 def judged(last: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of validation in the row of an epoch."""
     return {k.removeprefix("val_"): v for k, v in last.items() if k.startswith("val_")}

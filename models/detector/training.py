@@ -31,9 +31,8 @@ def fit_detector(
 ) -> list[Row]:
     """Train a detector; returns one row per epoch: mean loss terms, validation, learning rate.
 
-    The model is left in evaluation mode with the weights of the last epoch: with a learning rate
-    that falls to zero it is the best one. Killed at any moment, a training continues from its last
-    written state and ends with the same bytes. WorkbenchError where the loss is not finite.
+    The model is left in evaluation mode with the weights of the last epoch. WorkbenchError where
+    the loss is not finite.
     """
     fitted = fit(
         model,
@@ -64,10 +63,8 @@ def judge_detections(figures: Mapping[str, float], history: Sequence[Row]) -> Ep
 
 
 def validate(model: Any, data: LabelledImages, batch_size: int) -> dict[str, float]:
-    """Recall, average precision and attributes (models.detector.metrics) on labelled images.
-
-    Without images there are no figures. The model is left in evaluation mode.
-    """
+    """Recall, average precision and attributes (models.detector.metrics) on labelled images, none
+    without images. The model is left in evaluation mode."""
     if not len(data):
         return {}
     model.eval()

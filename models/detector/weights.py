@@ -1,7 +1,6 @@
 """Detectors from weights: random, those of our own files, and those that others publish.
 
-How many objects and attributes a state dict knows, and every shape, is settled before memory is
-taken for a network: files come from anywhere.
+Every shape is settled before memory is taken for a network: files come from anywhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,12 +75,9 @@ def foreign_detector(
     attribute_names: Sequence[str],
     sizes: Mapping[str, Any],
 ) -> nn.Module:
-    """A detector in evaluation mode that holds a state dict of others.
-
-    c4_resnet101: of either public conversion, its sizes read from the shapes; fpn_resnet50: of
-    torchvision's fasterrcnn_resnet50_fpn, with any number of classes; fpn_resnet18: of `sizes`.
-    BackboneError names what is missing, unexpected or ill-shaped.
-    """
+    """A detector in evaluation mode that holds a state dict of others: c4_resnet101 of either
+    public conversion; fpn_resnet50 of torchvision's fasterrcnn_resnet50_fpn; fpn_resnet18 of
+    `sizes`. BackboneError names what is missing, unexpected or ill-shaped."""
     if architecture == "c4_resnet101":
         renamed = to_c4(state)
         used: Mapping[str, Any] = sizes_of(renamed)

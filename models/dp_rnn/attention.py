@@ -22,13 +22,12 @@ def view(
     tokens: Tensor,
     lengths: Tensor,
 ) -> AttentionView:
-    """The view of one image and one caption, batches of one as in DPRNN.forward: features
-    (1, R, D), positions (1, R, 4), tokens (1, T); counts and lengths (1,) on the CPU.
+    """The view of one image and one caption, batches of one as in DPRNN.forward: features (1, R,
+    D), positions (1, R, 4), tokens (1, T); counts and lengths (1,) on the CPU.
 
-    The score is that of all towers. Word weights (eq. 10) are those of the word-oriented tower,
-    region weights (eq. 11) of the object-oriented one, after recurrence. The rest is of the
-    word-oriented tower, where there is one: word-to-object attention after recurrence (eq. 8),
-    order of the objects.
+    The score is that of all towers. Word weights (eq. 10) are the word-oriented tower's, region
+    weights (eq. 11) the object-oriented one's, after recurrence. Attention (eq. 8) and order are of
+    the word-oriented tower, where there is one.
     """
     images = model.embed_images(features, positions, counts)
     captions = model.embed_captions(tokens, lengths)
@@ -73,5 +72,4 @@ def _weights(tower: OrientedTower, image: Side, caption: Side, order: Tensor | N
     return weights if order is None else torch.zeros_like(weights).index_copy(1, order, weights)
 
 
-# of a checkpoint, its inputs, a device and a split's name: shows pairs of the split
 attention = partial(open_reader, DPRNN, view)

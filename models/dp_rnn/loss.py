@@ -9,13 +9,9 @@ from models.ranking.pairs import PairLoss
 
 
 class NetworksLoss(nn.Module):
-    """A ranking loss of the word and one of the object network (Chen and Luo 2020).
-
-    Of a query's computed pairs max_margin reads the hardest (eq. 13), whatever their number d;
-    losses that add up over negatives grow with d.
-
-    rankings: by the name of the network; reduction: as in models.ranking.pairs.PairLoss.
-    """
+    """A ranking loss of the word and one of the object network (Chen and Luo 2020), by the name of
+    the network. Losses that add up over negatives grow with their number d; max_margin (eq. 13)
+    does not. reduction: as in models.ranking.pairs.PairLoss."""
 
     def __init__(self, rankings: Mapping[str, RankingLoss], reduction: str = "sum") -> None:
         super().__init__()
@@ -28,11 +24,9 @@ class NetworksLoss(nn.Module):
         groups: Tensor,
         related: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """The losses of one batch, a scalar by the name of each network.
-
-        networks: of each its scores (B, B), images in rows, and (B, B) bool which of them it
-        computed; groups: (B,), related: (B, B) as in PairLoss.
-        """
+        """The losses of one batch, a scalar by the name of each network. networks: of each its
+        scores (B, B), images in rows, and (B, B) bool which of them it computed; groups: (B,),
+        related: (B, B) as in PairLoss."""
         each = zip(self.pairs.items(), networks, strict=True)
         return {
             name: loss(scores, groups, there, related) for (name, loss), (scores, there) in each

@@ -20,9 +20,7 @@ from models.layers.linear import inside
 
 
 class SelfAttention(nn.Module):
-    """Weights of the words of a caption or of the objects of an image (eq. 10, 11).
-
-    The matrix starts as a linear layer's does, uniform within 1 / sqrt(K): the weights are nearly
+    """Weights of the words of a caption or of the objects of an image (eq. 10, 11), at first nearly
     those of the plain average.
 
     beta: the softmax's inverse temperature; 0 is the plain average and has no matrix; learns:
@@ -57,11 +55,8 @@ def softmax_of_first(logits: Tensor, lengths: Tensor) -> Tensor:
 
 
 class MultiAttention(nn.Module):
-    """One similarity of images and captions: word-oriented or object-oriented (eq. 12).
-
-    Vectors may be of any length: `raw` decides whether it counts in the weighted sums (eq. 5, 8),
-    the caller's vectors whether it does in the self-attention.
-    """
+    """One similarity of images and captions: word-oriented or object-oriented (eq. 12). `raw`
+    decides whether the length of a vector counts in the weighted sums (eq. 5, 8)."""
 
     def __init__(
         self,
@@ -83,21 +78,16 @@ class MultiAttention(nn.Module):
         return self.lse is None and self.attention.direction is not None
 
     def forward(self, objects: Tensor, counts: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
-        """Similarity (N, M) of every image and every caption.
-
-        objects: (N, R, K), of which counts (N,) exist; words: (M, T, K), of which lengths (M,)
-        exist.
-        """
+        """Similarity (N, M) of every image and every caption; objects: (N, R, K), of which counts
+        (N,) exist; words: (M, T, K), of which lengths (M,) exist."""
         if self.by_words:
             return self._all_pairs(words, lengths, objects, counts).T
         return self._all_pairs(objects, counts, words, lengths)
 
     def chosen(self, objects: Tensor, counts: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
-        """Similarity (M, S) of captions with S images each, whose objects are made for the pair.
-
+        """Similarity (M, S) of captions with S images each, whose objects are made for the pair;
         objects: (M, S, R, K), of which counts (M, S) exist; words: (M, T, K), of which lengths (M,)
-        exist.
-        """
+        exist."""
         shape = objects.shape
         things, sizes = self._directions(objects.flatten(0, 1), counts.flatten())
         things = things.view(shape)
@@ -146,11 +136,8 @@ class MultiAttention(nn.Module):
 
 
 def pair_products(objects: Tensor, words: Tensor, counts: Tensor, lengths: Tensor) -> Tensor:
-    """Inner products (M, S, R, T) of the objects and words of pairs, 0 where either is padding.
-
-    objects: (M, S, R, K), of which counts (M, S) exist; words: (M, T, K), of which lengths (M,)
-    exist.
-    """
+    """Inner products (M, S, R, T) of the objects and words of pairs, arguments as for
+    MultiAttention.chosen: (M, S, R, K), (M, T, K), (M, S), (M,); 0 where either is padding."""
     products = (objects.flatten(1, 2) @ words.transpose(1, 2)).unflatten(1, objects.shape[1:3])
     is_object = inside(counts, objects.shape[2], words.device)[..., None]
     is_word = inside(lengths, words.shape[1], words.device)[:, None, None]
@@ -158,10 +145,8 @@ def pair_products(objects: Tensor, words: Tensor, counts: Tensor, lengths: Tenso
 
 
 def pair_weights(cosines: Tensor, context_lengths: Tensor, temperature: float) -> Tensor:
-    """Attention (..., Q, C) of queries to contexts (eq. 4, 5; 7, 8), 0 at padded contexts.
-
-    A query's affinities are relu of the cosines (..., Q, C), 0 where padded, divided by their L2
-    norm over all queries, before the softmax over the contexts, of which (...) exist.
-    """
+    """Attention (..., Q, C) of queries to contexts (eq. 4, 5; 7, 8), of which (...) exist: the
+    softmax of relu of the cosines (..., Q, C), 0 where padded, over their L2 norm over all
+    queries."""
     affinities = nn.functional.normalize(cosines.relu(), dim=-2, eps=SMALLEST_NORM)
     return softmax_of_first(temperature * affinities, context_lengths[..., None])

@@ -29,7 +29,6 @@ OF_TRAINING = {"word_vectors", "standardise_images", "validation_shortlist", "ma
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, RegionInputs(inputs)
     training = config.training
     architecture = config.model_dump(exclude=OF_TRAINING) | opened.sizes
@@ -58,9 +57,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
 
 def weights_of(name: str) -> tuple[str, ...]:
     """What the names of the weights of one network begin with in a Trained, its loss's included.
-
-    The flag of recurrence is the same for all networks in every phase that may be kept.
-    """
+    The flag of recurrence is the same for all networks in every phase that may be kept."""
     network = f"{Trained.KEPT}towers.{name}."
     return network, f"{Trained.KEPT}recurrence", f"loss.pairs.{name}."
 
@@ -87,10 +84,8 @@ def scorer(
 
 
 def phases_of(settings: Settings) -> list[Phase]:
-    """The three phases of the paper; without recurrence all epochs that train the rest are one.
-
-    The first epochs of the matching are the warm-up, where the loss needs one.
-    """
+    """The three phases of the paper, after the warm-up where the loss needs one; without recurrence
+    all epochs that train the rest are one."""
     config, epochs = settings.config, settings.config.training.epochs
     counts = {"matching": epochs.matching, "recurrent": epochs.recurrent, "all": epochs.all}
     if not config.recurrent:
@@ -121,7 +116,6 @@ def phases_of(settings: Settings) -> list[Phase]:
 
 
 def enter(phase: str, both: Trained) -> None:
-    """Train the parts of a phase."""
     assert isinstance(both.network, DPRNN)
     both.network.enter_phase(phase)
 

@@ -1,8 +1,5 @@
-"""DP-RNN: captions and images both read by recurrent networks, matched word by object.
-
-Chen and Luo 2020. The word-oriented and the object-oriented model are two networks with weights of
-their own; they are held together because their scores are averaged.
-"""
+"""DP-RNN (Chen and Luo 2020): captions and images both read by recurrent networks, matched word by
+object. Two networks with weights of their own, held together because their scores are averaged."""
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +12,8 @@ Sides = list[Side]  # one per tower
 
 
 class DPRNN(nn.Module):
-    """Dual-path recurrent matching of regions and words (Chen and Luo 2020).
-
-    Both networks start from the same state of the random generator, and each from the weights that
-    it would have alone.
-    """
+    """Dual-path recurrent matching of regions and words (Chen and Luo 2020). Both networks start
+    from the same state of the random generator: each from the weights that it would have alone."""
 
     def __init__(
         self,
@@ -64,11 +58,8 @@ class DPRNN(nn.Module):
         return bool(self.recurrence.item())
 
     def enter_phase(self, phase: str) -> None:
-        """Set what learns and whether recurrence is used.
-
-        matching: everything but the recurrent embedding, which is not used; recurrent: the
-        recurrent embedding alone; all: everything.
-        """
+        """Set what learns: matching: all but the recurrent embedding, which is not used; recurrent:
+        the recurrent embedding alone; all: everything."""
         self.recurrence.fill_(phase != "matching")
         self.requires_grad_(phase != "recurrent")
         for tower in self.networks():
@@ -86,10 +77,8 @@ class DPRNN(nn.Module):
             tower.text.initialise_words(matrix)
 
     def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Sides:
-        """Regions (B, R, D), of which counts (B,) exist, as each tower compares them.
-
-        positions: (B, R, 4) width, height, centre x, centre y as shares of the image.
-        """
+        """Regions (B, R, D), of which counts (B,) exist, as each tower compares them. positions:
+        (B, R, 4) width, height, centre x, centre y as shares of the image."""
         return [tower.embed_images(features, positions, counts) for tower in self.networks()]
 
     def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Sides:
@@ -128,10 +117,7 @@ class DPRNN(nn.Module):
         groups: Tensor,
         divide: Divide = undivided,
     ) -> list[PairScores]:
-        """Scores of a batch of pairs, of each tower by itself.
-
-        Each has a loss of its own (models.dp_rnn.loss): they share no weights, so that each learns
-        as if trained alone.
+        """Scores of a batch of pairs, of each tower by itself, as each has a loss of its own.
 
         features: (B, R, D), positions: (B, R, 4), counts: (B,) as in `embed_images`; tokens: (B, T)
         word ids, padded at the end; lengths: (B,) on the CPU; groups: (B,) integers, equal where

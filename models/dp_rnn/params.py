@@ -20,16 +20,12 @@ from pipeline.training.params import Patience, Precision, Reduction
 
 
 class DPRNNEpochsConfig(Section):
-    """Epochs of the three phases of DP-RNN's training."""
-
     matching: Natural = 2
     recurrent: Natural = 1
     all: Natural = 1
 
 
 class DPRNNTrainingConfig(Section):
-    """Optimisation of DP-RNN; its epochs are those of its phases."""
-
     epochs: DPRNNEpochsConfig = DPRNNEpochsConfig()
     patience: Patience = None
     batch_size: Annotated[int, Field(ge=2)] = 64
@@ -43,8 +39,6 @@ class DPRNNTrainingConfig(Section):
 
 
 class DPRNNConfig(Section):
-    """DP-RNN: widths, matching, recurrence and its early selection, optimisation."""
-
     dim: Count = 64
     word_dim: Count = 100
     word_vectors: Literal["random", "pretrained"] = "random"

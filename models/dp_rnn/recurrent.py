@@ -1,8 +1,7 @@
 """Recurrent visual embedding: an image's objects read in the order of a caption's words.
 
 Chen and Luo 2020 (DP-RNN), eq. 14 and 15. Every pair of an image and a caption has an order of its
-own, so the number of sequences is that of the pairs. What does not depend on the order, the
-products of objects and input weights, is computed once per image of a pair and gathered for all.
+own, so the number of sequences is that of the pairs.
 """
 
 import torch
@@ -25,12 +24,9 @@ class RecurrentVisualEmbedding(nn.Module):
         draw_gates(self.gru)
 
     def forward(self, objects: Tensor, counts: Tensor, images: Tensor, order: Tensor) -> Tensor:
-        """New object features (P, R, K) of P pairs in the given order, zeros beyond the count: what
-        nn.GRU makes of every pair's objects, cut to their count.
-
-        objects: (N, R, K), of which counts (N,) exist; images: (P,) the image of each pair; order:
-        (P, R) object numbers, those that do not exist last.
-        """
+        """New object features (P, R, K) of P pairs in the given order, zeros beyond the count: as
+        of nn.GRU. objects: (N, R, K), of which counts (N,) exist; images: (P,) the image of each
+        pair; order: (P, R) object numbers, those that do not exist last."""
         lengths = counts[images]
         used, images = images.unique(return_inverse=True)
         if len(used) < len(objects):  # a few pairs of many images: others' products are not needed
@@ -40,11 +36,9 @@ class RecurrentVisualEmbedding(nn.Module):
 
 
 def attended_order(relations: Tensor, counts: Tensor, lengths: Tensor) -> Tensor:
-    """Object numbers (..., R) by the position of their most related word (below eq. 14).
-
-    relations: (..., R, T), P(i, j), of which counts (...) objects and lengths (...) words exist.
-    Objects that share a word keep their order; those that do not exist come last.
-    """
+    """Object numbers (..., R) by the position of their most related word (below eq. 14), equals in
+    their order. relations: (..., R, T), P(i, j), of which counts (...) objects and lengths (...)
+    words exist; objects that do not exist come last."""
     objects, words = relations.shape[-2:]
     is_word = inside(lengths, words, relations.device)[..., None, :]
     nearest = relations.masked_fill(~is_word, -torch.inf).argmax(-1)
@@ -55,10 +49,8 @@ def attended_order(relations: Tensor, counts: Tensor, lengths: Tensor) -> Tensor
 def random_order(
     image_codes: Tensor, caption_codes: Tensor, counts: Tensor, objects: int
 ) -> Tensor:
-    """An order (..., R) that follows from the codes of the pair alone (table 1, random order).
-
-    Codes: (...) int64 of `content_codes`; counts: (...) objects that exist, the others come last.
-    """
+    """An order (..., R) that follows from the codes (...) int64 of the pair alone (table 1, random
+    order); counts: (...) objects that exist, the others come last."""
     numbers = torch.arange(objects, device=counts.device)
     pairs = _mixed(_mixed(image_codes) + caption_codes)
     keys = _mixed(pairs[..., None] + _mixed(numbers + 1))
@@ -66,11 +58,8 @@ def random_order(
 
 
 def content_codes(rows: Tensor, lengths: Tensor) -> Tensor:
-    """An integer (B,) below 2^31 for each row of (B, L, ...) numbers, cut to its length (B,).
-
-    rows: integers, or float32, whose bits are read. Equal content has equal codes in every batch:
-    an order drawn from them is the same in training, evaluation and any block.
-    """
+    """An integer (B,) below 2^31 for each row of (B, L, ...) integers, or float32, whose bits are
+    read, cut to its length (B,): equal content has equal codes in every batch."""
     bits = rows.contiguous().view(torch.int32) if rows.is_floating_point() else rows
     flat = bits.long().reshape(*rows.shape[:2], -1)
     places = torch.arange(flat[0].numel(), device=rows.device).reshape(flat.shape[1:])

@@ -29,11 +29,9 @@ def score_selecting(
     """Score a split, each caption's images of the largest early scores in full.
 
     The others score 2 less than their similarity without recurrence, or less by the range of all
-    similarities of the split, if that is more. Where the model does not use recurrence nothing is
-    selected or moved. The model is left in the mode it was in. Memory holds the embeddings of all
-    images and one block of pairs.
-
-    shortlist: images per caption that are scored in full, at least 1.
+    similarities of the split, if that is more. Without recurrence nothing is selected or moved.
+    Memory holds the embeddings of all images and one block of pairs. shortlist: images per caption
+    that are scored in full, at least 1.
     """
     with evaluating(model):
         images = _embedded_images(model, split, device)
@@ -53,7 +51,6 @@ def score_selecting(
 
 
 def _embedded_images(model: DPRNN, split: Split, device: torch.device) -> Sides:
-    """All images of a split as the model embeds them, tensors joined."""
     batches: list[Sides] = []
     for rows in in_batches(len(split.image_ids)):
         regions: Any = split.images(rows).to(device)
@@ -62,7 +59,6 @@ def _embedded_images(model: DPRNN, split: Split, device: torch.device) -> Sides:
 
 
 def _rows(sides: Sides, rows: slice) -> Sides:
-    """Some rows of what the model embedded."""
     return [Side(*(tensor[rows] for tensor in side)) for side in sides]
 
 

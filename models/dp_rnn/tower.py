@@ -1,7 +1,4 @@
-"""One network of DP-RNN: encoders, recurrent visual embedding and one oriented similarity.
-
-Apart from models.dp_rnn.network, because the paper trains two of them that share nothing.
-"""
+"""One network of DP-RNN: encoders, recurrent visual embedding and one oriented similarity."""
 
 from typing import NamedTuple
 
@@ -39,11 +36,8 @@ class PairScores(NamedTuple):
 
 
 class OrientedTower(nn.Module):
-    """One oriented network.
-
-    In the paper's form vectors are read as they are, but for the cosines of eq. 4, 6, 7 and 9: in
-    the sums of eq. 5 and 8, self-attention (10, 11), the order (14), the recurrent embedding (15)
-    and early selection (16). The other form reads unit vectors everywhere, as SCAN does.
+    """One oriented network. In the paper's form vectors are read as they are, but for the cosines
+    of eq. 4, 6, 7 and 9; the other form reads unit vectors everywhere, as SCAN does.
 
     image_dim: D; vocabulary_size: V; dim: K; orientation: word or object; temperature, lse: of
     MultiAttention; beta_words: of eq. 10, for the order and early selection of either orientation;
@@ -123,10 +117,8 @@ class OrientedTower(nn.Module):
     @torch.no_grad()
     def pair_shares(self, images: Side, captions: Side, recurrent: bool) -> Tensor:
         """What weighs the cosines of pairs, image b with caption b (eq. 10, 11; figure 4): (B, T)
-        of words or (B, R) of the objects in their own order; zero in the padding.
-
-        recurrent: whether objects are weighed after the recurrent embedding.
-        """
+        of words or (B, R) of the objects in their own order, after the recurrent embedding if
+        `recurrent`; zero in the padding."""
         if self.match.by_words:
             return self.word_weights(captions)
         if not recurrent:
@@ -176,11 +168,9 @@ class OrientedTower(nn.Module):
         candidates: int,
         divide: Divide = undivided,
     ) -> PairScores:
-        """A batch's scores with recurrence, of true pairs and of candidates.
-
-        groups: (B,) integers, equal where pairs are not each other's negatives; candidates: images
-        per caption beside its own; divide: how the captions are shared.
-        """
+        """A batch's scores with recurrence, of true pairs and of candidates. groups: (B,) integers,
+        equal where pairs are not each other's negatives; candidates: images per caption beside its
+        own; divide: how the captions are shared."""
         with torch.no_grad(), torch.autocast(groups.device.type, enabled=False):
             early = self.image_sums(images) @ self.caption_sums(captions).T
             selected, valid = select_early(early, groups, candidates)
@@ -195,11 +185,8 @@ class OrientedTower(nn.Module):
 
 def select_early(early: Tensor, groups: Tensor, candidates: int) -> tuple[Tensor, Tensor]:
     """For each caption the numbers (B, S) of its image, first, and the others of the largest early
-    scores; and which are valid (B, S): there may be fewer candidates than asked for.
-
-    early: (B, B) S_em, images in rows; groups: (B,), images of the caption's group are no
-    candidates.
-    """
+    scores, none of its group; and which are valid (B, S). early: (B, B) S_em, images in rows;
+    groups: (B,)."""
     own = torch.arange(len(groups), device=early.device)[:, None]
     others = early.masked_fill(groups[:, None] == groups[None, :], -torch.inf).T
     best = others.topk(min(candidates, len(groups) - 1), dim=1)

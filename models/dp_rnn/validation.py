@@ -22,11 +22,8 @@ from pipeline.training.phases import EpochVerdict, Row
 
 @dataclass(frozen=True)
 class Validation:
-    """Of the validation split.
-
-    scores: by the name of the network; entropies: columns of the curve, as `entropy_share`:
-    val_word_entropy, val_object_entropy.
-    """
+    """Of the validation split. scores: by the name of the network; entropies: columns of the curve,
+    as `entropy_share`: val_word_entropy, val_object_entropy."""
 
     scores: dict[str, SplitScores]
     entropies: Row
@@ -55,10 +52,8 @@ def alone(model: DPRNN, name: str) -> DPRNN:
 
 
 def judge_networks(found: Validation, history: Sequence[Row]) -> EpochVerdict:
-    """Of each network the largest rsum is the best; its equal scores are a collapse.
-
-    The columns of the curve are those of the average of all, beside the rsum of each.
-    """
+    """Of each network the largest rsum is the best; its equal scores are a collapse. The columns of
+    the curve are those of the average of all, beside the rsum of each."""
     each = {name: validation_columns(scores) for name, scores in found.scores.items()}
     rsums = {name: columns["val_rsum"] for name, columns in each.items()}
     columns = validation_columns(average(list(found.scores.values())))
@@ -103,10 +98,7 @@ def attention_entropy(
 
 def entropy_share(weights: Tensor, counts: Tensor) -> Tensor:
     """Entropies of weights (B, L) over the first counts (B,), as shares of the entropy of even
-    weights.
-
-    1 is even, 0 is all on one; rows with fewer than two places are left out: theirs is always 0.
-    """
+    weights: 1 is even, 0 is all on one; rows with fewer than two places are left out."""
     several = counts > 1
     own = weights[several].double()
     return torch.special.entr(own).sum(1) / counts[several].double().log()

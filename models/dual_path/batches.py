@@ -1,9 +1,5 @@
-"""Training batches that are drawn by image, with augmentation and prepared ahead of the step.
-
-The dual-path network classifies images, so an epoch is a pass over the images and not over the
-captions. Everything random follows from the seed, the epoch and the step, so that an interrupted
-epoch is taken up in its middle with the same bytes.
-"""
+"""Training batches drawn by image, as the dual-path network classifies images: an epoch is a pass
+over the images. Everything random follows from the seed, the epoch and the step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +27,6 @@ class ImageBatch:
         return len(self.groups)
 
     def to(self, device: torch.device) -> "ImageBatch":
-        """The same batch on a device."""
         given: dict[str, Tensor] = {
             name: part for name, part in vars(self).items() if part is not None
         }
@@ -39,15 +34,13 @@ class ImageBatch:
 
 
 class ImageBatches:
-    """Training batches: every epoch holds every image of a split once, with one of its captions.
+    """Training batches: every epoch holds every image of a split once, with a caption drawn anew;
+    an image without captions of its own gets one of its group. A last batch of one image, which has
+    no negatives, is left out.
 
-    The caption is drawn anew in every epoch; an image without captions of its own gets one of its
-    group. Sources augment as they can (pipeline.inputs.batches.drawn). A last batch of a single
-    image, which has no negatives, is left out.
-
-    size: images per batch; labels: (N,) classes of the images from 0 on, such as pseudo classes, or
-    None: one class per group; ahead: whether batches are prepared in a thread. Raises
-    WorkbenchError for fewer than two images and groups without a caption.
+    size: images per batch; labels: (N,) classes of the images from 0 on, or None: one class per
+    group; ahead: whether batches are prepared in a thread. WorkbenchError for fewer than two images
+    and groups without a caption.
     """
 
     def __init__(
@@ -68,7 +61,6 @@ class ImageBatches:
         self.captions = _captions_of_images(split, self.groups)
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[ImageBatch]:
-        """The batches of an epoch (from 0), from number `first` on."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.groups))
         run = prepared_ahead if self.ahead else map
         yield from run(partial(self.batch, order, epoch), range(first, self.steps))

@@ -1,8 +1,7 @@
 """Which class the instance loss puts each training image into, and the file that says so.
 
 A class is an image with its captions, or all images of a person (Zheng et al. 2020, section 4.2),
-or, with fewer classes, a K-means cluster of the images' features (table 5 there). Classes are
-numbered here once, so that a checkpoint's classifier and its training data cannot disagree.
+or, with fewer classes, a K-means cluster of the images' features (table 5 there).
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +37,6 @@ class PseudoClasses:
         return np.bincount(self.classes)
 
     def __len__(self) -> int:
-        """C, the number of classes."""
         return int(self.classes.max()) + 1
 
     def of(self, image_ids: Sequence[str]) -> np.ndarray:
@@ -60,12 +58,9 @@ def by_group(images: pd.DataFrame) -> PseudoClasses:
 
 
 def write_pseudo_classes(path: Path | str, found: PseudoClasses, attributes: Attributes) -> None:
-    """Write a row per training image, and one per class.
-
-    Groups: `images` with ids and classes; `classes` with sizes, and centres of clusters;
-    `iterations` with the inertia of clusters. attributes: what the file was made from, beside those
-    of `found`.
-    """
+    """Write a row per training image, and one per class: `images` with ids and classes, `classes`
+    with sizes, and centres of clusters; `iterations` with the inertia of clusters. attributes: what
+    the file was made from, beside those of `found`."""
     rows: dict[str, np.ndarray | Sequence[str]] = {"sizes": found.sizes}
     groups: dict[str, dict[str, np.ndarray | Sequence[str]]] = {
         "images": {"ids": found.image_ids, "classes": found.classes},

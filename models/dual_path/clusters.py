@@ -17,11 +17,8 @@ def by_cluster(
     seed: int,
     device: torch.device,
 ) -> PseudoClasses:
-    """A class per K-means cluster of the features (N, D) of N images, K at most N.
-
-    Clusters that stay empty, because fewer vectors than k differ, become no class; attributes say
-    how many.
-    """
+    """A class per K-means cluster of the features (N, D) of N images, K at most N. Clusters that
+    stay empty become no class; attributes say how many."""
     if k > len(images):
         raise WorkbenchError(
             f"pseudo_classes.k = {k}, but there are {len(images):,} training images",

@@ -43,13 +43,12 @@ class InstanceLoss(nn.Module):
         """Loss of the images (B, K) and loss of the captions (B, K), two scalars of at least
         float32.
 
-        The paper writes the loss of one sample; here it is the mean over the batch. For the form
-        `sum` both scalars are half of eq. 12, so that weights of 1 and 1 give eq. 12.
+        The loss is the mean over the batch. For the form `sum` both scalars are half of eq. 12, so
+        that weights of 1 and 1 give eq. 12.
 
         labels: (B,) int64 in [0, C), of both; errors: gets `image_error` and `text_error`, the
         shares of the rows whose largest logit is another class's (figure 8). It gets nothing in the
-        form `sum`, which does not tell the branches apart, and where classes are sampled: among few
-        classes errors are rarer.
+        form `sum` and where classes are sampled.
         """
         # bf16 would copy the whole classifier to a second type
         with torch.autocast(images.device.type, enabled=False):

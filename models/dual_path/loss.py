@@ -9,11 +9,8 @@ from models.ranking.pairs import PairLoss
 
 
 class DualPathLoss(nn.Module):
-    """Weighted sum of ranking and instance losses (Zheng et al. 2020, eq. 9).
-
-    ranking: on cosines (eq. 4); with the mean over the batch a weight means the same at every batch
-    size; instance: on the vectors as they are (eq. 5 to 8).
-    """
+    """Weighted sum of ranking and instance losses (Zheng et al. 2020, eq. 9). ranking: on cosines
+    (eq. 4), as a mean over the batch; instance: on the vectors as they are (eq. 5 to 8)."""
 
     def __init__(self, ranking: PairLoss, instance: InstanceLoss) -> None:
         super().__init__()
@@ -31,10 +28,9 @@ class DualPathLoss(nn.Module):
     ) -> Tensor:
         """The loss of one batch, a scalar; a term of weight 0 is left out.
 
-        images, captions: (B, K), row b of both a pair; groups: (B,), related: (B, B) as in PairLoss
-        (the instance terms know no negatives); labels: (B,) classes; weights: of the ranking term
-        and of the instance terms of images and captions (lambda_1 to lambda_3); errors: as in
-        InstanceLoss.
+        images, captions: (B, K), row b of both a pair; groups: (B,), related: (B, B) as in
+        PairLoss; labels: (B,) classes; weights: of the ranking term and of the instance terms of
+        images and captions (lambda_1 to lambda_3); errors: as in InstanceLoss.
         """
         ranking, image_instance, text_instance = weights
         total = images.new_zeros((), dtype=torch.float32)

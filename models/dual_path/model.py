@@ -34,7 +34,6 @@ CROPS = {"resize", "crop", "flip"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, training = settings.config, settings.config.training
     opened = SlotInputs(inputs, config.slots, config.alignment)
     network = network_to_tune(inputs, opened.features, config.crop, "dual_path.crop")
@@ -87,11 +86,8 @@ def phases_of(
     seed: int,
     device: torch.device,
 ) -> list[Phase]:
-    """The phases of params.yaml that have epochs.
-
-    data: training and validation split, by what images are (`features` or `pixels`); labels: (N,)
-    classes of the training images.
-    """
+    """The phases of params.yaml that have epochs. data: training and validation split, by what
+    images are (`features` or `pixels`); labels: (N,) classes of the training images."""
 
     def made(phase: DualPathPhaseConfig) -> Phase:
         train, val = data[phase.images]

@@ -18,12 +18,9 @@ PARTS = ("text", "words", "image_head", "image_cnn")
 
 
 class DualPath(SeesPixels):
-    """Two CNNs with equal heads, FC, batch norm, ReLU, dropout, FC (Zheng et al. 2020, figure 2).
-
-    Both give vectors f (B, K) for the instance loss; divided by their norms they are compared by
-    cosine (section 6.2). Images are features (B, D) of the image CNN, or pixels (B, 3, S, S) uint8,
-    which go through it first.
-    """
+    """Two CNNs with equal heads, FC, batch norm, ReLU, dropout, FC (Zheng et al. 2020, figure 2),
+    to vectors f (B, K) for the instance loss. Images are features (B, D) of the image CNN, or
+    pixels (B, 3, S, S) uint8, which go through it first."""
 
     def __init__(
         self,
@@ -60,12 +57,9 @@ class DualPath(SeesPixels):
         self.text.initialise_words(matrix)
 
     def trainable(self, parts: Iterable[str]) -> None:
-        """Train the named parts of PARTS; the others are frozen, until this is called again.
-
-        text: the text CNN and its head; words: its word lookup; image_head; image_cnn. A frozen
-        part gets no gradients and stays in evaluation mode under train(): its batch norms keep
-        their statistics and its dropout is off. An absent image CNN may be named.
-        """
+        """Train the named parts of PARTS: text, the text CNN and its head; words, its word lookup;
+        image_head; image_cnn, which may be absent. Other parts are frozen: no gradients, and
+        evaluation mode under train()."""
         chosen = set(parts)
         self.frozen = tuple(part for part in PARTS if part not in chosen)
         for part in PARTS:
@@ -126,10 +120,8 @@ class DualPath(SeesPixels):
 
 
 def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequential:
-    """FC, batch norm, ReLU, dropout, FC: (B, inputs) to (B, outputs).
-
-    He's weights, no bias before the batch norm, which would take it away again.
-    """
+    """FC, batch norm, ReLU, dropout, FC: (B, inputs) to (B, outputs); He's weights, no bias before
+    the batch norm, which would take it away again."""
     first, last = nn.Linear(inputs, hidden, bias=False), nn.Linear(hidden, outputs)
     nn.init.kaiming_normal_(first.weight, nonlinearity="relu")
     nn.init.xavier_uniform_(last.weight)

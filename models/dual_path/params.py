@@ -25,8 +25,6 @@ Part = Literal["text", "words", "image_head", "image_cnn"]
 
 
 class PseudoClassesConfig(Section):
-    """Classes of the instance loss."""
-
     source: Literal["instance", "kmeans"] = "instance"
     k: Count = 300
 
@@ -83,8 +81,6 @@ PHASES = (
 
 
 class DualPathTrainingConfig(Section):
-    """Optimisation of the dual path; epochs and rates are those of its phases."""
-
     patience: Patience = None
     batch_size: Annotated[int, Field(ge=2)] = 128
     optimiser: Literal["sgd", "adam"] = "adam"
@@ -99,8 +95,6 @@ class DualPathTrainingConfig(Section):
 
 
 class DualPathConfig(Section):
-    """The dual-path network: sizes, alignment, instance loss, phases."""
-
     dim: Count = 256
     hidden: Count = 256
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2

@@ -34,7 +34,6 @@ def queries(files: Files, checkpoint: Checkpoint, device: torch.device) -> Vecto
 
 
 def embedder(files: Files, checkpoint: Checkpoint, device: torch.device) -> CaptionEmbedder:
-    """The trained model as something that embeds lists of words."""
     read, network = open_trained(WordInputs, build, files, checkpoint)
     slots = int(checkpoint.description.architecture["slots"])
     network = network.to(device)

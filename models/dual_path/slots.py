@@ -1,8 +1,5 @@
-"""Captions in a fixed number of slots, as a convolutional text network reads them.
-
-Words outside the dictionary are dropped and long captions clipped (Zheng et al. 2020, section 3.2);
-both are counted, because they change what is compared.
-"""
+"""Captions in a fixed number of slots, as a convolutional text network reads them (Zheng et al.
+2020, section 3.2): unknown words are dropped, long captions clipped, and both are counted."""
 
 from collections.abc import Sequence
 
@@ -20,12 +17,9 @@ class SlotRows:
     """Word ids of M captions in S slots: rows (B,) to one tensor, int64 (B, S), alone in a tuple.
 
     Called, a source begins every caption in the first slot. `augmented` is for training: with
-    alignment `shift` a caption of n words begins in one of its S - n + 1 possible slots, each
-    equally likely (position shift), with `left` in the first. `clipped` is the number of captions
-    that were clipped.
-
-    captions: M non-empty lists of word ids, clipped at the end to S, empty slots are 0; dropped:
-    number of words that encode_slots has left out.
+    alignment `shift` a caption of n words begins in one of its S - n + 1 possible slots, with
+    `left` in the first. captions: M non-empty lists of word ids, clipped at the end to S, empty
+    slots are 0; `clipped` counts them; dropped: number of words that encode_slots has left out.
     """
 
     def __init__(
@@ -60,10 +54,8 @@ class SlotRows:
 def encode_slots(
     vocabulary: Vocabulary, captions: pd.DataFrame, slots: int, alignment: str = "shift"
 ) -> SlotRows:
-    """The slots of M rows of the captions table, words outside the vocabulary dropped and counted.
-
-    Raises WorkbenchError for captions of which nothing is left.
-    """
+    """The slots of M rows of the captions table, words outside the vocabulary dropped and counted;
+    WorkbenchError for captions of which nothing is left."""
     encoded = [vocabulary.encode(words) for words in captions["tokens"]]
     known = [[word for word in words if word != Vocabulary.UNK] for words in encoded]
     markers = 2 if vocabulary.sentence_markers else 0

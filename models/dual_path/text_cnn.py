@@ -1,7 +1,4 @@
-"""A residual network over the words of a caption: the text path of the dual-path CNN.
-
-It mirrors an image ResNet block for block, so that both paths are equally deep.
-"""
+"""A residual network over the words of a caption, which mirrors an image ResNet block for block."""
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +16,12 @@ class TextCNN(nn.Module):
     """Word lookup and residual blocks of 1x2 convolutions (Zheng et al. 2020, section 3.2).
 
     The paper's 1x1 convolution over one-hot words is a lookup. Then come four stages of blocks, as
-    many as the image network of the same name has: basic blocks of two 1x2 convolutions (resnet18)
-    or bottlenecks of 1x1, 1x2, 1x1. As there, each stage after the first halves the slots and
-    doubles the width. Kernels are padded behind the last slot. `outputs` is D of the result, 8 *
-    width, times 4 for bottlenecks.
-
-    vocabulary_size: V, row 0 is an empty slot; word_dim: width of a word vector (300 in the paper);
-    depth: a key of STAGES; width: of the first stage (64 as in the image networks); pool: over the
-    slots that are left, mean (as in the paper) or max (as in its published code).
+    many as the image network of the same name has: two 1x2 convolutions (resnet18) or bottlenecks
+    of 1x1, 1x2, 1x1; each stage after the first halves the slots and doubles the width. `outputs`
+    is D of the result, 8 * width, times 4 for bottlenecks. vocabulary_size: V, row 0 is an empty
+    slot; word_dim: 300 in the paper; depth: a key of STAGES; width: of the first stage (64 as in
+    the image networks); pool: over the slots that are left, mean (as in the paper) or max (its
+    code).
     """
 
     def __init__(
@@ -63,13 +58,9 @@ class TextCNN(nn.Module):
 
 
 class TextBlock(nn.Module):
-    """One residual block: (B, inputs, S) to (B, width * expansion, S / stride rounded up).
-
-    The shortcut is the identity where the shapes agree, else a 1x1 convolution with batch norm.
-    width: channels of all convolutions but the last; expansion: 1 for two 1x2 convolutions,
-    otherwise 1x1, 1x2, 1x1 around a narrower middle; stride: of the 1x2 convolution that shortens
-    the slots.
-    """
+    """One residual block: (B, inputs, S) to (B, width * expansion, S / stride rounded up). width:
+    channels of all convolutions but the last; expansion: 1 for two 1x2 convolutions, otherwise 1x1,
+    1x2, 1x1 around a narrower middle; stride: of the 1x2 convolution that shortens the slots."""
 
     def __init__(self, inputs: int, width: int, expansion: int, stride: int) -> None:
         super().__init__()

@@ -1,7 +1,4 @@
-"""How the rows of a batch are shared: here not at all.
-
-pipeline.training.processes.divided shares them between processes; networks know nothing of it.
-"""
+"""How the rows of a batch are shared: here not at all (pipeline.training.processes.divided)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -9,12 +9,9 @@ CELLS = {"gru": nn.GRU, "lstm": nn.LSTM}
 
 
 class _RecurrentWords(nn.Module):
-    """Word embeddings and a one-layer recurrent network over them: what the encoders below share.
-
-    vocabulary_size: V, row 0 is padding; cell: of CELLS, also the name of the network. Embeddings
-    and gate matrices start from Glorot's uniform draw, biases from zero (Sun et al. 2019, section
-    3.3).
-    """
+    """Word embeddings and a one-layer recurrent network, from Glorot's uniform draw, biases from
+    zero (Sun et al. 2019, section 3.3). vocabulary_size: V, row 0 is padding; cell: of CELLS, also
+    the name of the network."""
 
     def __init__(
         self, vocabulary_size: int, word_dim: int, hidden: int, bidirectional: bool, cell: str
@@ -31,7 +28,6 @@ class _RecurrentWords(nn.Module):
 
     @property
     def recurrent(self) -> nn.RNNBase:
-        """The recurrent network."""
         found = self.get_submodule(self.cell)
         assert isinstance(found, nn.RNNBase)
         return found
@@ -44,8 +40,7 @@ class _RecurrentWords(nn.Module):
 
 
 def draw_gates(network: nn.RNNBase) -> None:
-    """Zero biases, and Glorot's uniform draw for each gate: of all gates as one matrix it would be
-    smaller."""
+    """Zero biases, and Glorot's uniform draw for each gate."""
     for name, values in network.named_parameters():
         if name.startswith("bias"):
             nn.init.zeros_(values)
@@ -55,11 +50,8 @@ def draw_gates(network: nn.RNNBase) -> None:
 
 
 class RecurrentEncoder(_RecurrentWords):
-    """Word embedding, one-layer GRU or LSTM, its states pooled (Sun et al. 2019, section 2.1).
-
-    cell: gru or lstm; pool: over a caption's words: last, the state after the last word; mean; or
-    max.
-    """
+    """Word embedding, one-layer GRU or LSTM (cell), its states pooled over a caption's words (Sun
+    et al. 2019, section 2.1): last, the state after the last word; mean; or max."""
 
     def __init__(
         self,
@@ -73,11 +65,8 @@ class RecurrentEncoder(_RecurrentWords):
         self.pool = pool
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Word ids (B, T), padded at the end, to one vector per caption (B, hidden).
-
-        lengths: (B,) numbers of words, at least 1, on the CPU; packing means that padding is never
-        read.
-        """
+        """Word ids (B, T), padded at the end, to one vector per caption (B, hidden); lengths: (B,)
+        numbers of words, at least 1, on the CPU."""
         packed = pack_padded_sequence(tokens, lengths, batch_first=True, enforce_sorted=False)
         words = PackedSequence(self.words(packed.data), *packed[1:])
         recurrent, on_cpu = self.recurrent, tokens.device.type == "cpu"
@@ -100,10 +89,8 @@ def packed_gru(gru: nn.GRU, inputs: PackedSequence) -> tuple[PackedSequence, Ten
     """States (S, K), packed, and the last of each sequence (1, B, K) of a GRU over packed sequences
     (S, D), with a cheaper backward on the CPU; the GRU has one layer, one direction and biases.
 
-    nn.GRU cuts the projected inputs of all steps one step at a time, and the gradient of each cut
-    is as large as all of them, nearly all zeros, to be added up. Here they are cut at once. States
-    and gradients have the same bits where K is a multiple of 32; else a sigmoid's last bit depends
-    on where its numbers lie.
+    States and gradients have the same bits where K is a multiple of 32; else a sigmoid's last bit
+    depends on where its numbers lie.
     """
     sizes = inputs.batch_sizes.tolist()
     to_input, to_state, input_bias, state_bias = gru.parameters()

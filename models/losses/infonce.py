@@ -15,13 +15,10 @@ LARGEST_SCALE = 100.0  # of the logits, as in CLIP: beyond it training becomes u
 
 
 class InfoNCE(RankingLoss):
-    """Cross-entropy of every positive among itself and the negatives of its anchor.
-
-    Both directions together are twice CLIP's loss, which is their mean. Another caption of the same
-    image is neither positive nor negative of a pair: it is left out of the sum below the fraction.
-
-    temperature: at the start (0.07 in CLIP); its inverse is learnt as exp(log_scale), at most 100.
-    """
+    """Cross-entropy of every positive among itself and the negatives of its anchor; both directions
+    together are twice CLIP's loss. Another caption of the same image is left out of the sum below
+    the fraction. temperature: at the start (0.07 in CLIP); its inverse is learnt as exp(log_scale),
+    at most 100."""
 
     def __init__(self, temperature: Positive = 0.07) -> None:
         super().__init__()
@@ -46,7 +43,6 @@ def reference(
     negatives: Sequence[Sequence[bool]],
     temperature: float,
 ) -> float:
-    """The same from loops over pairs, in A rows of N numbers."""
     total = 0.0
     for row, true, others in zip(scores, pairs, negatives, strict=True):
         below = sum(

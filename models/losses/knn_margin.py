@@ -22,5 +22,4 @@ def reference(
     margin: float,
     k: int,
 ) -> float:
-    """The same from loops over pairs, in A rows of N numbers."""
     return slow_hinge_loss(scores, pairs, negatives, margin, k)

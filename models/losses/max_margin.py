@@ -20,5 +20,4 @@ def reference(
     negatives: Sequence[Sequence[bool]],
     margin: float,
 ) -> float:
-    """The same from loops over pairs, in A rows of N numbers."""
     return slow_hinge_loss(scores, pairs, negatives, margin, 1)

@@ -32,7 +32,6 @@ class PhraseBatch:
         return len(self.phrases)
 
     def to(self, device: torch.device) -> "PhraseBatch":
-        """The same batch on a device."""
         return PhraseBatch(*(part.to(device) for part in vars(self).values()))
 
 
@@ -45,11 +44,8 @@ class Mined(NamedTuple):
 
 class PhraseBatches:
     """Training batches: every pair of region and phrase is the seed of one batch in every epoch.
-
-    A last batch of fewer than two pairs is left out. Each region of a seed pair brings
-    `extra_phrases` phrases, each phrase `extra_regions` regions and `sampled` hard negatives. The
-    seed, the epoch and the step alone decide what is drawn.
-    """
+    Each region of a seed pair brings `extra_phrases` phrases, each phrase `extra_regions` regions
+    and `sampled` hard negatives. A last batch of fewer than two pairs is left out."""
 
     def __init__(
         self,
@@ -76,7 +72,6 @@ class PhraseBatches:
         self.steps = count // size + (count % size > 1)
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[PhraseBatch]:
-        """The batches of an epoch (from 0), from number `first` on."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.data.pairs))
         for step in range(first, self.steps):
             rng = np.random.default_rng([self.seed, epoch, step + 1])

@@ -28,7 +28,6 @@ class PhraseInputs:
 
     @property
     def absent(self) -> bool:
-        """Whether the corpus has no phrases."""
         return is_absent(self.proposals)
 
     def digests(self) -> dict[str, str]:
@@ -42,8 +41,6 @@ class PhraseInputs:
 
 @dataclass(frozen=True)
 class OpenedPhrases:
-    """The artefacts, opened."""
-
     tables: PhraseTables
     proposals: FeatureFile
     vectors: FeatureFile

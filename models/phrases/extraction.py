@@ -28,8 +28,6 @@ FromFile = Callable[[str, tuple[int, int]], tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Sources:
-    """Where boxes and their vectors come from."""
-
     describer: Describer
     # proposes boxes; the describer itself where it does, None where a file has them
     proposer: Describer | None
@@ -64,7 +62,6 @@ class Sources:
 def described(
     settings: PhrasesConfig, sources: Sources, images: pd.DataFrame
 ) -> dict[str, str | int | float]:
-    """The attributes of a file of boxes."""
     proposals = settings.proposals.model_dump(exclude={"path", "other_images"})
     features = settings.features.model_dump(mode="json", exclude={"workers", "batch_size"})
     if settings.features.source == "detector":

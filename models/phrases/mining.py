@@ -42,8 +42,7 @@ def mine(
     seed: int,
     device: torch.device,
 ) -> Mined:
-    """The hard negatives of every unique phrase of the training split; the network is trained and
-    in evaluation mode."""
+    """The hard negatives of every unique phrase of the training split."""
     phrases = _embedded(network.embed_captions, data.phrases, data.related.shape[1], device)
     regions = _embedded(network.embed_images, data.regions, len(data.boxes), device)
     names, owners = np.unique(data.region_images, return_inverse=True)

@@ -25,8 +25,6 @@ class MiningConfig(Section):
 
 
 class PhraseTwoBranchConfig(VectorBranchesConfig):
-    """The two-branch network on regions and phrases."""
-
     weights: TermWeightsConfig = TermWeightsConfig(image_image=0.1, sentence_sentence=0.1)
     training: TwoBranchTrainingConfig = TwoBranchTrainingConfig(
         epochs=4, batch_size=256, lr_step=6, clip=0.0

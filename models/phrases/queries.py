@@ -22,8 +22,6 @@ from pipeline.storage.layout import checked
 
 
 class Localised(NamedTuple):
-    """The best boxes of an image for a phrase."""
-
     boxes: np.ndarray  # (K, 4) x1, y1, x2, y2 in pixels, best first
     scores: np.ndarray  # (K,) their cosines with the phrase
     proposals: int  # how many were compared
@@ -42,10 +40,8 @@ def localise(
     device: torch.device,
 ) -> Localised:
     """Find the `top` boxes among the detector's proposals of an RGB image that fit a phrase best.
-
-    files: phrases, proposals, truth, vectors, checkpoint, detector and encoder; wordnet: folder of
-    WordNet's files, None to look for them.
-    """
+    files: phrases, proposals, truth, vectors, checkpoint, detector and encoder; wordnet: folder,
+    None to look for it."""
     inputs = {key: files[key] for key in ("phrases", "proposals", "truth", "vectors")}
     opened = open_phrases(PhraseInputs(**inputs))
     trained = read_checkpoint(files["checkpoint"], name)

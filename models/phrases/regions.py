@@ -23,8 +23,6 @@ from pipeline.runtime.errors import WorkbenchError
 
 @dataclass(frozen=True)
 class Describer:
-    """What makes vectors of boxes."""
-
     # from B images, uint8 RGB (3, H, W) on its device, to a view of them
     see: Callable[[Sequence[Tensor]], View]
     model: str
@@ -46,7 +44,6 @@ def detector_views(path: Path, device: torch.device) -> Describer:
 def network_views(
     settings: BoxNetworkConfig, seed: int, detector: Path, device: torch.device
 ) -> Describer:
-    """An image network from whose maps boxes are pooled."""
     try:
         backbone, head = _cut(settings, seed, detector)
         backbone, head = backbone.to(device), head.to(device) if head else None
@@ -71,7 +68,6 @@ def network_views(
 def describer(
     settings: BoxFeaturesConfig, seed: int, detector: Path, device: torch.device
 ) -> Describer:
-    """What makes the vectors of boxes that params.yaml asks for."""
     if settings.source == "detector":
         return detector_views(detector, device)
     return network_views(settings.network, seed, detector, device)
@@ -102,10 +98,8 @@ def _cut(
 
 
 def vgg_head(network: nn.Module, layers: Sequence[str]) -> nn.Module:
-    """A VGG's fully connected layers up to fc7, on 7 x 7 cells of its last map (Girshick 2015).
-
-    A box's cells take the place of the last max-pooling, so `layers` must be the map before it.
-    """
+    """A VGG's fully connected layers up to fc7, on 7 x 7 cells of its last map (Girshick 2015),
+    which take the place of the last max-pooling: `layers` must be the map before it."""
     if not isinstance(network, VGG):
         raise BackboneError("pool fc7 is for networks of torchvision's VGG")
     last = f"features.{len(network.features) - 2}"

@@ -21,10 +21,7 @@ def phrase_scores(
     vectors: FeatureFile,
     device: torch.device,
 ) -> np.ndarray:
-    """Inner products of Q phrases and their images' proposals: (Q, R) float32, -inf beyond them.
-
-    The network embeds regions as images and phrases as captions. It is left in the mode it was in.
-    """
+    """Inner products of Q phrases and their images' proposals: (Q, R) float32, -inf beyond them."""
     mode = network.training
     network.train(False)
     texts, codes = np.unique(searched.phrases["text"].to_numpy(), return_inverse=True)

@@ -1,7 +1,5 @@
 """Images as a detector or an image network sees them: boxes that it proposes, vectors of any boxes.
-
-A view computes the maps of some images once; its boxes are in pixels of the images as given.
-"""
+A view computes the maps of some images once; its boxes are in pixels of the images as given."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -91,7 +89,6 @@ class C4View:
             self.seen.append((network.backbone(pixels), pixels.shape[-2:], scale))
 
     def proposals(self) -> list[Proposed]:
-        """The boxes of the proposal network in each image, of any class."""
         found = []
         for maps, size, scale in self.seen:
             boxes = self.network.proposal_generator(maps, *size, scale)
@@ -109,11 +106,9 @@ class C4View:
 
 
 class NetworkView:
-    """Images in the feature maps of a cut network, each box pooled from them (He et al. 2017).
-
-    The cells (P, C, 7, 7) of boxes become vectors (P, D) by the network's pool, or by `head`.
-    inputs: B, normalised and scaled (3, H, W); sizes: width and height of the images as given.
-    """
+    """Images in the feature maps of a cut network, each box pooled from them (He et al. 2017):
+    cells (P, C, 7, 7) to vectors (P, D) by the network's pool, or by `head`. inputs: B, normalised
+    and scaled (3, H, W); sizes: width and height of the images as given."""
 
     def __init__(
         self,

@@ -32,11 +32,8 @@ def warms_up(name: str) -> bool:
 
 
 def make_loss(name: str, **settings: Any) -> "RankingLoss":
-    """The loss `name` with those of the settings that its constructor names.
-
-    settings: of all losses together (margin, k, temperature); one that is missing has the loss's
-    default.
-    """
+    """The loss `name` with those of the settings (margin, k, temperature) that its constructor
+    names."""
     kind = loss_class(name)
     read = inspect.signature(kind).parameters
     return kind(**{key: settings[key] for key in read if key in settings})

@@ -14,11 +14,8 @@ BLOCK = 1 << 22  # hinges held at once: 16 MB in float32
 
 
 class MarginLoss(RankingLoss):
-    """Sum over the positive pairs of [margin - s(pair) + s(negative)]+ for their negatives.
-
-    margin: alpha, on the scale of the scores; hardest: negatives that count per anchor, those of
-    the largest scores; None for all.
-    """
+    """Sum over the positive pairs of [margin - s(pair) + s(negative)]+ for their negatives. margin:
+    alpha, on the scale of the scores; hardest: negatives that count per anchor; None for all."""
 
     def __init__(self, margin: float, hardest: int | None) -> None:
         super().__init__()
@@ -41,10 +38,9 @@ class MarginLoss(RankingLoss):
 class _HingeSum(torch.autograd.Function):
     """Sum of [limit + negative]+ over P pairs and the negatives of their anchors, a scalar.
 
-    Inputs: limits (P,), margin - s(pair); negatives (A, k) scores, -inf where there is none;
-    anchors (P,), the row in `negatives` of each pair. The gradients are counts of the hinges above
-    0: they are counted in the forward pass and the (P, k) hinges exist a block at a time only,
-    since with many captions per group they would fill any memory.
+    limits: (P,), margin - s(pair); negatives: (A, k) scores, -inf where there is none; anchors:
+    (P,), the row in `negatives` of each pair. Gradients are counts of the hinges above 0: they are
+    counted in the forward pass, a block of the (P, k) hinges at a time.
     """
 
     @staticmethod

@@ -2,8 +2,7 @@
 
 A loss declares a setting as an argument of its constructor, beside the `margin` that the model
 gives, with a type of pipeline.runtime.section and a default: `k: Count = 3` is `ranking.k`. Losses
-that name the same setting share it. All is read from the sources: checking params.yaml loads no
-torch.
+that name the same setting share it. The sources are read, not imported.
 """
 
 import ast
@@ -34,10 +33,8 @@ class Setting(NamedTuple):
 
 
 def settings_of(loss: str) -> dict[str, Setting]:
-    """The settings that a loss declares, by name.
-
-    Raises WorkbenchError for one without type or default, or of an unknown type.
-    """
+    """The settings that a loss declares, by name; WorkbenchError for one without type or default,
+    or of an unknown type."""
     constructor = next(
         (
             node

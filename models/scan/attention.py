@@ -27,5 +27,4 @@ def view(
     return AttentionView(model.score(*pair).item(), weights)
 
 
-# of a checkpoint, its inputs, a device and a split's name: shows pairs of the split
 attention = partial(open_reader, SCAN, view)

@@ -21,7 +21,6 @@ SIZES = {"word_dim", "dim", "direction", "pooling", "temperature", "lse", "posit
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, RegionInputs(inputs)
     if config.position_gate:
         require_boxes(opened.features, "scan.position_gate")

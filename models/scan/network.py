@@ -1,7 +1,4 @@
-"""SCAN (Lee et al. 2018): an image and a caption are compared by regions and words, not as wholes.
-
-The encoders, the cross attention and the pooling serve DP-RNN as well.
-"""
+"""SCAN (Lee et al. 2018): an image and a caption are compared by regions and words."""
 
 import torch
 from torch import Tensor, nn
@@ -44,11 +41,9 @@ class SCAN(nn.Module):
         self.text.initialise_words(matrix)
 
     def embed_images(self, features: Tensor, positions: Tensor, counts: Tensor) -> Tensor:
-        """Regions (B, R, D) to unit vectors (B, R, K), zeros in the padding.
-
-        positions: (B, R, 4) width, height, centre x, centre y as shares of the image; counts: (B,)
-        regions that exist.
-        """
+        """Regions (B, R, D) to unit vectors (B, R, K), zeros in the padding. positions: (B, R, 4)
+        width, height, centre x, centre y as shares of the image; counts: (B,) regions that
+        exist."""
         return unit_vectors(without_padding(self.regions(features, positions), counts))
 
     def embed_captions(self, tokens: Tensor, lengths: Tensor) -> Tensor:
@@ -57,13 +52,10 @@ class SCAN(nn.Module):
         return unit_vectors(self.text(tokens, lengths))
 
     def score(self, regions: Tensor, counts: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
-        """Similarity (N, M) float32 of every image with every caption.
-
-        regions: (N, R, K) unit vectors, of which counts (N,) exist; words: (M, T, K) unit vectors,
-        of which lengths (M,) exist. Memory: N R M T floats, as many again for gradients;
-        models.attention.scoring calls it in blocks. Under autocast inner products of regions and
-        words have its type.
-        """
+        """Similarity (N, M) float32 of every image with every caption. regions: (N, R, K) unit
+        vectors, of which counts (N,) exist; words: (M, T, K) unit vectors, of which lengths (M,)
+        exist. Memory: N R M T floats, as many again for gradients. Under autocast inner products
+        have its type."""
         device = regions.device.type
         half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         if self.direction == "t2i":
@@ -75,10 +67,8 @@ class SCAN(nn.Module):
         return pool_cosines(cosines, counts, self.pooling, self.lse)
 
     def attention(self, regions: Tensor, counts: Tensor, words: Tensor, lengths: Tensor) -> Tensor:
-        """Attention weights (N, M, T, R) for pictures; arguments as for `score`.
-
-        t2i: each word's weights sum to 1 over the regions; i2t: each region's over the words.
-        """
+        """Attention weights (N, M, T, R) for pictures; arguments as for `score`. t2i: each word's
+        weights sum to 1 over the regions; i2t: each region's over the words."""
         if self.direction == "t2i":
             weights = attention_weights(words, regions, lengths, counts, self.temperature)
             return weights.transpose(0, 1)
@@ -94,11 +84,9 @@ class SCAN(nn.Module):
         lengths: Tensor,
         divide: Divide = undivided,
     ) -> Tensor:
-        """Similarities (B, B) float32, images in rows, of a batch.
-
-        features: (B, R, D) of the regions; positions, counts: as in `embed_images`; tokens: (B, T)
-        word ids, padded at the end; lengths: (B,) on the CPU; divide: how rows are shared.
-        """
+        """Similarities (B, B) float32, images in rows, of a batch. features: (B, R, D) of the
+        regions; positions, counts: as in `embed_images`; tokens: (B, T) word ids, padded at the
+        end; lengths: (B,) on the CPU; divide: how rows are shared."""
         regions = divide(self.embed_images, features, positions, counts)
         words = divide(self.embed_captions, tokens, lengths)
         scores: Tensor = divide(

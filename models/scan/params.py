@@ -7,8 +7,6 @@ from pipeline.training.params import TrainingConfig
 
 
 class SCANConfig(Section):
-    """SCAN: widths, cross attention, optimisation."""
-
     dim: Count = 128
     word_dim: Count = 100
     word_vectors: Literal["random", "pretrained"] = "random"

@@ -1,10 +1,8 @@
 """Batches in which images and captions have neighbours of their own kind.
 
-Random pairs seldom hold two captions of one image, and then the within-view terms of the
-two-branch loss have nothing to do. So for the term of the captions each batch of pairs is filled up
-with more captions of its images and, for the term of the images, with more images where images
-share a group (Wang et al. 2016, end of section 2.2, and section 3.3). Without these terms a batch
-is its pairs and nothing else.
+Random pairs seldom hold two captions of one image, and then the within-view terms of the loss have
+nothing to do. So a batch of pairs is filled up with more captions of its images and, where images
+share a group, more images (Wang et al. 2016, end of section 2.2, and section 3.3).
 """
 
 from collections.abc import Iterator
@@ -44,17 +42,16 @@ class Neighbourhood:
 
 
 class NeighbourBatches:
-    """Training batches: in every epoch every (image, caption) pair is once the seed of a batch.
+    """Training batches: in every epoch every (image, caption) pair is once the seed of a batch,
+    which grows as far as their groups have other images and captions.
 
-    A batch grows from its seed pairs as far as their groups have images and captions that are not
-    in it yet. Sizes therefore vary. A last batch of a single pair is left out; any other whose
-    seeds are of one group by chance gets a further seed of another group, since it would have no
-    negatives. Images are augmented as their source can (pipeline.inputs.batches.drawn).
+    A last batch of a single pair is left out; any other whose seeds are of one group gets a further
+    seed of another, since it would have no negatives. Images are augmented as their source can.
 
     size: seed pairs per batch; extra_captions: captions of its group that each image of a seed pair
     brings, 0 for none; extra_images: images that each group of a seed pair brings, 0 for none;
-    ahead: whether batches are prepared in a thread, for slow sources. Raises WorkbenchError for
-    fewer than two pairs, and pairs of one group only.
+    ahead: whether batches are prepared in a thread, for slow sources. WorkbenchError for fewer than
+    two pairs, and pairs of one group only.
     """
 
     def __init__(
@@ -83,7 +80,6 @@ class NeighbourBatches:
         self.steps = pairs // size + (pairs % size > 1)
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Neighbourhood]:
-        """The batches of an epoch (from 0), from number `first` on."""
         order = np.random.default_rng([self.seed, epoch]).permutation(len(self.captions.groups))
         run = prepared_ahead if self.ahead else map
         yield from run(partial(self._of_step, order, epoch), range(first, self.steps))
@@ -122,10 +118,8 @@ class NeighbourBatches:
 
 
 class Members:
-    """Which rows belong to which group, and random draws from them.
-
-    groups: (N,) group of each row, integers below `count`; counts: (count,) rows per group.
-    """
+    """Which rows belong to which group, and random draws from them. groups: (N,) of each row,
+    integers below `count`; counts: (count,) rows per group."""
 
     def __init__(self, groups: np.ndarray, count: int) -> None:
         self.groups = groups
@@ -136,11 +130,8 @@ class Members:
     def draw(
         self, groups: np.ndarray, wanted: np.ndarray, taken: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Rows drawn without replacement; a group with too few gives all it has.
-
-        groups: (G,) different groups; wanted: (G,) rows of each; taken: (T,) rows that must not be
-        drawn.
-        """
+        """Rows drawn without replacement; a group with too few gives all it has. groups: (G,)
+        different groups; wanted: (G,) rows of each; taken: (T,) rows that must not be drawn."""
         counts = self.counts[groups]
         owner = np.repeat(np.arange(len(groups)), counts)  # place in `groups` of each candidate
         within = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]

@@ -1,8 +1,5 @@
-"""The loss of the two-branch network: ranking across the views, neighbourhoods within each.
-
-A batch may hold several captions per image and several images per caption, so the loss takes
-embeddings with their groups and not one square matrix of pairs.
-"""
+"""The loss of the two-branch network, ranking across the views and neighbourhoods within each, of
+embeddings with their groups."""
 
 import torch
 from torch import Tensor, nn
@@ -104,9 +101,6 @@ class StructureLoss(nn.Module):
 
 def distances(cosines: Tensor) -> Tensor:
     """Euclidean distances sqrt(2 - 2 s) of unit vectors from their inner products s, any shape.
-
-    The gradient of a square root at 0 is infinite, and captions of the same words, or a collapsed
-    network, do lie at distance 0; rounding even makes 2 - 2 s negative. Distances below one
-    rounding error of s are held constant, at 3e-4 in float32, and pass no gradient.
-    """
+    Those below one rounding error of s are held constant, at 3e-4 in float32, and pass no gradient:
+    that of a square root at 0 is infinite."""
     return (2 - 2 * cosines).clamp_min(torch.finfo(cosines.dtype).eps).sqrt()

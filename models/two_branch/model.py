@@ -1,7 +1,6 @@
 """The two-branch network as a system: image and sentence vectors in, cosines out.
 
-In a second phase, where params.yaml asks for it, images are pixels: the network behind their
-vectors is put in front of the image branch and trained with it (Wang et al. 2016, section 3.2).
+In a second phase images may be pixels (Wang et al. 2016, section 3.2).
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +32,6 @@ CROPS = {"resize", "crop", "flip", "workers"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, VectorInputs(inputs)
     training = config.training
     sizes: dict[str, Any] = opened.sizes

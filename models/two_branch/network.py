@@ -1,7 +1,4 @@
-"""The two-branch network: vectors of images and of sentences, fixed beforehand, in one space.
-
-The network behind the images' vectors can be put in front, to be fine-tuned with it.
-"""
+"""The two-branch network: vectors of images and of sentences, fixed beforehand, in one space."""
 
 from collections.abc import Iterable
 
@@ -17,16 +14,13 @@ SEEN_AT_ONCE = 32  # images, in evaluation: VGG holds 26 MB of maps for each of 
 
 
 class TwoBranch(SeesPixels):
-    """Two perceptrons that end in unit vectors (Wang et al. 2016, sections 2.1 and 3.1).
-
-    Each branch: fully connected, ReLU, dropout, fully connected, batch norm, L2. With hidden = 0
-    the linear variant of section 3.2: one layer, immediately followed by L2.
+    """Two perceptrons that end in unit vectors (Wang et al. 2016, sections 2.1 and 3.1): fully
+    connected, ReLU, dropout, fully connected, batch norm, L2. With hidden = 0 the linear variant of
+    section 3.2: one layer, immediately followed by L2.
 
     With an image CNN, images are its features (B, D), or pixels: crops (B, 3, S, S) uint8, or C
     crops of each image (B, C, 3, S, S), whose features and those of their mirror images are
-    averaged. It stays in evaluation mode under train(): its batch norms keep their statistics and
-    its dropout is off, so that it begins as the network of the cached features. It is frozen until
-    `tune_image_cnn`.
+    averaged. It stays in evaluation mode under train(), and frozen until `tune_image_cnn`.
 
     image_dim: D; sentence_dim: E; hidden: width of the layer between, 0 for none; dim: K of the
     joint space; batch_norm: 0 leaves the batch norm out (the linear variant never has one);
@@ -61,7 +55,6 @@ class TwoBranch(SeesPixels):
         self.sentence_standardise.fit(mean, deviation)
 
     def tune_image_cnn(self) -> None:
-        """Train the weights of the image CNN from now on."""
         assert self.image_cnn is not None
         self.image_cnn.requires_grad_(True)
 
@@ -91,21 +84,15 @@ class TwoBranch(SeesPixels):
         self, images: Tensor, vectors: Tensor, divide: Divide = undivided
     ) -> tuple[Tensor, Tensor]:
         """Images (I, ...), features or pixels, and sentence vectors (C, E) to unit rows (I, K) and
-        (C, K).
-
-        In training mode a branch with batch norm raises ValueError on a single row, whose variance
-        is not defined; a batch with negatives (models.two_branch.batches) always has two of each.
-        """
+        (C, K). In training mode a branch with batch norm raises ValueError on a single row."""
         return divide(self.embed_images, images), divide(self.embed_captions, vectors)
 
 
 def branch(inputs: int, hidden: int, dim: int, batch_norm: bool, dropout: float) -> nn.Sequential:
     """The layers of one branch up to its L2 normalisation, from (B, inputs) to (B, dim).
 
-    The paper names no initialisation. The layer before the ReLU has He's weights, which make up for
-    the half that the ReLU cuts off; the last one has Glorot's. Biases are not zero but torch's
-    small random ones: the vector of a sentence without known words is zero, and without a bias its
-    direction, and the gradient of its normalisation, would not be defined.
+    The layer before the ReLU has He's weights, the last one Glorot's; the paper names none. Biases
+    are torch's small random ones, so that a sentence without known words has a direction.
     """
     if not hidden:
         return nn.Sequential(_glorot(nn.Linear(inputs, dim)))

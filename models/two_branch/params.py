@@ -73,8 +73,6 @@ class VectorBranchesConfig(Section):
 
 
 class TwoBranchConfig(VectorBranchesConfig):
-    """The two-branch network on images and captions."""
-
     fine_tuning: FineTuningConfig = FineTuningConfig()
 
 

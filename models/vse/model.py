@@ -17,7 +17,6 @@ SIZES = {"word_dim", "hidden", "dim", "text_encoder", "text_pool"}
 
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, WordInputs(inputs)
     architecture = opened.sizes | config.model_dump(include=SIZES)
     model, train = VSE(**architecture), opened.split("train")
@@ -26,7 +25,6 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     return pair_job("vse", settings, *sides, scores_and_groups, score_vectors, device)
 
 
-# of a checkpoint, its inputs and a device: a function from a split's name to its scores
 scorer = partial(split_scorer, WordInputs, VSE)
 
 

@@ -10,11 +10,9 @@ from models.layers.words import RecurrentEncoder
 
 
 class VSE(nn.Module):
-    """Fixed image features and captions in one space (Sun et al. 2019, section 2.1, eq. 1).
-
-    Images go through one linear layer, captions through a recurrent network whose states are
-    pooled; both are L2-normalised, so that an inner product is a cosine. As in the paper the pooled
-    state is the embedding; when `hidden` differs from `dim` a linear layer follows it.
+    """Fixed image features and captions in one space (Sun et al. 2019, section 2.1, eq. 1), as unit
+    rows. As in the paper the pooled state is the embedding; when `hidden` differs from `dim` a
+    linear layer follows.
 
     image_dim: D of the image features; vocabulary_size: V; dim: K of the joint space; text_encoder:
     gru or lstm; text_pool: over the states of a caption, last, mean or max.
@@ -56,8 +54,7 @@ class VSE(nn.Module):
         self, images: Tensor, tokens: Tensor, lengths: Tensor, divide: Divide = undivided
     ) -> Tensor:
         """Cosines (B, B) float32, images in rows, of image features (B, D) with captions as word
-        ids (B, T), padded at the end; lengths: (B,) words per caption, on the CPU; divide: how rows
-        are shared."""
+        ids (B, T), padded at the end; lengths: (B,) words per caption, on the CPU."""
         left = divide(self.embed_images, images)
         right = divide(self.embed_captions, tokens, lengths)
         # bf16 keeps 3 digits of a cosine: too few beside a margin of 0.2

@@ -7,8 +7,6 @@ from pipeline.training.params import TrainingConfig
 
 
 class VSEConfig(Section):
-    """The VSE model: widths, text encoder, word initialisation, optimisation."""
-
     dim: Count = 256
     hidden: Count = 256
     word_dim: Count = 100

@@ -7,7 +7,5 @@ from models.vse.network import VSE
 
 BESIDE = ("image_network",)
 
-# of the model's files, its checkpoint and a device: something that can be searched with
 queries = partial(word_queries, VSE)
-# of the same: something that embeds lists of words
 embedder = partial(word_embedder, VSE)

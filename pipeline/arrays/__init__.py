@@ -1,5 +1,4 @@
 """Arrays in files that other programs made, and the ids of their rows: one reader for all formats.
 
-Files may be hostile: nothing is unpickled, and sizes are compared with the file before memory is
-taken.
+Nothing is unpickled, and sizes are compared with the file before memory is taken.
 """

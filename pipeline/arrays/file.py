@@ -42,14 +42,11 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all values."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A file of arrays."""
-
     path: Path
     names: Sequence[str]  # an .npy has one, ""
     find: Callable[[str], Array | None]  # by name (HDF5: also `a/b`), None when there is none
@@ -71,9 +68,8 @@ class ArrayFile:
 
 @contextmanager
 def damage_named(place: str) -> Iterator[None]:
-    """Whatever a library raises for a damaged file as a WorkbenchError that begins with `place`.
-    Libraries raise nearly any type for files that they did not write. What the system refuses is
-    raised as it is."""
+    """Whatever a library raises for a damaged file as a WorkbenchError that begins with `place`;
+    what the system refuses is raised as it is."""
     try:
         yield
     except WorkbenchError:

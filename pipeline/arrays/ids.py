@@ -23,11 +23,9 @@ class Ids(NamedTuple):
 
 
 def read_ids(file: ArrayFile, inside: str, beside: str = "ids") -> Ids | None:
-    """The ids of a file's rows: inside it, else in a list beside it, else None.
-
-    Where both are there, a line says that the list is not read. inside: the array's name; beside:
-    `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file `X.*`.
-    """
+    """The ids of a file's rows: inside it, in the array `inside`, else in a list beside it, else
+    None. beside: `ids` for a list `X.ids.txt` (one a line), `X.ids.json` or `X.ids.npy` of a file
+    `X.*`."""
     place = file_beside(file.path, beside)
     if array := file.get(inside):
         if place:

@@ -29,8 +29,6 @@ class Header(NamedTuple):
 
 
 def read_npy(path: Path) -> ArrayFile:
-    """The one array of an .npy file."""
-
     def find(name: str) -> Array | None:
         size = path.stat().st_size
         return None if name else _array(lambda: open(path, "rb"), str(path), size, path)
@@ -39,7 +37,6 @@ def read_npy(path: Path) -> ArrayFile:
 
 
 def read_npz(path: Path) -> ArrayFile:
-    """The arrays of an .npz file."""
     with zipfile.ZipFile(path) as archive:
         members = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
 
@@ -65,9 +62,8 @@ def mapped_npy(path: Path, dims: int) -> np.ndarray:
 
 
 def read_header(handle: IO[bytes], place: str, size: int) -> Header:
-    """The header of an array, the handle left before its values. size: bytes that are there, the
-    header's included. Raises WorkbenchError for an array of objects (they are pickled, and a
-    pickle can run code), and for one of another size than its header says."""
+    """The header of an array, the handle left before its values; size: bytes that are there, the
+    header's included. WorkbenchError for objects, which are pickled, and for another size."""
     with damage_named(place):
         version = npy_format.read_magic(handle)
         read = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}

@@ -16,7 +16,6 @@ TYPES |= {f"{sign.upper()}{8 * size}": f"{sign}{size}" for sign in "iu" for size
 
 
 def read_safetensors(path: Path) -> ArrayFile:
-    """The tensors of a safetensors file."""
     with safe_open(path, framework="pt") as file:
         names = list(file.keys())
 

@@ -1,7 +1,4 @@
-"""A few pairs of the test split with what a model attended to: what the report draws.
-
-Written where the model is at hand, so that the report needs none.
-"""
+"""A few pairs of the test split with what a model attended to: the report needs no model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,8 +42,6 @@ class PairAttention:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A pair worth a picture."""
-
     image_id: str
     caption_id: str
     place: int  # of the image in the caption's ranking of all, 1 is first
@@ -55,19 +50,14 @@ class Chosen:
 
 @dataclass(frozen=True, eq=False)
 class RankedPair:
-    """What was attended to in a pair."""
-
     attention: PairAttention
     place: int
     is_true: bool
 
 
 def choose_pairs(scores: "SplitScores", seed: int) -> list[Chosen]:
-    """Captions drawn by the seed, each with its own image and with the hardest one of another
-    group.
-
-    EXAMPLES captions as they come, then FAILURES other ones that rank a wrong image first.
-    """
+    """EXAMPLES captions drawn by the seed, each with its own image and with the hardest one of
+    another group; then FAILURES other ones that rank a wrong image first."""
     images, captions = group_codes(scores.image_groups, scores.caption_groups)
     owners = {name: row for row, name in enumerate(scores.image_ids)}
     drawn = np.random.default_rng(seed).permutation(len(scores.caption_ids)).tolist()

@@ -1,7 +1,4 @@
-"""From ids of an image and a caption to what a model attended to.
-
-The model comes as a function, so that pictures are drawn without knowing which it is.
-"""
+"""From ids of an image and a caption to what a model, given as a function, attended to."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -17,8 +17,6 @@ REMEDY = "write it again with: dvc repro evaluate_phrases"
 
 @dataclass(frozen=True)
 class PhraseRow:
-    """One model."""
-
     name: str
     figures: Mapping[str, float]  # r1, r5, r10 and map in percent
     bound: float  # percent of phrases that any proposal is right for
@@ -53,12 +51,10 @@ def phrase_report(rows: Sequence[PhraseRow]) -> str:
 
 
 def head() -> list[str]:
-    """Titles of the columns."""
     return ["model", *TITLES.values(), "upper bound", "interval of R@1"]
 
 
 def cells(row: PhraseRow) -> list[str]:
-    """A row as printed."""
     figures = [shown(row.figures[key]) for key in TITLES]
     return [row.name, *figures, shown(row.bound), interval_text(row.interval)]
 
@@ -73,7 +69,6 @@ def by_type(rows: Sequence[PhraseRow]) -> list[list[str]]:
 
 
 def explained(rows: Sequence[PhraseRow]) -> str:
-    """What the figures mean."""
     return (
         f"{rows[0].phrases:,} phrases of the test split, {rows[0].unique:,} different ones, each "
         "looked for among the proposals of its image. R@K: one of the K best overlaps with the "

@@ -18,8 +18,6 @@ REMEDY = "write it again with: dvc repro evaluate"
 
 @dataclass(frozen=True)
 class Result:
-    """One model."""
-
     name: str
     criteria: dict[str, dict[str, Any]]  # criterion -> figures, naive first
     record: RankRecord

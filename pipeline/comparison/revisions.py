@@ -33,7 +33,6 @@ def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
 
 
 def _ranks_of(path: Path) -> Path:
-    """The rank file of a metrics file."""
     content = read_metrics(path)
     stage = stage_of(path.stem, EVALUATING)
     paths = stage_paths(stage, ("metrics", "ranks"), path.stem)

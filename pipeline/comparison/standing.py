@@ -1,7 +1,4 @@
-"""Who leads, by how much, and whether other test images could turn it around.
-
-The figures are those of `vse compare`, which reads the same rank files.
-"""
+"""Who leads, by how much, and whether other test images could turn it around (`vse compare`)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,13 +33,14 @@ def behind_first(results: Sequence[Result]) -> dict[str, Difference]:
 
 
 def verdict(results: Sequence[Result], behind: Mapping[str, Difference]) -> str:
-    """One sentence: "scan leads vse by 2.5 [-0.5, 5.0] of rsum: within noise"."""
+    """One sentence: "scan leads vse by 2.5 points of rsum [-0.5, 5.0]: within noise"."""
     first, *others = groups_of(results)[0]
     if not others:
         return f"{first.label} reaches an rsum of {shown(first.figures['rsum'])}"
     lead = behind[others[0].label]
     noise = "more than noise" if lead.better else "within noise"
-    return f"{first.label} leads {others[0].label} by {lead.amount} of rsum: {noise}"
+    gap, _, ends = lead.amount.partition(" ")
+    return f"{first.label} leads {others[0].label} by {gap} points of rsum {ends}: {noise}"
 
 
 def report(

@@ -1,7 +1,6 @@
 """Image files of any common kind as upright RGB: the only place that decodes them.
 
-Downloaded photographs come grey, in CMYK, with palettes, transparency, 16 bits, rotated by an EXIF
-tag, cut short or not as images at all. Here they become 8-bit RGB or one exception with a reason.
+Whatever a downloaded photograph is, it becomes 8-bit RGB or one exception with a reason.
 """
 
 import io
@@ -57,11 +56,8 @@ class CheckedImage:
 
 def open_rgb(path: Path | str, max_pixels: int | None = None) -> Image.Image:
     """Decode an image file to 8-bit RGB, upright after its EXIF orientation, or raise ImageError.
-
-    16-bit grey is scaled to 8 bits, transparency is laid over white, the first frame of an
-    animation is taken. max_pixels: larger images are refused before decoding; None for those that
-    prepare_corpus has checked.
-    """
+    16-bit grey is scaled, transparency is laid over white, of an animation the first frame is
+    taken. max_pixels: larger images are refused before decoding; None for those already checked."""
     if not os.path.lexists(path):
         raise ImageError(path, "no such file")
     if not os.path.isfile(path):  # a pipe would block for ever

@@ -48,20 +48,16 @@ class ImageFiles:
 
 
 def whole_batches(missing: Rows, size: int, count: int) -> list[Rows]:
-    """The batches that hold any of the missing rows (int64, in [0, count)): the row numbers of each
-    batch, (<= size,) int64, ascending.
-
-    A batch that is partly there is computed again as a whole: float sums may differ in the last
-    bits between batches of different sizes.
-    """
+    """The batches that hold any of the missing rows (int64, in [0, count)), whole, as float sums
+    may differ between batches of different sizes: the row numbers of each, (<= size,) int64,
+    ascending."""
     starts = (np.unique(missing // size) * size).tolist()
     return [np.arange(start, min(start + size, count)) for start in starts]
 
 
 def decode_ahead(batches: Dataset[Batch], workers: int, section: str) -> Iterator[Batch]:
     """The batches in order, decoded by worker processes (0: by this one) ahead of their use;
-    WorkbenchError for problems of a batch, and for a worker that died. section: of params.yaml, for
-    the advice."""
+    WorkbenchError for problems of a batch, and for a worker that died."""
     loader = DataLoader(batches, batch_size=None, num_workers=workers, collate_fn=_as_it_is)
     try:
         for batch in cast(Iterator[Batch], loader):

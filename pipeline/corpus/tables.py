@@ -85,7 +85,6 @@ def load_boxes(path: Path) -> pd.DataFrame:
 
 
 def load_relevance(path: Path) -> pd.DataFrame:
-    """Read relevance.parquet."""
     return read_table(path, RELEVANCE)
 
 

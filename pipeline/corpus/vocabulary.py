@@ -1,9 +1,8 @@
 """Words of captions as numbers, and the matrix of their vectors, as models read them.
 
-The vocabulary is readable JSON, the matrix HDF5; row i of the matrix belongs to token i. Both are
-made in pipeline/words/matrix.py. What is fitted on word vectors leaves out the random rows, and may
-add a sample of other words. Beside them may lie vectors of unlisted words: words of the captions
-that have no id.
+The vocabulary is readable JSON, the matrix HDF5; row i of the matrix belongs to token i. What is
+fitted on word vectors leaves out the random rows, and may add a sample of other words. Beside them
+may lie vectors of unlisted words: words of the captions that have no id.
 """
 
 import hashlib
@@ -146,5 +145,4 @@ def _beside_the_vectors(folder: Path, name: str) -> FeatureFile | None:
 
 
 def reserved(sentence_markers: bool) -> tuple[str, ...]:
-    """The tokens before the first word."""
     return RESERVED if sentence_markers else RESERVED[:2]

@@ -14,10 +14,8 @@ WHOLE = ("missing", "value_error", "json_invalid", "too_short")  # errors that a
 
 
 def read_annotations(path: Path, kind: Any, hint: str) -> Any:
-    """The JSON value of a file as a `kind`, without conversions; WorkbenchError names the faults.
-
-    kind: a type that pydantic knows, such as list[Record]; keys that it lacks are passed over.
-    """
+    """The JSON value of a file as a `kind`, a type that pydantic knows, without conversions; keys
+    that it lacks are passed over. WorkbenchError names the faults."""
     try:
         return TypeAdapter(kind).validate_json(read_text(path), strict=True)
     except ValidationError as error:
@@ -25,7 +23,6 @@ def read_annotations(path: Path, kind: Any, hint: str) -> Any:
 
 
 def refusal(path: Path, error: ValidationError, hint: str) -> WorkbenchError:
-    """The message for a file of which some values are not allowed."""
     faults = [_fault(detail) for detail in error.errors(include_url=False)]
     more = [f"and {len(faults) - SHOWN:,} more"] if len(faults) > SHOWN else []
     return WorkbenchError(f"{path}: " + "\n  ".join([*faults[:SHOWN], *more]), hint)

@@ -23,12 +23,9 @@ SKIP = (
 
 
 def checked_corpus(source: Source, options: Options) -> Corpus:
-    """Check ids, files and captions, decode every image once, and order the rows.
-
-    With corpus.skip_bad_images, images that cannot be decoded, captions without a word and images
-    left without a caption go to the rejects; otherwise they are one error. Ids that repeat or lead
-    nowhere and an empty split always are.
-    """
+    """Check ids, files and captions, decode every image once, and order the rows. With
+    corpus.skip_bad_images, images that cannot be decoded, captions without a word and images left
+    without a caption go to the rejects; otherwise they are one error."""
     check_ids(source)
     captions = with_tokens(source.captions)
     files = [str(source.root / image_id) for image_id in source.images["image_id"]]
@@ -90,8 +87,7 @@ def with_tokens(captions: pd.DataFrame) -> pd.DataFrame:
 def find_rejects(
     images: pd.DataFrame, captions: pd.DataFrame, checked: list[CheckedImage], max_words: int
 ) -> pd.DataFrame:
-    """What cannot be used, a row per fault: image_id, caption_id ("" for the image), reason.
-    checked: what decoding each of the N images told."""
+    """What cannot be used, a row per fault: image_id, caption_id ("" for the image), reason."""
     unusable: dict[str, list[tuple[str, str]]] = {}
     columns = (captions["image_id"], captions["caption_id"], captions["text"], captions["tokens"])
     for image, caption, text, words in zip(*columns, strict=True):

@@ -47,7 +47,6 @@ class ExtractedImages:
         return ""
 
     def remove(self, image_ids: Iterable[str]) -> None:
-        """Delete images that are not kept."""
         for image_id in image_ids:
             if is_inside(image_id):
                 (self.root / image_id).unlink(missing_ok=True)

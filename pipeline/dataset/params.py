@@ -24,8 +24,6 @@ Objects = Annotated[list[Annotated[int, Field(ge=2, le=8)]], Field(min_length=2,
 
 
 class CorpusConfig(Section):
-    """How the files under `raw` are read and checked."""
-
     annotations: Name | None = None
     images: Name | None = None
     restval: Literal["train", "drop"] = "train"
@@ -57,8 +55,6 @@ class CorpusConfig(Section):
 
 
 class ShapesConfig(Section):
-    """Seed and sizes of the built-in dataset, and what makes it harder."""
-
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     train: Count = 2400
     val: Count = 200

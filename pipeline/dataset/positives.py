@@ -85,8 +85,7 @@ def _absent(pairs: pd.DataFrame, corpus: Corpus) -> dict[str, tuple[int, int]]:
 
 
 def _check_coco(name: str, pairs: pd.DataFrame, absent: dict[str, tuple[int, int]]) -> None:
-    """Raise WorkbenchError unless most of the corpus's own pairs are listed: numbers may match by
-    chance where the corpus is none of MS-COCO."""
+    """Raise WorkbenchError unless most of the corpus's own pairs are listed."""
     missing, total = (sum(numbers) for numbers in zip(*absent.values(), strict=True))
     if pairs.empty or 2 * missing > total:
         raise WorkbenchError(

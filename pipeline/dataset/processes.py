@@ -18,8 +18,7 @@ def ordered_map(
     function: Callable[[T], R], items: Sequence[T], workers: int, title: str, unit: str = "images"
 ) -> list[R]:
     """[function(item) for item in items] in worker processes; below two workers, or for few items,
-    in this one. WorkbenchError when a process dies (killed for its memory, or by a decoder's
-    fault)."""
+    in this one. WorkbenchError when a process dies."""
     with Progress(title, len(items), unit) as progress:
         results: list[R] = []
         if workers < 2 or len(items) < WORTH_IT:

@@ -20,8 +20,6 @@ CAPTION_FIELDS = ("caption", "captions", "text", "texts", "sentences")
 
 
 class Shard(NamedTuple):
-    """A file of a dataset that comes in several."""
-
     path: Path
     name: str  # its path inside raw without the ending
     split: str | None  # that its name tells
@@ -43,11 +41,8 @@ ReadShard = Callable[[Shard, ExtractedImages, Gathered, CorpusConfig], None]
 def read_shards(
     raw: Path, out: Path, options: Options, ending: str, read_shard: ReadShard
 ) -> Source:
-    """Read shards one after the other; their images go to out/images.
-
-    read_shard adds a shard to what was gathered, and raises WorkbenchError where it is damaged: all
-    that is wrong with all shards becomes one error.
-    """
+    """Read shards one after the other; their images go to out/images. read_shard adds a shard to
+    what was gathered, and raises WorkbenchError where it is damaged."""
     shards = find_shards(raw, options.corpus.annotations, ending)
     folder = ExtractedImages(out, options.corpus.max_megapixels)
     gathered, problems = Gathered(), Problems(str(raw))

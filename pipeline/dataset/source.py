@@ -42,7 +42,6 @@ class Source:
 
 
 def require_folder(raw: Path) -> None:
-    """Raise WorkbenchError unless `raw` is a folder."""
     if not raw.is_dir():
         raise WorkbenchError(f"raw = {str(raw)!r}: not a folder", "set raw in params.yaml")
 

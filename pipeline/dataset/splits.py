@@ -23,9 +23,8 @@ class Settled(NamedTuple):
 
 
 def split_in_path(path: str) -> str | None:
-    """The split that a path names, or None: words count between anything but letters, as in
-    `train-00000-of-00005` and `val2017`; the last one, the nearest to the file's own name,
-    decides."""
+    """The split that a path names, or None: words between anything but letters count, as in
+    `train-00000-of-00005` and `val2017`, the last one before others."""
     words = _WORD.findall(path.lower())
     return _SPLIT_OF[words[-1]] if words else None
 
@@ -36,13 +35,11 @@ def seeded_splits(names: Sequence[str], options: Options) -> dict[str, str]:
 
 
 def settled_splits(named: Mapping[str, str | None], options: Options) -> Settled:
-    """Train, val and test from the splits that files name: image_id to a split, or to None for all
-    images.
+    """Train, val and test from the splits that files name: image_id to a split, or to None for all.
 
-    All three are taken as they are. Train and val alone: both held-out splits are drawn from val,
-    corpus.val_images and corpus.test_images of them, and the rest of val is left out, because
-    nobody may train on it. Train and test alone: corpus.val_images are drawn from train. One alone,
-    or none named: all three are drawn.
+    All three are taken as they are. Train and val alone: corpus.val_images and corpus.test_images
+    are drawn from val, whose rest is left out. Train and test alone: corpus.val_images are drawn
+    from train. One alone, or none named: all three are drawn.
     """
     there = {str(split) for split in named.values()}
     if there == set(SPLITS):

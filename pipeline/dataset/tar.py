@@ -14,11 +14,9 @@ class DamagedTar(Exception):
 
 
 def read_members(stream: BinaryIO) -> Iterator[tarfile.TarInfo]:
-    """The members of an uncompressed tar file (ustar, GNU or pax), until its end mark.
-
-    The stream may be moved between two members. Names have surrogates for bytes that are not UTF-8.
-    DamagedTar for a header that cannot be read, a sparse member, one cut short, no end mark.
-    """
+    """The members of an uncompressed tar file (ustar, GNU or pax) until its end mark; the stream
+    may be moved between two. Names have surrogates for bytes that are not UTF-8. DamagedTar for an
+    unreadable header, a sparse member, one cut short, no end mark."""
     length = os.fstat(stream.fileno()).st_size
     try:
         with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:

@@ -45,8 +45,7 @@ class Embeddings(NamedTuple):
 
 
 def open_embeddings(settings: EmbeddingFileConfig) -> Embeddings:
-    """The file that the settings name; WorkbenchError for all that can be seen before values are
-    read."""
+    """The file that the settings name; WorkbenchError for all that shows before values are read."""
     path = Path(settings.path or "")
     if not path.is_file():
         raise WorkbenchError(f"file.path = {settings.path}: no such file", "mend params.yaml")
@@ -89,8 +88,7 @@ def import_job(
     described: dict[str, Any],
 ) -> FeatureJob:
     """Vectors of a file that was made elsewhere, in the order of the corpus. The file is told by
-    its digest, whatever its name; while that is computed the ids are read. ids: N, of the
-    corpus; described: what the file of features says of the settings that chose this."""
+    its digest. ids: N, of the corpus; described: what the file of features says of the settings."""
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(sha256_file, settings.path or "")
         source = open_embeddings(settings)
@@ -114,12 +112,9 @@ def import_job(
 def matched(
     place: str, found: Sequence[str], wanted: Sequence[str], skip: bool
 ) -> npt.NDArray[np.int64]:
-    """(N,) rows of the corpus for N ids in a file, -1 for those that are left out.
-
-    wanted: M different ids of the corpus; skip: leave out rows of other ids, saying how many,
-    instead of raising. Raises WorkbenchError for ids that occur twice, ids of the corpus without a
-    row, and ids that the corpus does not have, all at once.
-    """
+    """(N,) rows of the corpus, whose M ids are `wanted`, for N ids in a file; -1 for those that are
+    left out (skip). WorkbenchError for all ids at once that occur twice, that lack a row, or that
+    the corpus does not have."""
     if list(found) == list(wanted):
         return np.arange(len(found))
     rows = {name: row for row, name in enumerate(wanted)}

@@ -14,8 +14,7 @@ from pipeline.evaluation.reductions import CAPTIONS, IMAGES, log_sum_exp
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.tiles import Tiles
 
-# Pairs after expansion; 1,000 x 5,000 with five captions each are 25 million and take seconds,
-# and the time grows with the cube of the images.
+# Pairs after expansion; 1,000 x 5,000 with five captions each are 25 million and take seconds.
 PAIR_LIMIT = 50_000_000
 
 
@@ -70,6 +69,5 @@ def assignment(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if images > captions:
         row, column = linear_sum_assignment(np.repeat(shuffled, copies, axis=1), maximize=True)
         return rows[row], columns[column // copies]
-    # With captions as rows scipy needs about two thirds of the time.
     column, row = linear_sum_assignment(np.repeat(shuffled, copies, axis=0).T, maximize=True)
     return rows[row // copies], columns[column]

@@ -1,7 +1,6 @@
 """Percentile bootstrap of retrieval metrics: how far a figure could move with other test queries.
 
-An image and its captions are drawn together, since their ranks go together: drawing captions one by
-one would make the intervals too narrow.
+An image and its captions are drawn together, since their ranks go together.
 """
 
 from collections.abc import Mapping, Sequence

@@ -24,8 +24,7 @@ T = TypeVar("T")
 
 @cache
 def all_rows() -> tuple[Metric, ...]:
-    """The rows of all files by their places; WorkbenchError where two have one name. Imported on
-    the first call: a training measures recall and loads no other."""
+    """The rows of all files by their places, imported on the first call; names must differ."""
     owners: dict[str, str] = {}
     rows: list[Metric] = []
     for file in FILES:
@@ -40,7 +39,6 @@ def all_rows() -> tuple[Metric, ...]:
 
 
 def plain_rows() -> tuple[Metric, ...]:
-    """The metrics of every evaluation."""
     return tuple(row for row in all_rows() if not row.extended)
 
 

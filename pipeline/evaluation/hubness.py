@@ -42,7 +42,6 @@ class Hubness:
 
     @property
     def largest(self) -> int:
-        """The count of the largest hub."""
         return int(self.counts.max())
 
 

@@ -20,8 +20,6 @@ from pipeline.runtime.section import (
 
 
 class InferenceConfig(Section):
-    """The inference criteria that are evaluated beside the model's own scores."""
-
     criteria: Annotated[
         list[Annotated[str, one_of(CRITERIA)]], listed("csls"), Field(min_length=1)
     ] = Field(default=["inverted_softmax"])
@@ -31,8 +29,6 @@ class InferenceConfig(Section):
 
 
 class EvaluationConfig(Section):
-    """Protocol and confidence intervals."""
-
     folds: Count = 1
     subset: Natural = 0
     bootstrap: Natural = 1000

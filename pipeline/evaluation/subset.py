@@ -1,5 +1,4 @@
-"""The first images of a test split, as in lines 3.15 to 3.17 of the kNN-margin paper (table 4); its
-lines 3.4 to 3.6 are means over five folds of MS-COCO's 5,000 images (section 3.1)."""
+"""The first images of a test split, as in the kNN-margin paper (table 4, lines 3.15 to 3.17)."""
 
 from dataclasses import replace
 

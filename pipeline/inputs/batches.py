@@ -1,9 +1,8 @@
 """From tables to batches of (image, caption) pairs.
 
-A split knows which caption describes which image and how to fetch both as tensors; how they are
-fetched is a function of row numbers (pipeline.inputs.sources), so that a model may have inputs of
-its own. The order of training pairs follows from the seed and the epoch alone, so that an
-interrupted epoch can be taken up in its middle.
+A split knows which caption describes which image and how to fetch both as tensors, by a function of
+row numbers (pipeline.inputs.sources). The order of training pairs follows from the seed and the
+epoch alone.
 """
 
 from collections import deque
@@ -44,7 +43,6 @@ class Batch:
         return len(self.groups)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on a device."""
         return Batch(
             self.images.to(device),
             self.captions.to(device),
@@ -74,9 +72,8 @@ class Split:
 
 
 class PairBatches:
-    """Training batches: every epoch holds every (image, caption) pair of a split once. A last
-    batch of a single pair, which has no negatives, is left out. The seed and the epoch's number
-    alone decide the order."""
+    """Training batches: every epoch holds every (image, caption) pair of a split once, in an order
+    that seed and epoch decide. A last batch of one pair, which has no negatives, is left out."""
 
     def __init__(self, split: Split, size: int, seed: int) -> None:
         self.split, self.size, self.seed = split, size, seed
@@ -102,9 +99,8 @@ class PairBatches:
 
 
 def drawn(source: Any, rows: np.ndarray, generator: np.random.Generator) -> Any:
-    """What a source gives for rows (B,) in training; the generator decides the augmentation. A
-    source that offers `augmented(rows, generator)` (models.backbone.pixels.PixelRows,
-    models.dual_path.slots.SlotRows) is asked for it, others are called with the rows."""
+    """What a source gives for rows (B,) in training: its `augmented(rows, generator)` where it has
+    one, as models.backbone.pixels.PixelRows."""
     if hasattr(source, "augmented"):
         return source.augmented(rows, generator)
     return source(rows)
@@ -132,9 +128,8 @@ def read_split(
     image_source: Callable[[list[str]], ImageSource],
     caption_source: Callable[[pd.DataFrame], CaptionSource],
 ) -> Split:
-    """Put the images and captions of one split together, from the two tables of the corpus.
-    image_source: from N image ids to their source; caption_source: from M rows of the captions
-    table to their source."""
+    """One split, from the two tables of the corpus. image_source: from N image ids to their source;
+    caption_source: from M rows of the captions table to theirs."""
     pictures, texts = in_split(load_images(images), name), in_split(load_captions(captions), name)
     described = pd.Index(pictures["image_id"]).get_indexer(pd.Index(texts["image_id"]))
     lost = texts["caption_id"][described < 0]

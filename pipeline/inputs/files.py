@@ -9,8 +9,6 @@ from pipeline.runtime.files import sha256_file
 
 @dataclass(frozen=True)
 class Inputs:
-    """The artefacts a model may read."""
-
     images: Path
     captions: Path
     features: Path  # of the images or their regions

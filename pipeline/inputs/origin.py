@@ -1,7 +1,6 @@
 """Whether a file of features is the one that params.yaml asks for.
 
-DVC does not look into files: features that were put in their place by hand, or were left from other
-settings by a frozen stage, would be trained on under the settings of params.yaml. Files say what
+DVC does not look into files: features put there by hand could be of other settings. Files say what
 they were made with in the attributes `model` and `params`, which must agree with it.
 """
 
@@ -19,8 +18,6 @@ from pipeline.storage.features import FeatureFile
 
 @dataclass(frozen=True)
 class Origin:
-    """What params.yaml says of a file of features."""
-
     section: str
     stage: str
     model: str | None  # whose features they are, None where the file tells
@@ -30,7 +27,6 @@ class Origin:
 
     @property
     def way_out(self) -> str:
-        """For messages."""
         return (
             f"make it again with: dvc repro {self.stage}; features made elsewhere are brought in "
             f"by {self.own} (docs/features.md)"
@@ -38,8 +34,7 @@ class Origin:
 
 
 def check_origins(inputs: Inputs, origins: Mapping[str, Origin]) -> None:
-    """Refuse files of features that were not made with the settings of params.yaml. origins:
-    what params.yaml says, by `image_features`, `regions` and `sentences`."""
+    """Refuse files of features that were not made with the settings of params.yaml (origins)."""
     features = FeatureFile(inputs.features)
     # other kinds of files in either place are refused by whoever reads them
     check_origin(features, origins["regions" if "boxes" in features.layouts else "image_features"])

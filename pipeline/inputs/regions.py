@@ -1,7 +1,6 @@
 """Regions as a model's input: from row numbers of a split to features, positions and counts.
 
-Positions are worked out here from boxes in pixels, so that what is stored can be drawn over the
-image and what the model sees does not depend on the image's size.
+Positions are worked out here from boxes in pixels, as shares of the image.
 """
 
 import json
@@ -33,7 +32,6 @@ class Regions:
         return len(self.counts)
 
     def to(self, device: torch.device) -> "Regions":
-        """The same regions on a device."""
         return Regions(self.features.to(device), self.positions.to(device), self.counts)
 
 

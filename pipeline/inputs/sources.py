@@ -1,7 +1,4 @@
-"""Where a model's inputs come from: from row numbers of a split to tensors.
-
-One class per kind of input; the batches do not know which of them they hold.
-"""
+"""Where a model's inputs come from, a class per kind: from row numbers of a split to tensors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -62,9 +59,8 @@ def moments(
 
 
 class TokenRows:
-    """Word ids of M captions: rows (B,) to tokens (B, T), padded with 0, and lengths (B,). Kept
-    end to end in one array, so that a single very long caption costs only its own length.
-    captions: M non-empty lists of word ids."""
+    """Word ids of M captions, non-empty lists: rows (B,) to tokens (B, T), padded with 0, and
+    lengths (B,). Kept end to end, so that a long caption costs only its own length."""
 
     def __init__(self, captions: Sequence[Sequence[int]]) -> None:
         self.lengths = np.fromiter(map(len, captions), np.int64, len(captions))
@@ -117,8 +113,7 @@ def encode_captions(vocabulary: Vocabulary, captions: pd.DataFrame) -> TokenRows
 
 
 class OpenedInputs(ABC):
-    """What a model reads, opened: where its images and its captions come from. features: of the
-    images, or of their regions."""
+    """What a model reads, opened; features: of the images, or of their regions."""
 
     files: Inputs
     features: FeatureFile

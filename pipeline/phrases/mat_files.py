@@ -19,7 +19,6 @@ MAX_UNPACKED = 1 << 31  # bytes
 
 
 def load_mat(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
-    """The variables of some names that a file has."""
     from scipy.io import loadmat
 
     with damage_named(str(path)):

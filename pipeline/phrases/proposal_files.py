@@ -29,8 +29,6 @@ Arrays = Mapping[str, Callable[[], np.ndarray]]  # name of an image -> reads its
 
 
 class ProposalFiles:
-    """The proposals of images by their ids."""
-
     def __init__(self, settings: ProposalsConfig, images: Sequence[str]) -> None:
         assert settings.path is not None, "checked with the parameters"
         self.settings, self.path = settings, Path(settings.path)

@@ -19,8 +19,6 @@ FIGURES = (*(f"r{k}" for k in RANKS), "map")
 
 @dataclass(frozen=True, eq=False)
 class PhraseResult:
-    """What one model reaches."""
-
     ranks: np.ndarray  # (Q,) place of the best right proposal of each phrase, 0 where none is right
     figures: dict[str, float]  # r1, r5, r10 and map in percent
     bound: float  # percent of phrases that any proposal is right for
@@ -29,7 +27,6 @@ class PhraseResult:
     unique: int  # unique phrases
 
     def summary(self) -> dict[str, Any]:
-        """What the metrics file holds."""
         found: dict[str, Any] = {"naive": {"phrases": self.figures}, "upper_bound": self.bound}
         found |= {"phrases": len(self.ranks), "unique_phrases": self.unique, "types": self.types}
         if self.intervals:

@@ -41,8 +41,6 @@ PHRASE_BOXES = pa.schema(
 
 @dataclass(frozen=True)
 class PhraseTables:
-    """Phrases with their boxes."""
-
     phrases: pd.DataFrame  # columns of PHRASES, and the `text` of those read from files
     boxes: pd.DataFrame  # columns of PHRASE_BOXES, pixels
 

@@ -1,7 +1,4 @@
-"""Tables that `dvc plots` draws: one row a point, the model in a column of its own.
-
-All are of the naive criterion, as the model ranks: other criteria are in the table of the report.
-"""
+"""Tables that `dvc plots` draws, of the naive criterion: one row a point, the model in a column."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

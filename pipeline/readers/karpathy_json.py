@@ -1,5 +1,4 @@
-"""Karpathy's dataset_flickr8k.json, dataset_flickr30k.json and dataset_coco.json, whose splits and
-tokens most published figures use."""
+"""Karpathy's dataset_flickr8k.json, dataset_flickr30k.json and dataset_coco.json."""
 
 from pathlib import Path
 from typing import Annotated, Literal

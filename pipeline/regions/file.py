@@ -35,12 +35,9 @@ def described(
     attributes: Sequence[str] = (),
     has_boxes: bool = True,
 ) -> dict[str, str | int | float]:
-    """What a file of regions says of itself.
-
-    settings: the section regions; model: name of the detector, or what the regions were imported
-    from; layer: whose output the features are; weights: digest of the detector, or of the imported
-    files; objects, attributes: names by number.
-    """
+    """What a file of regions says of itself. settings: the section regions; model: name of the
+    detector, or what the regions were imported from; layer: whose output the features are; weights:
+    digest of the detector, or of the imported files; objects, attributes: names by number."""
     return {
         "model": model,
         "layer": layer,
@@ -81,10 +78,8 @@ def region_datasets(slots: int, width: int) -> dict[str, tuple[tuple[int, ...], 
 
 
 def packed(images: Sequence[ImageRegions], slots: int, width: int) -> dict[str, Array]:
-    """The datasets' rows (B, ...) of B images with at most R = `slots` regions: zero beyond them.
-
-    Classes are -1 there. Features stay float32; the writer notices what float16 cannot hold.
-    """
+    """The datasets' rows (B, ...) of B images with at most R = `slots` regions: zero beyond them,
+    classes -1; features stay float32."""
     arrays: dict[str, Array] = {
         name: np.zeros((len(images), *row), "float32" if name == "features" else dtype)
         for name, (row, dtype) in region_datasets(slots, width).items()

@@ -60,7 +60,7 @@ def loss_figure(curve: Curve, name: str, number: int) -> Markup:
         _line(axes, curve.epochs, curve.loss, number)
         _turns(axes, curve, number, "", 1)
         if min(curve.loss) > 0:
-            _logarithmic(axes)
+            logarithmic(axes)
         label = (
             f"Training loss of {name}: from {curve.loss[0]:g} in epoch {curve.epochs[0]:g} to "
             f"{curve.loss[-1]:g} in epoch {curve.epochs[-1]:g}"
@@ -104,7 +104,8 @@ def _turns(axes: Axes, curve: Curve, number: int, whose: str, height: int) -> No
                       ha="right", va=("bottom", "top")[height])  # fmt: skip
 
 
-def _logarithmic(axes: Axes) -> None:
+def logarithmic(axes: Axes) -> None:
+    """An axis of values above 0 whose ticks are plain numbers."""
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -11,8 +11,6 @@ from pipeline.scores.ranking import Direction
 
 @dataclass(frozen=True)
 class ShownHit:
-    """An item in the ranking of a query."""
-
     entry: Entry
     place: int  # 1 is first
     score: float
@@ -27,8 +25,6 @@ class ShownHit:
 
 @dataclass(frozen=True)
 class ShownQuery:
-    """A query and what it found."""
-
     entry: Entry
     rank: int  # of its best true item
     items: int  # how many were ranked
@@ -38,8 +34,6 @@ class ShownQuery:
 
 @dataclass(frozen=True)
 class Gallery:
-    """One direction of one model."""
-
     direction: str
     failures: list[ShownQuery]
     successes: list[ShownQuery]

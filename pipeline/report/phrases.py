@@ -27,8 +27,6 @@ COLOURS = OKABE_ITO[:MOST]
 
 @dataclass(frozen=True)
 class ShownPhrase:
-    """A phrase of a caption."""
-
     text: str
     colour: str
     found: list[bool]  # by model: whether its best box is right
@@ -130,8 +128,7 @@ def _shown(
 def with_boxes(
     image: Image.Image, boxes: Sequence[np.ndarray], colours: Sequence[str], side: int
 ) -> Image.Image:
-    """An image with boxes (x1, y1, x2, y2 in its pixels), `side` pixels on its longer side. Where
-    their lines lie on each other, their colours take turns."""
+    """An image with boxes (x1, y1, x2, y2 in its pixels), `side` pixels on its longer side."""
     scale = side / max(image.size)
     width, height = (max(1, round(length * scale)) for length in image.size)
     drawn, line = image.resize((width, height)), max(3, side // 130)

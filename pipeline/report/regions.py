@@ -23,8 +23,6 @@ LONGEST_NAME = 24  # characters
 
 @dataclass(frozen=True)
 class Label:
-    """What one region was taken for."""
-
     number: int  # from 1, in the order of the file
     box: list[float]  # x1, y1, x2, y2 in pixels of the image as drawn
     text: str  # its classes with their confidences

@@ -58,7 +58,6 @@ class Shelf:
             raise WorkbenchError(f"{path}: has {'; '.join(texts)}", REMEDY)
 
     def path(self, image_id: str) -> str:
-        """The file of an image."""
         return self._paths[image_id]
 
     def image(self, image_id: str) -> Entry:
@@ -68,5 +67,4 @@ class Shelf:
         return Entry(image_id, picture=self._pictures[image_id])
 
     def caption(self, caption_id: str) -> Entry:
-        """A caption with its raw text."""
         return Entry(caption_id, text=self._texts[caption_id])

@@ -1,8 +1,7 @@
 """Which files of code a program may load, and a digest of each that comments do not change.
 
 DVC follows no imports. `stages.check_params` writes, for every stage, the list of these files with
-their digests (`stages.code`), and the stage depends on that list. Unfinished work is known by the
-same digests.
+their digests (`stages.code`), and the stage depends on that list.
 """
 
 import ast
@@ -20,8 +19,7 @@ from pipeline.runtime.files import write_text
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("pipeline", "models", "stages")
 BESIDE = ("templates", "static")  # folders whose files a package renders or serves
-# What decides how a program runs or what it prints, and never what it computes. An edit here
-# re-runs nothing and continues unfinished work.
+# What decides how a program runs or what it prints, and never what it computes.
 LEFT_OUT = frozenset(
     [f"pipeline/runtime/{name}.py" for name in
      ("code", "disk", "engines", "errors", "graph", "lock", "process", "recipes", "registry",
@@ -34,9 +32,8 @@ WITHOUT = ("annotation", "returns", "type_comment", "type_params", "type_ignores
 
 
 class Sources:
-    """The first-party sources below a folder, each parsed once, or never when it is unchanged.
-    memory: file that keeps digests and imports between processes, by the digest of the bytes;
-    None: nothing is kept."""
+    """The first-party sources below a folder, each parsed once. memory: file that keeps digests and
+    imports between processes, by the digest of the bytes; None: nothing is kept."""
 
     def __init__(self, root: Path = ROOT, memory: Path | None = None) -> None:
         self.root, self.memory = root, memory
@@ -45,12 +42,9 @@ class Sources:
         self._by_file: dict[str, list[Any]] = {}
 
     def closure(self, modules: Iterable[str], left_out: frozenset[str] = LEFT_OUT) -> list[str]:
-        """Files that importing some modules may load, sorted; paths from the root.
-
-        Imports inside functions count, those for annotations alone do not. The files that a package
-        renders or serves belong to its modules. left_out: files that do not count, nor what they
-        import.
-        """
+        """Files that importing some modules may load, sorted; paths from the root. Imports inside
+        functions count, those for annotations alone do not. left_out: files that do not count, nor
+        what they import."""
         files: set[str] = set()
         queue = [file for module in modules for file in self._files_of(module)]
         while queue:
@@ -80,7 +74,6 @@ class Sources:
         return known if isinstance(known, dict) else {}
 
     def _read(self, file: str) -> list[Any]:
-        """Digest and imported modules."""
         if file not in self._by_file:
             try:
                 source = (self.root / file).read_bytes()
@@ -128,9 +121,8 @@ def is_program(module: str) -> bool:
 
 
 def check_loaded(listing: Path, memory: Path | None = None) -> None:
-    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks. A
-    hole in a list is thus an error, and never a stale result. Without a list, as in a folder
-    without DVC, nothing is checked."""
+    """Raise WorkbenchError when a stage has loaded a first-party file that its list lacks: a hole
+    in a list gives an error, never a stale result. Without a list nothing is checked."""
     if not listing.is_file():
         return
     listed = {line.partition(" ")[0] for line in listing.read_text(encoding="utf-8").splitlines()}
@@ -153,11 +145,8 @@ def check_loaded(listing: Path, memory: Path | None = None) -> None:
 
 
 def code_digest(root: Path = ROOT) -> str:
-    """SHA-256 hex over the digests of all code that this process has loaded and may load.
-
-    Part of every resume fingerprint: work begun by other code must not be continued by this code.
-    A name put together at run time counts once its module is loaded, as a model's is by `prepare`.
-    """
+    """SHA-256 hex over the digests of all code that this process has loaded and may load: part of
+    every resume fingerprint. A name made at run time counts once its module is loaded."""
     return _digest_of(root, frozenset(loaded_sources(root)))
 
 

@@ -1,7 +1,5 @@
-"""What the operating system refuses, as messages, and room taken before it is used.
-
-Room is reserved, as a hole that a memory map touches on a full disk ends the process with SIGBUS.
-"""
+"""What the operating system refuses, as messages, and room taken before it is used: a hole that a
+memory map touches on a full disk ends the process with SIGBUS."""
 
 import errno
 import os

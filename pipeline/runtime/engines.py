@@ -1,8 +1,6 @@
-"""Commands run beside each other, as processes of this machine or as tasks of a Ray cluster.
-
-The standard input of a process stays open while the one that started it lives, so that it can end
-with it (`pipeline.runtime.process.end_with_input`), even with a killed one.
-"""
+"""Commands run beside each other, as processes of this machine or as tasks of a Ray cluster. Their
+standard input stays open while the one that started them lives, so that they can end with it
+(`pipeline.runtime.process.end_with_input`), even with a killed one."""
 
 import os
 import signal
@@ -37,7 +35,6 @@ class Engine:
 
     @property
     def workers(self) -> int:
-        """Commands that run at the same time."""
         return self.runtime.extraction.workers
 
     def run(self, commands: Commands) -> Iterator[str]:

@@ -74,7 +74,6 @@ def write_text(target: Path | str, text: str) -> None:
 
 
 def write_bytes(target: Path | str, content: bytes | memoryview) -> None:
-    """Write bytes that are in memory atomically."""
     with atomic_path(target, len(content)) as temporary:
         temporary.write_bytes(content)
 

@@ -1,8 +1,7 @@
 """The same arithmetic on every processor: which kernels the linear algebra libraries choose.
 
-They choose by the processor, or by variables of the environment, and kernels add up in different
-orders: the last bits differ, and a training makes points of R@1 of them. `runtime.kernels` of
-params.yaml decides: portable, the kernels that every x86-64 processor with AVX2 has; native, the
+Left to themselves they choose by the processor, and the last bits of sums differ. `runtime.kernels`
+of params.yaml decides: portable, the kernels that every x86-64 processor with AVX2 has; native, the
 fastest ones of this processor.
 """
 
@@ -52,12 +51,9 @@ def configured(params: Path = Path("params.yaml")) -> Choice:
 def fix_kernels(
     environment: MutableMapping[str, str], choice: Choice = "portable", cpu: Path = CPU
 ) -> list[str]:
-    """Let params.yaml choose the kernels and not the shell. To be called before numpy is loaded.
-
-    A processor without AVX2 keeps its own kernels: its results are close, not equal. cpu: file that
-    says what the processor can do; none on other systems. Returns settings of the shell that are
-    not used, as `NAME=value`.
-    """
+    """Let params.yaml choose the kernels and not the shell, before numpy is loaded. A processor
+    without AVX2 keeps its own. cpu: file that says what the processor can do. Returns settings of
+    the shell that are not used, as `NAME=value`."""
     fixed = (PORTABLE if choice == "portable" else NATIVE) if has_avx2(cpu) else {}
     given = {name: environment.pop(name) for name in CHOSEN_BY if name in environment}
     environment.update(fixed)
@@ -77,7 +73,6 @@ def notes(not_used: list[str], choice: Choice, cpu: Path = CPU) -> list[str]:
 
 
 def has_avx2(cpu: Path = CPU) -> bool:
-    """Whether this processor is an x86-64 with AVX2."""
     return cpu.is_file() and "avx2" in cpu.read_text(encoding="utf-8", errors="replace").split()
 
 

@@ -1,5 +1,4 @@
-"""How a process runs: its memory, the other processes of its training, progress. Nothing here
-changes a result."""
+"""How a process runs: its memory, the other processes of its training, progress."""
 
 import ctypes
 import json
@@ -31,12 +30,9 @@ _shown = ContextVar("whether progress is shown", default=True)
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep freed memory for the next tensor instead of handing it back.
-
-    It returns every block of 32 MB and more, and the kernel then fills its pages with zeros again
-    for the next batch, which takes several times as long as writing them. Blocks of LARGE and more
-    are still returned. Where the C library is not glibc nothing is changed.
-    """
+    """Let the C library keep freed memory for the next tensor: it returns every block of 32 MB and
+    more, and the kernel's zeros for the next batch take several times as long as writing it. Blocks
+    of LARGE and more are still returned. Nothing is changed without glibc."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
     if set_option is not None:
         set_option(M_MMAP_THRESHOLD, LARGE)
@@ -102,9 +98,8 @@ def set_device(device: "torch.device") -> None:
 
 
 class Progress:
-    """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere.
-    Where the environment variable CI is set there is no bar, and a line every QUIET seconds. Use
-    as a context manager and call `update`. done: units already there when work is resumed."""
+    """A progress display: a bar on a terminal, a plain line every `interval` seconds elsewhere,
+    every QUIET seconds where the environment variable CI is set. done: units already there."""
 
     def __init__(
         self, title: str, total: int, unit: str, done: int = 0, interval: float = 10.0
@@ -189,7 +184,6 @@ def print_json(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Print one line for the person watching (standard error, so that output stays clean). Of
-    several processes the first one speaks for all."""
+    """Print one line for the person watching (standard error, so that output stays clean)."""
     if process_number() == 0:
         print(safe_lines(text), file=sys.stderr, flush=True)

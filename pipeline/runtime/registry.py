@@ -42,7 +42,6 @@ class Registry:
 
     @property
     def folder(self) -> Path:
-        """The package's folder."""
         return self.root.joinpath(*self.package.split("."))
 
     def module(self, name: str) -> str:
@@ -81,8 +80,7 @@ class Registry:
         return importlib.import_module(self.module(name))
 
     def constant(self, name: str, key: str, default: Any = None) -> Any:
-        """A constant of an entry's file, or of its class where that is what it offers, read and not
-        imported; `default` without it."""
+        """A constant of an entry's file or class, read and not imported; `default` without it."""
         holder = self.class_of(name) if self.offer == ONE_CLASS else self.source(name)
         for node in holder.body:
             target, value = _assigned(node)

@@ -28,11 +28,9 @@ class Edit(NamedTuple):
 
 
 def rewritten(text: str, values: Mapping[str, Any], where: str) -> str:
-    """A YAML text that says `values`: every key that it has afterwards, in the order of new ones.
-
-    Comments and lines of keys that stay as they are stay, too; what stands in braces is written as
-    a whole. WorkbenchError for aliases and other forms whose lines cannot be changed one by one.
-    """
+    """A YAML text that says `values`, all keys in their order. Comments and lines of keys that stay
+    are kept; what stands in braces is written as a whole. WorkbenchError for aliases and other
+    forms whose lines cannot be changed one by one."""
     before, document = plain_yaml(text, where), _round_trip().load(text)
     if before == values:
         return text
@@ -142,7 +140,6 @@ def _dumped(mapping: Any) -> list[str]:
 
 
 def _in_braces(value: Any) -> Any:
-    """A value for the writer, on one line."""
     if isinstance(value, Mapping):
         mapping = CommentedMap({name: _in_braces(inner) for name, inner in value.items()})
         mapping.fa.set_flow_style()

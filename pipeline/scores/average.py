@@ -23,12 +23,9 @@ REMEDY = "average scores of one corpus: score all members on the one that is the
 def write_average(
     output: Path, members: Mapping[str, Path], weights: Sequence[float] | None, normalise: bool
 ) -> dict[str, tuple[int, int]]:
-    """Average score files of the same images and captions: (images, captions) of each split.
-
-    Sums are taken in float64 and rounded once. Memory holds a block of scores of each side.
-    weights: one above 0 for each member, None for equal ones; normalise: bring each member's scores
-    in a split to mean 0 and deviation 1 over its whole matrix first.
-    """
+    """Average score files of the same images and captions, in float64: (images, captions) of each
+    split. Memory holds a block of scores of each side. weights: one above 0 for each member, None
+    for equal ones; normalise: each member's scores in a split to mean 0 and deviation 1 first."""
     shares = _shares(members, weights)
     files = {name: GroupFile(path) for name, path in members.items()}
     splits, corpus = _splits(list(files.values())), _corpus(list(files.values()))
@@ -88,7 +85,6 @@ def _corpus(files: Sequence[GroupFile]) -> dict[str, str | int | float]:
 
 
 def _digests(file: GroupFile) -> list[str | None]:
-    """SHA-256 of the scores of each split, as recorded."""
     layouts = [file.layouts[split].get("scores") for split in sorted(file.layouts)]
     return [layout.sha256 if layout else None for layout in layouts]
 

@@ -26,7 +26,6 @@ def check_numbers(scores: np.ndarray, top: int, left: int) -> None:
 
 
 def release(array: np.ndarray) -> None:
-    """Hand back the memory of an array of any shape that is mapped from a file: a process need not
-    have room for embeddings that it goes through a window at a time."""
+    """Hand back the memory of an array of any shape that is mapped from a file."""
     if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         array.base.madvise(mmap.MADV_DONTNEED)

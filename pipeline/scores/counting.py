@@ -26,7 +26,6 @@ class Asked:
     depth: int | None  # of how many true items the ranks are wanted, None for all
 
     def run(self, rows: slice, columns: slice) -> slice:
-        """The queries among some images or captions."""
         lines = rows if self.way == "i2t" else columns
         return slice(*np.searchsorted(self.queries, (lines.start, lines.stop)))
 
@@ -110,8 +109,7 @@ class Reached:
 
 def descending(query: np.ndarray, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """(Q, R) the scores of every query's true items, -infinity where it has fewer than R. query:
-    (P,) places of the queries, ascending; scores: (P,) of their true items; counts: (Q,) true
-    items of each query."""
+    (P,) places of the queries, ascending; scores: (P,) of their true items; counts: (Q,)."""
     column = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
     levels = np.full((len(counts), int(counts.max(initial=0))), -np.inf, scores.dtype)
     levels[query, column] = scores
@@ -126,12 +124,9 @@ def _count(
     buffer: np.ndarray,
     counts: np.ndarray,
 ) -> None:
-    """Add to `counts` (q, R) how many items of the lines `queries` (q,) reach levels (q, R).
-
-    A tile is compared in strips that stay in the cache, with one true item after the other, into
-    bytes. These are summed as they lie: along a caption's column as bytes, of which STRIP fit, and
-    along an image's row eight at a time, as the bytes of 64-bit numbers.
-    """
+    """Add to `counts` (q, R) how many items of the lines `queries` (q,) reach levels (q, R). Strips
+    that stay in the cache are compared into bytes, and these summed as they lie: along a column as
+    bytes, of which STRIP fit, along a row eight at a time, as the bytes of 64-bit numbers."""
     axis = 0 if way == "i2t" else 1
     if len(queries) < tile.shape[axis]:
         tile = tile.take(queries, axis)

@@ -1,7 +1,6 @@
 """Score files: what any model says about every image and caption of a split, with their ids.
 
-That is a matrix of scores, or embeddings alone, whose inner products are the scores: of 100,000
-images and 500,000 captions the matrix has 200 GB, the embeddings 1.2 GB.
+That is a matrix of scores, or embeddings alone, whose inner products are the scores.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,11 +78,9 @@ def write_scores(
 def read_scores(
     path: Path | str, split: str, in_memory: bool = True, needed_by: str | None = None
 ) -> SplitScores:
-    """Read one split of a score file, digests verified and contents checked as when written.
-
-    in_memory: False leaves scores and embeddings in the file; without scores embeddings are always
-    left there. needed_by: what cannot do without the matrix, None for what works with both.
-    """
+    """Read one split of a score file, digests verified. in_memory: False leaves scores and
+    embeddings in the file; without scores embeddings always are. needed_by: what cannot do without
+    the matrix, None for what works with both."""
     file = GroupFile(path)
     found = file.names(split)
     texts, embeddings = set(TEXTS), set(EMBEDDINGS)

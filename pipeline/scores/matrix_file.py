@@ -24,7 +24,6 @@ class MatrixFile:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
         return self.values.shape[0], self.values.shape[1]
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:

@@ -57,11 +57,9 @@ class AverageConfig(Section):
 
 
 class ExternalConfig(Section):
-    """What another program says of images and captions: a matrix of scores, or embeddings of both.
-
-    folder: what DVC depends on; it holds the files, and the lists of ids beside them. Scores are
-    images by captions, larger is better; embeddings are compared by `similarity`.
-    """
+    """What another program says of images and captions: a matrix of scores, images by captions,
+    larger is better, or embeddings of both, compared by `similarity`. folder: holds the files, and
+    the lists of ids beside them; DVC depends on it."""
 
     folder: ExistingPath
     scores: Name | None = None

@@ -11,12 +11,10 @@ DIRECTIONS: tuple[Direction, ...] = ("i2t", "t2i")  # image queries, caption que
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Where Q queries of one direction find their true items.
-
-    ranks: (Q, R) float64, ascending: ranks from 1 of a query's true items when items of equal score
-    stand with the true ones last; infinity where it has fewer than R of them. gains: (Q, R)
-    float64, the grades of these items, of equal scores the smaller first; 0 where there are fewer.
-    """
+    """Where Q queries of one direction find their true items. ranks: (Q, R) float64, ascending,
+    from 1, behind other items of equal score; infinity where a query has fewer than R. gains: (Q,
+    R) float64, the grades of these items, of equal scores the smaller first; 0 where there are
+    fewer."""
 
     ranks: np.ndarray
     gains: np.ndarray

@@ -84,12 +84,9 @@ def of_positives(scores: Tiles, positives: Positives, way: Direction) -> Wanted:
 
 
 def ranked(wanted: Sequence[Wanted]) -> list[Ranking]:
-    """The ranks of true items, for each of `wanted`, of the queries that have any.
-
-    Scores are gone through twice: tiles with true pairs for the scores of these, then all tiles to
-    count what scores as high, one comparison of every score for each true item of a query. Memory
-    holds the true pairs and some tiles. Raises WorkbenchError for NaN or infinity, naming one.
-    """
+    """The ranks of true items, for each of `wanted`, of the queries that have any. Scores are gone
+    through twice: for those of true pairs, then to count what scores as high. Memory holds the true
+    pairs and some tiles. WorkbenchError for NaN or infinity, naming one."""
     rankings: dict[int, Ranking] = {}
     bases = {id(base): base for base in (_base(one.scores) for one in wanted)}
     for key, base in bases.items():

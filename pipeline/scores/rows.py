@@ -18,10 +18,8 @@ def places(
     table: pd.DataFrame, key: str, ids: Sequence[str] | None, count: int, needed: str, where: str
 ) -> Places:
     """Where the rows of a file belong in the splits that are scored: (count,) int64, -1 for none.
-
-    ids: None: the rows are those of the needed split, or of the whole table, in its order; needed:
-    the split that must be there whole; the other one is there whole or not at all.
-    """
+    ids: None: rows are those of the needed split, or of the whole table, in its order; needed: the
+    split that must be there whole; the other one is there whole or not at all."""
     if ids is None:
         part = in_split(table, needed)
         if count not in (len(part), len(table)):

@@ -1,7 +1,4 @@
-"""Scores tile by tile: of a matrix, or products of embeddings made as they are needed.
-
-Evaluation goes through tiles and keeps what it finds of queries and items, never N x M numbers.
-"""
+"""Scores tile by tile, never N x M numbers: of a matrix, or products of embeddings."""
 
 import math
 import mmap
@@ -18,8 +15,7 @@ from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import Progress
 from pipeline.scores.blocks import check_numbers, cuts, release
 
-# Images and captions of a tile, at most: 4 MB of float32, so that they stay in the cache. Products
-# of 1,024 captions took 8 % longer: rows a power of two apart share their places in the cache.
+# Images and captions of a tile, at most: 4 MB of float32, so that they stay in the cache.
 BLOCK = (1024, 1000)
 EVEN = 8  # captions; products of a width that is no multiple of it took half as long again
 KEPT = 1 << 25  # products that are kept once made, 128 MB: those of true pairs are made first
@@ -120,13 +116,11 @@ class Matrix(Tiles):
 class Products(Tiles):
     """Inner products of embeddings, made when a tile is asked for.
 
-    Kernels for products may add up in another order where a matrix has another shape or lies
-    elsewhere, but equal embeddings must tie, and a score must have the same bits in every pass,
-    process and fold, and in the matrix that scoring writes. So the whole split is cut into windows;
-    every product is one of windows of the same size (the last is moved back to stay inside), from
-    and into memory that torch has aligned, on the CPU; tiles of folds are cut out of these.
-
-    images: (N, K) float32; captions: (M, K) float32; block: the most of a window and of a tile.
+    Equal embeddings must tie, and a score must have the same bits in every pass, process and fold,
+    but kernels may add up in another order for another shape or place. So the whole split is cut
+    into windows of the same size (the last is moved back to stay inside), computed in memory that
+    torch has aligned, on the CPU. images: (N, K) float32; captions: (M, K) float32; block: the most
+    of a tile.
     """
 
     def __init__(

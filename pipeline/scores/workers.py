@@ -1,7 +1,5 @@
-"""Evaluation from embeddings in several processes, each with some runs of images at a time.
-
-Results are put together in the order of one process: the same bytes for any number of them.
-"""
+"""Evaluation from embeddings in several processes, each with some runs of images at a time: the
+same bytes for any number of them."""
 
 import multiprocessing
 from collections.abc import Iterator
@@ -21,11 +19,8 @@ _held: list[Products] = []  # in a process: the tiles it was started with
 
 @contextmanager
 def spread_over(split: SplitScores, processes: int) -> Iterator[SplitScores]:
-    """The same scores, whose tiles are worked on in processes for as long as the context lasts.
-
-    Every process has as many threads as this one, since their number decides the last bits. A
-    matrix is left to this process.
-    """
+    """The same scores, whose tiles are worked on in processes as long as the context lasts, with as
+    many threads as this one, which decide the last bits. A matrix is left to this process."""
     products = split.scores
     if processes == 1 or not isinstance(products, Products) or len(products.rows()) == 1:
         yield split

@@ -53,10 +53,8 @@ def needed(parameters: Parameters) -> int:
 
 
 def build(vectors: np.ndarray, parameters: Parameters, seed: int) -> Any:
-    """A faiss index of inner products of vectors (N, K) float32, N at least `needed`.
-
-    Built by one thread: equal vectors give equal bytes.
-    """
+    """A faiss index of inner products of vectors (N, K) float32, N at least `needed`. Built by one
+    thread: equal vectors give equal bytes."""
     faiss = library()
     number, width = vectors.shape
     with one_thread():
@@ -93,7 +91,6 @@ def _trained(faiss: Any, vectors: np.ndarray, parameters: IVFPQConfig, seed: int
 
 
 def write(index: Any, path: Path) -> None:
-    """Write an index atomically."""
     faiss = library()
     with atomic_path(path) as temporary, open(temporary, "wb") as file:
         # Python's own write: what the disk refuses is an OSError, not faiss's text
@@ -101,10 +98,8 @@ def write(index: Any, path: Path) -> None:
 
 
 def opened(path: Path, number: int, width: int, parameters: Parameters) -> Nearest:
-    """What finds rows in an index file of N vectors of width K, mapped into memory.
-
-    Its digest is to be verified before: faiss trusts what it reads.
-    """
+    """What finds rows in an index file of N vectors of width K, mapped into memory, whose digest is
+    to be verified before: faiss trusts what it reads."""
     faiss = library()
     try:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)

@@ -31,11 +31,8 @@ def write_indexes(
     folder: Path, scores: Path, model: str, settings: SearchConfig, seed: int
 ) -> dict[str, Any]:
     """Build the indexes of all embeddings in a score file; equal embeddings give equal bytes.
-
-    Returns what index.json says. Each of its `parts` has the digests of ids and embeddings in the
-    score file and of the index, and its recall with so many `queries` of the other kind; `exact`
-    names sets with too few vectors for such an index, which exact search takes.
-    """
+    Returns index.json: each of its `parts` has digests, and its recall with so many `queries` of
+    the other kind; `exact` names sets with too few vectors, which exact search takes."""
     file, parameters = GroupFile(scores), settings.parameters
     if file.attributes.get("model") != model:
         raise WorkbenchError(f"{scores}: not scores of {model}")

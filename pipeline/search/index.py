@@ -1,8 +1,5 @@
-"""Searching an indexed corpus: the stored embeddings nearest to that of a query, best first.
-
-The index is what a score file keeps of one split; nothing of the score matrix is read. A model of
-pairs scores the rows that `best` chose by vectors again, and orders them with `best`.
-"""
+"""Searching an indexed corpus: the embeddings of a split in a score file nearest to that of a
+query, best first. A model of pairs scores the rows that `best` chose by vectors again."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,20 +24,16 @@ Nearest = Callable[[np.ndarray, int], np.ndarray]
 @dataclass(frozen=True, eq=False)
 class Index:
     """What is searched: N ids and embeddings (N, K) float32, finite, perhaps mapped from a file.
-
     `nearest` maps vectors (Q, K) and a count to rows (Q, count) that are among the nearest, -1
-    where fewer were found; None: all rows are compared, and the result is exact.
-    """
+    where fewer were found; None: all rows are compared, and the result is exact."""
 
     ids: list[str]
     embeddings: np.ndarray
     nearest: Nearest | None = None
 
     def candidates(self, vector: np.ndarray, count: int) -> tuple["Index", np.ndarray]:
-        """What may be found for a query (K,), in the order of the rows, with exact inner products.
-
-        An approximate index is asked for `count`, else all rows are returned.
-        """
+        """What may be found for a query (K,), in the order of the rows, with exact inner products:
+        of an approximate index `count`, else all rows."""
         if self.nearest is None:
             return self, self.similarities(vector)
         self._check(vector)
@@ -77,11 +70,9 @@ class Hit:
 
 
 def read_index(path: Path, split: str, kind: str, checkpoint_sha256: str) -> Index:
-    """The ids and embeddings of a split from a score file, digests verified, memory-mapped.
-
-    `kind` is image or caption. WorkbenchError for an unknown split, a model without embeddings,
-    scores of other weights, a damaged file.
-    """
+    """The ids and embeddings of a split (kind: image or caption), digests verified, memory-mapped.
+    WorkbenchError for an unknown split, a model without embeddings, other weights, a damaged
+    file."""
     file = GroupFile(path)
     if split not in file.layouts:
         raise WorkbenchError(f"split {split!r}: {path} has {listing(sorted(file.layouts))}")
@@ -150,7 +141,6 @@ class Catalogue:
 
     @cached_property
     def _first(self) -> pd.Series:
-        """The first caption of each image, by its id."""
         return self.captions.drop_duplicates("image_id").set_index("image_id")["text"]
 
 

@@ -12,11 +12,8 @@ BLOCK = 64  # queries scored together
 def recalls(
     index: Index, queries: np.ndarray, tops: Sequence[int], count: int = SHORTLIST
 ) -> list[float]:
-    """Mean share (0 to 1) of the exact nearest that an index of N vectors finds, by `tops`.
-
-    queries are (Q, K) float32; the index is asked for `count`. A vector as near as the last of the
-    exact ones counts as found: which of several equal vectors is brought makes no difference.
-    """
+    """Mean share (0 to 1) of the exact nearest that an index of N vectors, asked for `count`, finds
+    for queries (Q, K) float32, by `tops`. A vector as near as the last of the exact ones counts."""
     assert index.nearest is not None
     shares = np.zeros(len(tops))
     for start in range(0, len(queries), BLOCK):

@@ -33,8 +33,7 @@ def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
 
 
 def add_rows(table: torch.Tensor, bags: Bags) -> torch.Tensor:
-    """Sum of every bag's rows of `table` (V, D): (M, D), zeros for an empty bag. Each bag is added
-    up in its own order, whatever the other bags are."""
+    """Sum of every bag's rows of `table` (V, D): (M, D), zeros for an empty bag."""
     return functional.embedding_bag(
         torch.from_numpy(bags.rows), table, torch.from_numpy(bags.starts), mode="sum"
     )

@@ -29,11 +29,9 @@ Captions = Sequence[Sequence[str]]
 
 
 class Encoding(Protocol):
-    """What turns captions into vectors of `dim` numbers.
-
-    One whose settings name files or programs has, too, `depends_on(settings)`: what of them its
-    vectors depend on, JSON-able, files told by their content. For others it is the settings.
-    """
+    """What turns captions into vectors of `dim` numbers. One whose settings name files or programs
+    has, too, `depends_on(settings)`: what of them its vectors depend on, JSON-able, files told by
+    their content. For others it is the settings."""
 
     dim: int
 
@@ -73,7 +71,6 @@ class SentenceEncoder:
 
     @property
     def dim(self) -> int:
-        """Width of a sentence's vector."""
         return len(self.projection.components) if self.projection else self.encoding.dim
 
     def encode(self, captions: Captions) -> np.ndarray:

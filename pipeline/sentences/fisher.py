@@ -1,10 +1,9 @@
 """Fisher vectors of captions, as fast as memory can be read (Klein et al. 2015, arXiv:1411.7399,
 without the gradients of the mixture's weights).
 
-Before its normalisation the Fisher vector of a caption is a sum over its words. The summands are
-computed once, as a table, so that encoding a caption is adding rows. A word of many dimensions
-belongs to few centres of a mixture; where most words do, the table holds their gradients for those
-alone.
+Before its normalisation the Fisher vector of a caption is a sum over its words, whose summands are
+computed once, as a table. Where most words belong to few centres of a mixture, it holds their
+gradients for those alone.
 
 Shapes: V words, C dimensions of a word vector, K centres, M captions of T known words, P pairs of a
 word and a centre that it belongs to.
@@ -69,7 +68,6 @@ class FisherVector:
 
     @classmethod
     def restore(cls, state: State) -> Self:
-        """The encoder of that state."""
         arrays = dict(state.arrays)
         vectors = arrays.pop("vectors")
         arrays["laplacian"] = arrays["laplacian"].astype(np.bool_)
@@ -78,8 +76,7 @@ class FisherVector:
 
 def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
     """Signed root of every value, then unit rows: (M, 2K, C) float32 into `out`; rows of zeros
-    stay. A factor common to a row drops out: the T^-1/2 of the definition is never multiplied
-    in."""
+    stay."""
     torch.abs(sums, out=out)
     # The squared L2 norm of the roots is the sum of the values. In two steps, because a sum to one
     # number is split among the threads and its last bits then depend on how many rows there are.
@@ -89,11 +86,9 @@ def normalise(sums: torch.Tensor, out: torch.Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FisherTable:
-    """The Fisher vectors of single words before normalisation.
-
-    values: gradients for locations and for widths, of all pairs (V, 2, K, C), or of those that
-    LEAST leaves, word after word, (2, P, C).
-    """
+    """The Fisher vectors of single words before normalisation. values: gradients for locations and
+    for widths, of all pairs (V, 2, K, C), or of those that LEAST leaves, word after word, (2, P,
+    C)."""
 
     values: np.ndarray
     centres: np.ndarray  # (P,) int64, of which centre, ascending for each word
@@ -156,10 +151,9 @@ def fisher_table(
 
 
 class _Gradients:
-    """Gradients of words' log-likelihood with respect to the centres' locations and widths, divided
-    by the roots of the Fisher information: w / sigma^2 and 2w / sigma^2 for mean and deviation of a
-    Gaussian, w / s^2 for median and scale of a Laplacian, whose slope at its median is taken from
-    the right."""
+    """Gradients of words' log-likelihood by the centres' locations and widths, over the roots of
+    the Fisher information: w / sigma^2 and 2w / sigma^2 for mean and deviation of a Gaussian, w /
+    s^2 for median and scale of a Laplacian, whose slope at its median is taken from the right."""
 
     def __init__(self, mixture: Mixture) -> None:
         laplacian = mixture.laplacian

@@ -127,12 +127,9 @@ def initial_mixture(
 def maximise(
     mixture: Mixture, x: np.ndarray, order: np.ndarray | None, gamma: np.ndarray
 ) -> Mixture:
-    """The M step: the mixture that suits x (N, D) best, given responsibilities gamma (N, K).
-
-    A centre left with less than WEIGHT_FLOOR of the rows keeps its parameters, since nothing
-    estimates them, and that weight. The parameters of a family that the kind has no use for stay as
-    they were. order: (D, N) of sort_dimensions, None for gmm.
-    """
+    """The M step: the mixture that suits x (N, D) best, given responsibilities gamma (N, K). A
+    centre left with less than WEIGHT_FLOOR of the rows keeps its parameters, and that weight; so
+    does a family that the kind has no use for. order: (D, N) of sort_dimensions, None for gmm."""
     share = gamma.sum(axis=0) / len(x)
     weights = np.maximum(share, WEIGHT_FLOOR)
     new = {"weights": weights / weights.sum()}

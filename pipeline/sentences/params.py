@@ -22,14 +22,10 @@ from pipeline.sentences.encodings import ENCODINGS
 
 
 class MeanVectorConfig(Section):
-    """Sentences as the mean of their words' vectors."""
-
     pca: CountOrNone = None
 
 
 class TfIdfConfig(Section):
-    """Sentences as tf-idf weights of their lemmas."""
-
     lemmatiser: Literal["wordnet", "lemminflect", "none"] = "lemminflect"
     wordnet: Name | None = None
     stop_words: Name = "function_words"
@@ -52,8 +48,6 @@ class TfIdfConfig(Section):
 
 
 class FisherConfig(Section):
-    """Sentences as Fisher vectors of their words' vectors."""
-
     mixture: Annotated[str, some_of(("gmm", "lmm", "hglmm"))] = "hglmm"
     centres: Count = 8
     ica: CountOrNone = 32

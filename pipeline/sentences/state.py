@@ -1,5 +1,4 @@
-"""What a sentence encoder is fitted on, and what a fitted one is made of, in a form that can be
-stored and inspected."""
+"""What a sentence encoder is fitted on, and what a fitted one is made of, in a form to store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

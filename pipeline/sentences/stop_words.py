@@ -1,10 +1,9 @@
 """Words that say nothing about an image: what tf-idf leaves out.
 
-General lists do not fit captions. scikit-learn's has numbers (two, three) and places (above, under,
-between, behind, top, bottom), and those are what tells "two dogs under a table" from "three dogs on
-a table". The list here is articles, conjunctions, pronouns, auxiliary verbs and prepositions
-without a place. Numbers, places and quantities (many, several, both), negations (no, not, without)
-and function words that also name a thing (can) stay terms.
+General lists do not fit captions: scikit-learn's has numbers and places, which tell "two dogs under
+a table" from "three dogs on a table". The list here is articles, conjunctions, pronouns, auxiliary
+verbs and prepositions without a place. Quantities (many, several, both), negations (no, not,
+without) and function words that also name a thing (can) stay terms.
 """
 
 from pathlib import Path

@@ -23,11 +23,9 @@ _ROWS = 8192  # rows worked on at a time
 
 @dataclass(frozen=True)
 class WordSpace:
-    """A map of word vectors of D numbers to C numbers.
-
-    whitening: (C, D) float32, the unmixing matrix of the ICA, or None for no ICA, then C is D;
-    scale: the length of every vector but zero ones, 10 in Klein et al. for lmm and hglmm.
-    """
+    """A map of word vectors of D numbers to C numbers. whitening: (C, D) float32, the unmixing
+    matrix of the ICA, or None for no ICA, then C is D; scale: the length of every vector but zero
+    ones, 10 in Klein et al. for lmm and hglmm."""
 
     whitening: np.ndarray | None
     scale: float
@@ -52,10 +50,9 @@ def fit_word_space(
     """The word space of N vectors (N, D); components: C of the ICA, None for none.
 
     FastICA of scikit-learn in float64 (parallel, logcosh, unit variance) on the unit vectors,
-    stopped after ITERATIONS with a line on the screen if it has not settled by then. The same
-    vectors and seed give the same matrix. The vectors are centred for the fit alone. At work it
-    holds about five float64 copies of the vectors. WorkbenchError for rows that are not finite, too
-    few vectors, and more components than directions in which they vary.
+    centred for the fit alone. It stops after ITERATIONS, with a line where it has not settled. At
+    work it holds about five float64 copies. WorkbenchError for rows that are not finite, too few
+    vectors, and more components than directions in which they vary.
     """
     _check_finite(vectors)
     if components is None:

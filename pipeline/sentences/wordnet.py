@@ -1,11 +1,9 @@
 """WordNet's lemmas from WordNet's own files, so that no library stands between them and the terms.
 
-Of WordNet only two kinds of files are needed: `index.<pos>`, whose lines begin with the lemmas, and
-`<pos>.exc`, the irregular forms. The method is WordNet's morphy(7WN) as nltk's WordNetLemmatizer
-has it: one pass of suffix rules, every form checked against the index, the shortest taken. Its
-known oddities (men -> men, us -> u) are kept, since published dictionaries have them too. nltk's
-reader takes eight times as long to load, five times the memory, and files that Debian's
-wordnet-base does not have.
+Only `index.<pos>`, whose lines begin with the lemmas, and `<pos>.exc`, the irregular forms, are
+needed. The method is WordNet's morphy(7WN) as nltk's WordNetLemmatizer has it: one pass of suffix
+rules, every form checked against the index, the shortest taken. Its known oddities (men -> men, us
+-> u) are kept, since published dictionaries have them too. nltk's reader is eight times slower.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
 """Mean and covariance of rows that are seen once and never held together.
 
-Precision: blocks are multiplied in float32, twice as fast as float64, but only CHUNK rows at a
-time, and the products are summed in float64. Rows are shifted by the mean of the first chunk, so
-that the products hold the spread of the data and not the square of their offset. Memory: one D x D
-float64 triangle, one chunk of rows and one panel of a product.
+Blocks of CHUNK rows are multiplied in float32, twice as fast as float64, and summed in float64,
+shifted by the mean of the first, so that products hold the spread of the data and not the square of
+their offset. Memory: one D x D float64 triangle, one chunk of rows and one panel of a product.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,9 +51,8 @@ class Covariance:
                 self._sum_chunk()
 
     def finish(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (D,) and covariance (D, D) over rows - 1, both float64. The covariance is in Fortran
-        order with its lower triangle filled, as LAPACK reads it in place; it takes over this
-        object's memory."""
+        """Mean (D,) and covariance (D, D) over rows - 1, float64, in this object's memory: in
+        Fortran order with the lower triangle filled, as LAPACK reads it."""
         if self.filled:
             self._sum_chunk()
         if self.count != self.rows:

@@ -16,11 +16,9 @@ def random_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> tor
 def spread_rows(points: torch.Tensor, k: int, generator: torch.Generator) -> torch.Tensor:
     """k rows of points (N, D) by k-means++ (Arthur and Vassilvitskii 2007): (k,) int64 on the CPU.
 
-    Each row is drawn with a chance in proportion to its squared distance from the nearest one
-    before it. Candidates are drawn many at a time from the chances as they were, and each is taken
-    with the ratio of its chance now to its chance then: rejection gives exactly the law of drawing
-    one by one, and the distances of a batch are one matrix product. When all points lie on chosen
-    ones, the remaining rows are drawn uniformly.
+    Each is drawn in proportion to its squared distance from the nearest one before it. Candidates
+    are drawn many at a time, and each is taken with the ratio of its chance now to its chance then:
+    exactly the law of drawing one by one. When all points lie on chosen ones, the rest is uniform.
     """
     norms = squared_norms(points)
     rows = torch.randint(len(points), (1,), generator=generator)
@@ -54,12 +52,9 @@ def accept(
     candidates: torch.Tensor,
     generator: torch.Generator,
 ) -> list[int]:
-    """Positions of the candidates (C,) to take, in order; the first always: its chance has not
-    changed.
-
-    nearest: (N,) squared distances from the nearest centre when the candidates were drawn; between:
-    (N, C) squared distances from all points to the candidates.
-    """
+    """Positions of the candidates (C,) to take, in order, the first always. nearest: (N,) squared
+    distances from the nearest centre when the candidates were drawn; between: (N, C) squared
+    distances from all points to the candidates."""
     before = nearest.cpu()[candidates].double()
     among = between[candidates.to(between.device)].cpu().double()
     limits = torch.rand(len(candidates), generator=generator, dtype=torch.float64) * before

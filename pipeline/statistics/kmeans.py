@@ -1,9 +1,8 @@
 """K-means by Lloyd's algorithm, in float32, the same code on CPU and GPU.
 
 The pseudo classes of Zheng et al. 2020 (table 5) are 3,000 and 10,000 clusters of 113,287 features
-of width 2,048. Distances are a matrix product in blocks. A GPU adds rows to clusters in the order
-of threads unless torch is asked for deterministic algorithms, as every stage does. After a few
-updates most centres stay where they are: only distances from the others are computed anew.
+of width 2,048. Distances are a matrix product in blocks. After a few updates most centres stay
+where they are: only distances from the others are computed anew.
 """
 
 import hashlib
@@ -22,12 +21,9 @@ GPU_VALUES = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """K-means clusters of N points.
-
-    inertia: sum of squared distances to the nearest centre, before the first update and after each,
-    never increasing. reseeded: how many empty clusters each update moved. converged: whether it
-    stopped before its iterations were used up.
-    """
+    """K-means clusters of N points. inertia: sum of squared distances to the nearest centre, before
+    the first update and after each, never increasing. reseeded: how many empty clusters each update
+    moved. converged: whether it stopped before its iterations were used up."""
 
     centres: torch.Tensor  # (k, D) float32
     labels: torch.Tensor  # (N,) int64, the nearest centre of each point
@@ -53,13 +49,10 @@ def kmeans(
     """Cluster N points (N, D), on their device, into k clusters; WorkbenchError for NaN and
     overflow.
 
-    A cluster that gets no points is moved to the point farthest from its centre, several one after
-    the other, each counting as a centre for the next. The points are copied once, as float32 around
-    their mean, where squares lose least; beside that copy, memory grows with neither N x k nor N x
-    D.
-
-    initialisation: kmeans++, random (k different points) or the centres (k, D) themselves.
-    tolerance: stop when the inertia falls by no more than this share of itself and no cluster is
+    A cluster that gets no points is moved to the point farthest from its centre, one after the
+    other. The points are copied once, as float32 around their mean; other memory grows with neither
+    N x k nor N x D. initialisation: kmeans++, random (k different points) or the centres (k, D)
+    themselves. tolerance: stop when the inertia falls by no more than this share and no cluster is
     empty.
     """
     _check_finite(points)
@@ -112,12 +105,9 @@ class Assignment:
 def assign(
     points: torch.Tensor, centres: torch.Tensor, before: Assignment | None = None
 ) -> Assignment:
-    """Assign points (N, D) to the nearest of centres (k, D), the first of those equally near.
-
-    The nearest centre is found by the inner products, |c|^2 / 2 - x c; the distance from it is then
-    taken from the difference, which is 0 where they are equal. before: the assignment to centres of
-    which some stay as they were, None to look at all.
-    """
+    """Assign points (N, D) to the nearest of centres (k, D) by inner products, |c|^2 / 2 - x c, of
+    equally near ones the first; distances are taken from differences, 0 where they are equal.
+    before: the assignment to centres of which some stay as they were, None to look at all."""
     if before is None:
         labels, scores = nearest_of_all(points, centres)
     else:
@@ -147,13 +137,9 @@ def nearest_of_all(
 def nearest_of_moved(
     points: torch.Tensor, centres: torch.Tensor, before: Assignment
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result of `nearest_of_all`, (N,) each, from products of points (N, D) with those centres
-    that moved.
-
-    No centre that stayed has a lower score than the one that a point had. So a moved one that
-    reaches it is the nearest of all; else the old one is, if it stayed. Only points whose own
-    centre moved away from them need all products.
-    """
+    """The result of `nearest_of_all`, (N,) each, from products of points (N, D) with moved centres
+    alone. A moved one that reaches a point's old score is the nearest; else the old one is, if it
+    stayed. Only points whose own centre moved away from them need all products."""
     changed = (centres != before.centres).any(1)
     moved = changed.nonzero()[:, 0]
     if not len(moved):

@@ -1,9 +1,7 @@
 """Principal components of rows too many and too wide to hold, such as Fisher vectors.
 
-One pass for the covariance and one exact eigendecomposition, both in float64, 2.6 GB at D = 18,000:
-incremental forms are several times slower and less exact, randomised ones lose variance, and
-float32 has errors of the size of its rounding of the largest variance, while 6,000 components are
-kept for small ones.
+One pass for the covariance and one exact eigendecomposition, in float64, 2.6 GB at D = 18,000:
+incremental and randomised forms are less exact, and float32 rounds small variances away.
 """
 
 from collections.abc import Iterable
@@ -38,8 +36,7 @@ class Projection:
 
 def fit_projection(blocks: Iterable[np.ndarray], components: int, rows: int) -> Projection:
     """Fit P = `components` principal components in one pass over blocks (B, D) float32 of `rows`
-    rows in all, cut anywhere; WorkbenchError for values that are not finite and rows that are all
-    equal."""
+    rows in all; WorkbenchError for values that are not finite and equal rows."""
     (width,), parts = peek((block,) for block in blocks)
     mean, covariance = measure("pca", ["sentence vectors"], [width], parts, rows)
     total = float(covariance.trace())
@@ -58,10 +55,8 @@ def fit_projection(blocks: Iterable[np.ndarray], components: int, rows: int) -> 
 
 
 def leading_eigenvectors(matrix: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The K = `count` largest eigenvalues (K,), descending, and their eigenvectors (D, K).
-
-    matrix: symmetric (D, D) in Fortran order, of which the lower triangle is read; overwritten.
-    """
+    """The K = `count` largest eigenvalues (K,), descending, and eigenvectors (D, K) of a symmetric
+    matrix (D, D) in Fortran order, whose lower triangle is read and overwritten."""
     values, vectors = eigh(
         matrix,
         lower=True,

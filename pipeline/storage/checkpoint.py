@@ -18,8 +18,6 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class Description(BaseModel):
-    """What a checkpoint says about itself."""
-
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     schema_version: int = SCHEMA_VERSION

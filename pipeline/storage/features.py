@@ -25,9 +25,8 @@ __all__ = ["SCHEMA_VERSION", "FeatureFile", "FeatureWriter", "write_features"]
 
 class FeatureFile:
     """A feature file: rows by id, random batches, or a whole dataset in memory. Values are read
-    when asked for, through a memory map that every process opens for itself: DataLoader workers may
-    have an instance. sha256: digest over the content. WorkbenchError for a file that is missing,
-    damaged or no feature file."""
+    when asked for, through a memory map that every process opens for itself. sha256: digest over
+    the content. WorkbenchError for a file that is missing, damaged or no feature file."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -54,7 +53,6 @@ class FeatureFile:
         return self._layout(name).shape
 
     def dtype(self, name: str = "features") -> np.dtype[Any]:
-        """Type of a dataset's values."""
         return self._layout(name).dtype
 
     def rows(self, ids: Sequence[str]) -> npt.NDArray[np.int64]:

@@ -1,7 +1,5 @@
-"""HDF5 files of named groups of arrays, written at once: score and rank files.
-
-The layout of feature files, but with groups, since these have different numbers of rows.
-"""
+"""HDF5 files of named groups of arrays with different numbers of rows, written at once: score and
+rank files. Their layout is otherwise that of feature files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -37,7 +37,6 @@ class Layout:
 
     @property
     def nbytes(self) -> int:
-        """Size of the values in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -58,7 +57,6 @@ def opened(path: Path) -> Iterator[h5py.File]:
 
 
 def damaged(path: Path, what: str) -> WorkbenchError:
-    """The error for a file whose content cannot be what was written."""
     return WorkbenchError(f"{path}: damaged: {what}", _remedy(path))
 
 

@@ -1,7 +1,5 @@
-"""How a feature file is laid out: created empty, filled in place, sealed with its digests.
-
-Datasets are contiguous and created in a fixed order, so that equal content gives equal bytes.
-"""
+"""How a feature file is laid out: created empty, its datasets in a fixed order, filled in place,
+sealed with its digests. Equal content gives equal bytes."""
 
 import hashlib
 import json

@@ -45,7 +45,6 @@ class FeatureJob:
 
     @property
     def width(self) -> int:
-        """D of a feature."""
         return self.datasets["features"][0][-1]
 
     def make(self, work: Path, output: Path, plan: "Plan", is_shard: bool = False) -> None:
@@ -139,12 +138,10 @@ class Plan:
     unit: str = "images"
 
     def ranges(self, count: int) -> list[range]:
-        """The rows of each shard of `count` rows."""
         size = -(-(self.size or count) // self.batch) * self.batch
         return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
     def command(self, shard: "FeatureShard") -> list[str]:
-        """What makes a shard."""
         paths = {name: path for name, path in self.paths.items() if path} | {"output": shard.path}
         options = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
         rows = ["--rows", str(shard.rows.start), str(shard.rows.stop)]
@@ -161,7 +158,6 @@ class FeatureShard:
 
     @property
     def name(self) -> str:
-        """For messages."""
         return f"shard of rows {self.rows.start} to {self.rows.stop - 1}"
 
     def move_into(self, writer: FeatureWriter) -> int:

@@ -1,8 +1,7 @@
 """The structure of an HDF5 file, made in memory and written by ordinary writes.
 
 On a full disk HDF5 left damaged files behind, said nothing, or ended the process. So it lays the
-file out in memory, where a large dataset is a hole; the bytes outside the datasets are copied from
-there, and whoever has values writes them to their places.
+file out in memory, where a large dataset is a hole; whoever has values writes them to their places.
 """
 
 import os

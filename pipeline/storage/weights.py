@@ -1,7 +1,4 @@
-"""Files of weights that we write: safetensors with one entry of metadata and a digest over both.
-
-One entry, since safetensors writes several in an order that changes from process to process.
-"""
+"""Files of weights that we write: safetensors with one entry of metadata and a digest over both."""
 
 import hashlib
 import json
@@ -58,7 +55,6 @@ def content_digest(entry: Mapping[str, Any], weights: Mapping[str, torch.Tensor]
 
 
 def as_text(entry: Mapping[str, Any]) -> str:
-    """JSON with sorted keys."""
     return json.dumps(entry, sort_keys=True, allow_nan=False)
 
 

@@ -26,7 +26,6 @@ class WrittenRows:
 
     @property
     def missing(self) -> npt.NDArray[np.int64]:
-        """Row numbers that are not written, ascending."""
         return np.flatnonzero(self._marks == 0)
 
     def mark(self, rows: npt.NDArray[np.int64], values: Sequence[npt.NDArray[np.generic]]) -> None:

@@ -19,11 +19,8 @@ EQUAL = 0.002  # every hinge is within a hundredth of the margin
 
 
 def validation_columns(scores: SplitScores) -> Row:
-    """rsum, the recalls that curves have, and how far scores lie apart.
-
-    val_spread: the mean standard deviation of a query's scores, the smaller of both directions:
-    near zero when all images, or all captions, have collapsed into one point.
-    """
+    """rsum, the recalls that curves have, and val_spread: the mean standard deviation of a query's
+    scores, the smaller of both directions: near zero after a collapse into one point."""
     found = measure(scores.scores, scores.image_groups, scores.caption_groups, ROWS)
     summary, drawn = summarise(found, ROWS), [metric.name for metric in ROWS if metric.curve]
     figures = {f"val_{way}_{name}": summary[way][name] for way in DIRECTIONS for name in drawn}
@@ -53,11 +50,8 @@ def _moments(tiles: Tiles, rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) -> bool:
-    """Whether embeddings have come together in one point and nothing is learnt any more.
-
-    Scores may lie close together while a model finds its way out of a collapse, so nearly equal
-    scores count only with an rsum at chance, equal scores only without a new best rsum.
-    """
+    """Whether embeddings have come together in one point and nothing is learnt: nearly equal scores
+    count only with an rsum at chance, equal ones only without a new best rsum."""
     chance = chance_level(scores.image_groups, scores.caption_groups, ROWS)["rsum"]
     if row["val_rsum"] < 1.5 * chance:
         return bool(row["val_spread"] < NEARLY_EQUAL)
@@ -65,11 +59,8 @@ def is_collapsed(scores: SplitScores, row: Mapping[str, Any], improved: bool) ->
 
 
 def curve_tsv(history: Sequence[Row]) -> str:
-    """The history as tab-separated text with a header, one row per epoch, six digits.
-
-    A column that only some epochs have, such as a loss term of one phase, is empty in the others.
-    The last line has the digest of the rest, so that a file that was cut short is known.
-    """
+    """The history as tab-separated text with a header, one row per epoch, six digits; columns that
+    only some epochs have are empty in the others. The last line has the digest of the rest."""
     columns = list(dict.fromkeys(column for row in history for column in row))
     rows = [columns] + [[row.get(column, "") for column in columns] for row in history]
     texts = [[f"{v:.6g}" if isinstance(v, float) else str(v) for v in row] for row in rows]

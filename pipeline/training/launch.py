@@ -15,10 +15,8 @@ WATCH = 0.1  # seconds between two looks at whether one has died
 
 
 def of_several(stage: str, model: str, config: Any, wanted: int) -> bool:
-    """Run this command in `wanted` processes, unless they are started already; whether it did.
-
-    A section without `training`, such as cca's, is fitted at once by one process.
-    """
+    """Run this command in `wanted` processes, unless they are started already or its section has no
+    `training`; whether it did."""
     training = getattr(config, "training", None)
     if training is None:
         if process_count() > 1:

@@ -58,12 +58,9 @@ def fit(
 ) -> Fitted:
     """Train a model through its phases.
 
-    Everything is deterministic given the random generators' states, the batches and the machine.
-    The model is left with the weights of the last epoch. Several processes train it together
-    (pipeline.training.processes); the first alone validates it and keeps the state.
-
-    score_validation: what `judge` takes; advice: what to try after a collapse; not_finite: what to
-    try when the loss is not finite.
+    The model is left with the weights of the last epoch. Of several processes the first alone
+    validates it and keeps the state. score_validation: what `judge` takes; advice: what to try
+    after a collapse; not_finite: what to try when the loss is not finite.
     """
     model = with_common_norms(model)
     loop = _Loop(model, optimiser, phases, batches, schedule, resume, not_finite, parts)
@@ -121,11 +118,9 @@ class _Loop:
         return self.phases[self.phase]
 
     def steps(self, phase: Phase) -> int:
-        """Steps per epoch of a phase."""
         return (phase.batches or self.batches).steps
 
     def total_steps(self, phases: Sequence[Phase]) -> int:
-        """Steps of all epochs of some phases."""
         return sum(phase.epochs * self.steps(phase) for phase in phases)
 
     def steps_done(self) -> int:
@@ -134,7 +129,6 @@ class _Loop:
         return past + (self.steps_of_phase() if self.phase < len(self.phases) else 0)
 
     def steps_of_phase(self) -> int:
-        """Steps taken in the running phase."""
         return self.phase_epoch * self.steps(self.current) + self.step
 
     def train_epoch(self, progress: Progress) -> None:
@@ -267,11 +261,8 @@ class _Loop:
             self.phase_epoch, self.skipped = self.phase_epoch + skip, self.skipped + skip
 
     def has_converged(self) -> bool:
-        """Whether the last epochs of the phase lowered the mean loss by too small a share.
-
-        WINDOW epochs are compared with as many before them: the first ones of a softmax over many
-        classes stand still, too, and single epochs are noisy.
-        """
+        """Whether WINDOW epochs lowered the mean loss by too small a share of that of as many
+        before them."""
         name, least = self.current.name, self.current.stop_below
         losses = [row["loss"] for row in self.history if row["phase"] == name][-2 * WINDOW :]
         if len(losses) < 2 * WINDOW or not least:
@@ -297,7 +288,6 @@ class _Loop:
         self.resume.save(state | {name: getattr(self, name) for name in STATE})
 
     def restore(self) -> None:
-        """Continue from the saved state, if there is one."""
         state = on_first(self.resume.load)
         if state is None:
             return

@@ -12,8 +12,6 @@ Patience = Count | None  # epochs without a better validation; None: all epochs 
 
 
 class TrainingConfig(Section):
-    """Optimisation of one model."""
-
     epochs: Count
     patience: Patience = None
     batch_size: Annotated[int, Field(ge=2)]

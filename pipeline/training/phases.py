@@ -54,11 +54,9 @@ class Phase:
 
 
 class LearningRates(Protocol):
-    """clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast).
-
-    patience: epochs without a better validation after which the learning rate falls at once or, at
-    its last value, the phase ends; None: all epochs.
-    """
+    """clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast). patience: epochs
+    without a better validation after which the learning rate falls at once or, at its last value,
+    the phase ends; None: all epochs."""
 
     @property
     def clip(self) -> float: ...
@@ -92,8 +90,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class WarmupSchedule:
-    """The learning rate rises linearly for `warmup` steps and falls linearly over all steps: for
-    trainings of few epochs."""
+    """The learning rate rises linearly for `warmup` steps and falls linearly over all steps."""
 
     warmup: int
     least: float  # share of the rate that the fall ends at
@@ -108,8 +105,6 @@ class WarmupSchedule:
 
 @dataclass(frozen=True)
 class EpochVerdict:
-    """What an epoch's validation says."""
-
     columns: Row
     note: str
     score: float | None = None  # the weights with the largest are kept; None: of the last epoch
@@ -141,7 +136,6 @@ class Fitted:
 
     @property
     def kept(self) -> Row:
-        """The validation of the weights that were kept."""
         return self.history[self.epoch - 1] if self.together is None else self.together
 
 
@@ -152,11 +146,8 @@ def optimiser(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
 ) -> torch.optim.Optimizer:
-    """An optimiser by name, the only place where they are made.
-
-    name: adam, adamw (decoupled decay, Loshchilov and Hutter 2019) or sgd, which alone reads the
-    momentum. Fused steps are the same to rounding and about three times as fast.
-    """
+    """An optimiser by name, the only place where they are made: adam, adamw (decoupled decay,
+    Loshchilov and Hutter 2019) or sgd, which alone reads the momentum."""
     weights = list(weights)
     fused = all(weight.device.type in FUSED for weight in weights)
     if name == "sgd":

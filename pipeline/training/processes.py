@@ -33,7 +33,6 @@ Made = TypeVar("Made")
 
 
 def count() -> int:
-    """How many processes there are."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
@@ -114,9 +113,7 @@ def _shares(rows: int) -> list[slice]:
 
 def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
     """What a function makes of rows (B, ...), the same in all processes, each encoding its share.
-
-    Random numbers in it differ between processes; the generators are left in the same state.
-    """
+    Random numbers in it differ between processes; the generators are left in the same state."""
     batch = len(rows[0])
     if count() == 1 or batch < count():
         return function(*rows)
@@ -135,11 +132,9 @@ def divided(function: Callable[..., Made], *rows: torch.Tensor) -> Made:
 
 
 class _Gather(torch.autograd.Function):
-    """The shares of all processes, one below the other.
-
-    The gradient of a share is the sum of its gradients in all n processes, each of which has the
-    loss of the whole batch: DistributedDataParallel divides it by n.
-    """
+    """The shares of all processes, one below the other. The gradient of a share is the sum of those
+    in all n processes, each of which has the whole loss: DistributedDataParallel divides it by
+    n."""
 
     @staticmethod
     def forward(ctx: Any, own: torch.Tensor, batch: int) -> torch.Tensor:
@@ -184,8 +179,7 @@ def averaging(step: nn.Module) -> nn.Module:
 
 
 def with_common_norms(model: nn.Module) -> nn.Module:
-    """The model with batch norms over the batches of all processes; torch's SyncBatchNorm needs
-    GPUs."""
+    """The model with batch norms over all processes' batches; torch's SyncBatchNorm needs GPUs."""
     for norm in model.modules() if count() > 1 else ():
         if isinstance(norm, (nn.BatchNorm1d, nn.BatchNorm2d)):
             # keeps its weights and statistics

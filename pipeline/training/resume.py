@@ -1,8 +1,6 @@
-"""State of an interrupted training, so that it ends as if it had not been interrupted.
-
-It holds the optimiser and the random generators, lies outside DVC's outputs, belongs to a
-fingerprint of everything that decides the result, and is deleted at the end.
-"""
+"""State of an interrupted training, with the optimiser and the random generators, so that it ends
+as if it had not been interrupted. It lies outside DVC's outputs, belongs to a fingerprint of
+everything that decides the result, and is deleted at the end."""
 
 import hashlib
 import io
@@ -58,7 +56,6 @@ class ResumeFile:
         return state
 
     def remove(self) -> None:
-        """Delete the state and its folder."""
         self.path.unlink(missing_ok=True)
         for leftover in self.path.parent.glob(f".{self.path.name}.*.part"):
             leftover.unlink()

@@ -1,8 +1,7 @@
 """The two public formats of word vectors, word2vec's .bin and text, read as a stream.
 
-Published files are far larger than what a corpus needs (GoogleNews: 3 million words, 3.6 GB): only
-the wanted rows and a random sample of the others are kept. Sizes are checked against the file
-before they are believed, and every fault is a WorkbenchError.
+Only the wanted rows and a random sample of the others are kept of published files (GoogleNews: 3
+million words, 3.6 GB). Sizes are checked against the file before they are believed.
 """
 
 import gzip
@@ -64,7 +63,6 @@ class Stream(ExitStack):
         return line
 
     def damage(self, what: str) -> WorkbenchError:
-        """The error for a file with this fault."""
         return WorkbenchError(f"{self.path}: {what}", HINT)
 
     def _unpacked(self, read: Callable[[Any], Any], argument: object) -> Any:
@@ -81,12 +79,8 @@ class Stream(ExitStack):
 
 def read_binary(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
     """The wanted rows of word2vec's .bin format: D, and a row (D,) float32 per wanted word that is
-    there.
-
-    It is a line `count D`, then per word its bytes, a space, D little-endian float32, and in some
-    files a newline. Words that are not UTF-8 are passed over; the first of equal words counts.
-    wanted: word by its bytes in UTF-8. sample is offered the entries that it asks for.
-    """
+    there, of equal words the first. It is a line `count D`, then per word its bytes, a space, D
+    little-endian float32, and in some files a newline. wanted: word by its bytes in UTF-8."""
     count, dim = _sizes(stream, stream.readline(100), bytes_per_number=4)
     rows: Rows = {}
     for word, chunk, offset in _binary_entries(stream, count, 4 * dim, wanted, sample):
@@ -141,12 +135,9 @@ def _complete(
 
 
 def read_text(stream: Stream, wanted: dict[bytes, str], sample: WordSample) -> tuple[int, Rows]:
-    """The wanted rows of word2vec's or GloVe's text format, as read_binary gives them.
-
-    A line per word: the word and D numbers, separated by single spaces; word2vec's first line is
-    `count D`, GloVe has none and D is counted on its first line. A word may contain spaces (GloVe
-    840B has such): the last D fields are the numbers. The first of equal words counts.
-    """
+    """The wanted rows of word2vec's or GloVe's text format, as read_binary gives them. A line per
+    word: the word and D numbers, separated by single spaces; word2vec's first line is `count D`,
+    GloVe has none. A word may contain spaces (GloVe 840B): the last D fields are the numbers."""
     line = stream.readline()
     count, seen, rows = None, 0, Rows()
     if HEADER.fullmatch(line):

@@ -91,14 +91,12 @@ class BuiltVocabulary:
 
 
 def count_words(sentences: Iterable[Sequence[str]]) -> Counter[str]:
-    """Occurrences of every word."""
     return Counter(word for sentence in sentences for word in sentence)
 
 
 def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
-    """Words seen at least `min_count` times, by descending count, then alphabetically;
-    WorkbenchError for none. Those spelt like a reserved token are left out: they are `<unk>`, lest
-    two ids share a spelling."""
+    """Words seen at least `min_count` times, by descending count, then alphabetically, none spelt
+    like a reserved token; WorkbenchError for none."""
     words = [word for word in counts if word not in RESERVED and counts[word] >= min_count]
     if not words:
         raise WorkbenchError(
@@ -125,12 +123,10 @@ def build_vocabulary(
     sentence_markers: bool,
     seed: int,
 ) -> BuiltVocabulary:
-    """Choose the words and lay out their vectors.
-
-    counts: occurrences of each word in the training captions. unlisted: words that are no tokens,
-    of which the vectors are kept. known_words_only: leave out words without a vector (dual-path
-    CNN, Zheng et al. 2020, section 4.1). seed: of the rows of tokens without a vector.
-    """
+    """Choose the words and lay out their vectors. counts: occurrences in the training captions.
+    unlisted: words that are no tokens, of which the vectors are kept. known_words_only: leave out
+    words without a vector (Zheng et al. 2020, section 4.1). seed: of rows of tokens without a
+    vector."""
     words = frequent_words(counts, min_count)
     coverage = measure_coverage(words, counts, vectors)
     if known_words_only:
@@ -177,8 +173,7 @@ def measure_coverage(
 
 def lay_out(vocabulary: Vocabulary, vectors: WordVectors, seed: int) -> np.ndarray:
     """The vectors of a vocabulary, (V, D) float32: zero for `<pad>`; for tokens without one normal
-    with the root mean square of all known values as standard deviation, so that they have the
-    length of a word's vector, drawn in the order of the ids."""
+    with the root mean square of all known values as standard deviation."""
     known = np.stack([vectors.rows[token] for token in vocabulary.tokens if token in vectors.rows])
     scale = float(np.sqrt(np.square(known, dtype=np.float64).mean()))
     generator = np.random.default_rng(seed)

@@ -32,8 +32,6 @@ def _not_gensim(value: Any) -> Any:
 
 
 class VocabularyConfig(Section):
-    """Words and their vectors."""
-
     source: Annotated[
         Literal["train", "word2vec_bin", "word2vec_text"], BeforeValidator(_not_gensim)
     ] = "train"

@@ -2,8 +2,7 @@
 
 Klein et al. 2015 (arXiv:1411.7399) fit theirs on some 300,000 word vectors. Which entries qualify
 is only seen as they pass, so a reservoir is kept, which skips ahead to the next entry to look at:
-algorithm L of Li 1994 ("Reservoir-sampling algorithms of time complexity O(n(1+log(N/n)))", ACM
-TOMS 20).
+algorithm L of Li 1994, "Reservoir-sampling algorithms of time complexity O(n(1+log(N/n)))".
 """
 
 import math
@@ -29,12 +28,9 @@ class Background:
 
 
 class WordSample:
-    """Up to `size` entries of a file, uniform without replacement over those that qualify.
-
-    An entry qualifies when its word is not excluded and all its values are finite. Entries are
-    numbered from 1 in the order of the file; `next` is the number of the one that must be offered
-    next. The same entries give the same sample, whatever the format they come in.
-    """
+    """Up to `size` entries of a file, uniform without replacement over those whose word is not
+    excluded and whose values are finite. Entries are numbered from 1 in the order of the file;
+    `next` is the number of the one that must be offered next."""
 
     def __init__(self, size: int, seed: int, excluded: Container[str] = ()) -> None:
         self.size, self._excluded = size, excluded
@@ -54,8 +50,7 @@ class WordSample:
 
     def result(self, dim: int) -> Background:
         """The sample, (N, dim), not in the order of the file. An entry's name is its word;
-        `#<number>` when it is empty, longer than LONGEST_NAME, no text, holds NUL, looks like such
-        a number, or is an earlier one's."""
+        `#<number>` where that is empty, too long, no text, or an earlier one's."""
         names, used = [], {""}
         for number, word in self._entries:
             names.append(f"#{number}" if word in used else word)

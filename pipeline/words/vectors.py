@@ -1,9 +1,6 @@
-"""Word vectors for the words of a corpus: trained on its captions, or read from a published file.
-
-A word is found under exactly its own spelling, unless others are allowed: whether a file's `Paris`
-is the vector of `paris` depends on the method. The first of several equal words counts, as in
-gensim.
-"""
+"""Word vectors for the words of a corpus: trained on its captions, or read from a published file. A
+word is found under exactly its own spelling, unless others are allowed; of equal words the first
+counts, as in gensim."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -23,8 +20,6 @@ WINDOW = 5  # words on either side that a word is to predict, at most
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Vectors of some words."""
-
     dim: int  # D
     rows: dict[str, np.ndarray]  # word to (D,) float32, all finite
     respelt: dict[str, str] = field(default_factory=dict)  # word to the other spelling it took
@@ -39,11 +34,8 @@ def train_vectors(
     epochs: int,
     seed: int,
 ) -> WordVectors:
-    """Train a vector for each of `words` that `sentences` contain; other words are passed over.
-
-    Skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546) by gensim, with one
-    worker and a fixed hash: it repeats byte for byte.
-    """
+    """Train a vector for each of `words` that `sentences` contain: skip-gram with negative sampling
+    (Mikolov et al. 2013, arXiv:1310.4546) by gensim, the same byte for byte."""
     from gensim.models import Word2Vec
     from gensim.models.callbacks import CallbackAny2Vec
 
@@ -86,13 +78,9 @@ def read_vectors(
     seed: int = 0,
 ) -> WordVectors:
     """Read the vectors of those of `words` and `unlisted` that a file has (word2vec_bin, or
-    word2vec_text, also GloVe's; also gzipped); WorkbenchError names the place of a fault, or the
-    words with NaN.
-
-    The background, a sample of so many words that are no spelling of `words`, does not depend on
-    unlisted ones. other_cases: a word that the file lacks takes the vector of the first of its
-    `spellings` there.
-    """
+    word2vec_text, also GloVe's; also gzipped); WorkbenchError names the place of a fault.
+    background: size of a sample of other words. other_cases: a word that the file lacks takes the
+    vector of the first of its `spellings` there."""
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")
     listed = {word: spellings(word) if other_cases else (word,) for word in words}

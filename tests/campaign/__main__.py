@@ -35,6 +35,7 @@ GOOD = (
     "both ended",  # with the right bytes
 )
 ON_DISK, DISK = "stages on full disks", Path("/mnt")
+MOUNTED = "CAMPAIGN_DISK"  # set once the disk is there; a name with spaces would not pass a shell
 # How many cases a full run has of each section.
 FULL = {name: parser.cases for name, parser in PARSERS.items()} | {
     "kills of stages": 1_000,
@@ -49,7 +50,6 @@ FULL = {name: parser.cases for name, parser in PARSERS.items()} | {
 
 
 def main() -> int:
-    """Run what is missing, print the table, and say whether anything failed."""
     parser = argparse.ArgumentParser(prog="tests.campaign")
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--cases", type=int, default=1000, help="of every section")
@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("--counts", type=Path, default=Path("data/.work/campaign.json"))
     options = parser.parse_args()
     names = options.only or list(FULL)
-    if ON_DISK in names and not os.environ.get(ON_DISK):
+    if ON_DISK in names and not os.environ.get(MOUNTED):
         if small_disks():  # again, where disks may be mounted
             mounted = [
                 "unshare",
@@ -71,7 +71,7 @@ def main() -> int:
                 "sh",
             ]
             command = [*mounted, sys.executable, "-m", "tests.campaign", *sys.argv[1:]]
-            return subprocess.run(command, env=os.environ | {ON_DISK: "1"}).returncode
+            return subprocess.run(command, env=os.environ | {MOUNTED: "1"}).returncode
         print(f"{ON_DISK}: left out, this user may not mount any", file=sys.stderr)
         names.remove(ON_DISK)
     cases = {name: FULL[name] if options.full else options.cases for name in names}
@@ -83,10 +83,7 @@ def main() -> int:
 
 
 def sections_in(folder: Path, last: list[str]) -> dict[str, Case]:
-    """All sections by name, with scratch in a folder.
-
-    last: stages with which the world ends, none for all.
-    """
+    """All sections by name, with scratch in a folder."""
     world = World(folder / "world", last)
     about, parsers = Stages(folder / "stage", world), Parsers(folder / "parsed")
     return {name: partial(parsers.case, name) for name in PARSERS} | {
@@ -132,12 +129,10 @@ def one(case: Case, name: str, number: int) -> str:
 
 
 def faults(counts: Counts) -> list[str]:
-    """Outcomes that must not be."""
     return [word for found in counts.values() for word in found if word not in GOOD]
 
 
 def table(counts: Counts) -> list[str]:
-    """Lines of a markdown table."""
     lines = ["| section | cases | outcomes |", "|---|---:|---|"]
     for name, found in counts.items():
         told = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(found.items()))

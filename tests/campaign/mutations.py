@@ -15,7 +15,6 @@ VALUES = (0, 1, -1, 127, 255, 32767)
 
 
 def mutated(content: bytes, draw: random.Random) -> bytes:
-    """Content after one to four changes."""
     for _ in range(draw.randint(1, 4)):
         content = _changed(content, draw)
     return content

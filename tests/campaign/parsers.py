@@ -69,8 +69,6 @@ class TooSlow(BaseException):
 
 @dataclass(frozen=True)
 class Parser:
-    """What reads a kind of file."""
-
     cases: int
     target: str  # the file that is changed
     write: Callable[[Path], object]  # it and those beside it, into a folder
@@ -78,13 +76,10 @@ class Parser:
 
 
 class Parsers:
-    """The sections about parsers; folder: scratch."""
-
     def __init__(self, folder: Path) -> None:
         self.folder, self._there, self._content = folder, "", b""
 
     def case(self, name: str, draw: random.Random, number: int) -> str:
-        """One changed file."""
         parser = PARSERS[name]
         target = self.folder / parser.target
         if self._there != name:
@@ -133,7 +128,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _text(cases: int, content: bytes, read: Callable[[Path], object]) -> Parser:
-    """A parser of one file."""
     return Parser(cases, "x", lambda at: (at / "x").write_bytes(content), lambda at: read(at / "x"))
 
 

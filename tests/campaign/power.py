@@ -21,11 +21,9 @@ class Content:
     since: list[tuple[int, bytes | None]] = field(default_factory=list)
 
     def all(self) -> bytes:
-        """With everything that was done."""
         return applied(self.safe, self.since)
 
     def drawn(self, draw: random.Random, share: float) -> bytes:
-        """With about a share of it."""
         if not self.since or share in (0, 1):
             return self.safe if share == 0 else self.all()
         kept = [change for change in self.since if draw.random() < share]
@@ -106,7 +104,6 @@ class Disk:
 
 
 def applied(content: bytes, changes: Iterable[tuple[int, bytes | None]]) -> bytes:
-    """Content after writes and changes of size."""
     found = bytearray(content)
     for place, data in changes:
         if data is None:

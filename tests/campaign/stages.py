@@ -21,8 +21,6 @@ PICTURE = "data/corpus/images/train_00000.jpg"
 
 
 class Stages:
-    """The sections about stages; folder: scratch, emptied by every case."""
-
     def __init__(self, folder: Path, world: World) -> None:
         self.folder, self.world = folder, world
         self._journals: dict[str, list[Call]] = {}

@@ -84,8 +84,6 @@ class Stage:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended."""
-
     code: int
     said: str
 
@@ -118,7 +116,6 @@ class World:
 
     @cached_property
     def stages(self) -> dict[str, Stage]:
-        """By name, each behind those whose outputs it reads."""
         self._begin()
         graph = self.folder / "dvc.yaml"
         repo = SimpleNamespace(fs=LocalFileSystem(), config={})
@@ -139,7 +136,6 @@ class World:
         return {stage.name: stage for stage in reversed(kept)}
 
     def before(self, stage: Stage) -> Files:
-        """The files that a stage reads, and params.yaml."""
         self._make(stage)
         return {
             name: content
@@ -149,17 +145,14 @@ class World:
         }
 
     def after(self, stage: Stage) -> Files:
-        """The files that a stage leaves."""
         self._make(stage)
         return self._after[stage.name]
 
     def everything(self) -> Files:
-        """All files of a finished run."""
         self._make(list(self.stages.values())[-1])
         return self._files
 
     def _make(self, last: Stage) -> None:
-        """Run the stages up to one, those that have not run yet."""
         for stage in self.stages.values():
             if last.name in self._after:
                 break
@@ -189,10 +182,7 @@ CODE = ("pipeline/", "models/", "stages/")
 
 
 def start(stage: Stage, folder: Path, first: Callable[[], object] = lambda: None) -> Child:
-    """A child that runs a stage's command in a folder.
-
-    first: called before the stage.
-    """
+    """A child that runs a stage's command in a folder."""
 
     def command() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -205,7 +195,6 @@ def start(stage: Stage, folder: Path, first: Callable[[], object] = lambda: None
 
 
 def run(stage: Stage, folder: Path, first: Callable[[], object] = lambda: None) -> Ended:
-    """Run a stage's command to its end."""
     return Ended(*start(stage, folder, first).end())
 
 
@@ -217,12 +206,10 @@ def files_of(folder: Path) -> Files:
 
 
 def outputs_of(stage: Stage, files: Files) -> Files:
-    """Those files that a stage writes."""
     return {n: own for n, own in files.items() if _any_touch(stage.outputs, [n])}
 
 
 def put(folder: Path, files: Files) -> None:
-    """Make a folder hold these files and no others."""
     shutil.rmtree(folder, ignore_errors=True)
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

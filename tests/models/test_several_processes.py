@@ -5,18 +5,12 @@ import json
 import pytest
 import torch
 from dual_path_runs import RUN as DUAL_PATH
-from dual_path_runs import prepare, stage_1, stage_2
+from dual_path_runs import stage_1, stage_2, write_world
 from fine_tuning_runs import PHASE, write_own_sentences
 from fine_tuning_runs import RUN as FINE_TUNED
 from forked import run_script
 from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
-from tiny_inputs import (
-    PATHS,
-    write_coloured_images,
-    write_inputs,
-    write_regions,
-    write_sentences,
-)
+from tiny_inputs import PATHS, write_tables
 
 from models.ranking import LOSSES
 
@@ -53,12 +47,8 @@ def folder(tmp_path_factory):
     plain, coloured = folder / "plain", folder / "coloured"
     for name in ("plain", "coloured", "alone", "together"):
         (folder / name).mkdir()
-    write_inputs(plain)
-    write_sentences(plain)
-    write_regions(plain)
-    write_coloured_images(coloured)
-    DUAL_PATH.set_params(coloured)
-    prepare(coloured)
+    write_tables(plain)
+    write_world(coloured)
     write_own_sentences(coloured)
     for case in CASES:
         model, loss = case.split("-")

@@ -69,7 +69,6 @@ def test_only_training_words_and_equal_bytes_on_a_second_run(workspace, build):
 
 
 def put_vectors(folder, words, kind="word2vec_bin"):
-    """A file of unit vectors, and the settings that name it."""
     table = KeyedVectors(8)
     table.add_vectors(words, np.eye(len(words), 8, dtype=np.float32))
     table.save_word2vec_format(folder / "v.bin", binary=kind == "word2vec_bin")

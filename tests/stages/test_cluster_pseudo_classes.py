@@ -86,3 +86,5 @@ def test_fewer_vectors_or_images_than_clusters(folder):
     assert found.sizes.tolist() == [8, 8, 8]
     assert "in 3 classes of 8 to 8" in printed
     assert "2 of 5 stay empty: 3 vectors differ" in printed
+    ended = found.attributes
+    assert (ended["clusters"], ended["empty"], ended["distinct_vectors"]) == (5, 2, 3)

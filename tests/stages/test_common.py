@@ -1,6 +1,7 @@
 """What all commands share: messages of the operating system, one run at a time, Ctrl-C."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import fail, succeed
+from corpora import change_params
 
 from pipeline.runtime.process import say
 from stages.check_params import main as check_params
@@ -18,9 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "data/raw/shapes").mkdir(parents=True)
-    for name in ("params.yaml", "dvc.yaml"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
+    change_params(tmp_path)
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
     return tmp_path
 
 

@@ -1,21 +1,16 @@
 """The stage that writes the table of models and the page."""
 
-import re
 import shutil
-from pathlib import Path
 
 import pytest
+from corpora import change_params
 from report_world import made_scores, put_corpus, put_model, taken_apart
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def project(tmp_path):
     """A folder with the default params.yaml, a corpus, and everything of two models."""
-    (tmp_path / "data/raw/shapes").mkdir(parents=True)
-    params = (ROOT / "params.yaml").read_text()
-    (tmp_path / "params.yaml").write_text(re.sub("(?m)^loss: .*", "loss: knn_margin", params))
+    change_params(tmp_path, loss="knn_margin")
     put_corpus(tmp_path)
     for name, signal in (("vse", 0.2), ("scan", 0.8)):
         put_model(tmp_path, name, made_scores(signal))

@@ -7,19 +7,19 @@ import shutil
 import numpy as np
 import pytest
 from commands import invoke
-from corpora import write_corpus
-from forked import run_script
-from killed_encoding import POINTS
+from corpora import SHARDS, change_params, write_corpus
 from tiny_inputs import write_params, write_vocabulary
 
 from pipeline.corpus.tables import captions_digest, in_split, load_captions
 from pipeline.corpus.vocabulary import load_word_vectors
+from pipeline.runtime import files
 from pipeline.runtime.files import sha256_file
 from pipeline.sentences.encoder import BLOCK, read_encoder
 from pipeline.sentences.fisher import FisherVector
 from pipeline.sentences.mixtures import fit_mixture
 from pipeline.sentences.word_space import fit_word_space
-from pipeline.storage.features import FeatureFile, write_features
+from pipeline.storage import writer as feature_writer
+from pipeline.storage.features import FeatureFile, FeatureWriter, write_features
 from stages.encode_sentences import main
 
 WORDS = ["a", "red", "dog", "dogs", "cat", "sat", "blue", "ball", "runs", "two", "men", "bowl"]
@@ -55,10 +55,13 @@ def set_params(folder, encoding, **changes):
     write_params(folder, sentences__encoding=encoding, **named)
 
 
+def options(output, encoder):
+    inputs = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]
+    return [*inputs, "--output", output, "--encoder", encoder]
+
+
 def run(folder, output="sentences.h5", encoder="encoder.h5"):
-    """Exit code and standard error."""
-    options = ["--captions", "corpus/captions.parquet", "--vocabulary", "vocabulary"]
-    return invoke(main, folder, *options, "--output", output, "--encoder", encoder)
+    return invoke(main, folder, *options(output, encoder))
 
 
 def encode(folder, encoding, **changes):
@@ -70,7 +73,6 @@ def encode(folder, encoding, **changes):
 
 
 def captions(folder, split=None):
-    """Lists of words, of one split or all."""
     table = load_captions(folder / "corpus/captions.parquet")
     return list((in_split(table, split) if split else table)["tokens"])
 
@@ -183,25 +185,40 @@ def test_captions_without_a_known_word_are_zeros_or_an_error_where_asked_for(fol
     assert not list(folder.glob("no*.h5"))
 
 
+class StoppedError(Exception):
+    """What ends a run in the middle."""
+
+
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory):
-    """Folders of runs that were killed at a point and then continued, by point."""
-    folder, first = tmp_path_factory.mktemp("killed"), POINTS[0]
-    (folder / first).mkdir()
-    write_captions(folder / first, {"train": 2 * BLOCK, "val": BLOCK // 4, "test": BLOCK // 4})
-    write_vocabulary(folder / first, WORDS)
-    set_params(folder / first, "fisher", fisher__pca=5)
-    for point in POINTS[1:]:
-        shutil.copytree(folder / first, folder / point)
-    run_script("killed_encoding.py", folder)
-    return {point: folder / point for point in POINTS}
+def long(tmp_path_factory):
+    """Inputs of three blocks of captions, and the bytes of a run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("long")
+    write_captions(folder, {"train": 2 * BLOCK, "val": BLOCK // 4, "test": BLOCK // 4})
+    write_vocabulary(folder, WORDS)
+    set_params(folder, "fisher", fisher__pca=5)
+    assert run(folder)[0] == 0
+    return folder, [(folder / name).read_bytes() for name in ("sentences.h5", "encoder.h5")]
 
 
 @pytest.mark.slow
+def test_shards_change_no_byte(long, tmp_path, run_process):
+    """All in processes of their own, which compute as each other and not as this one."""
+    shutil.copytree(long[0], tmp_path, dirs_exist_ok=True)
+    run_process("encode_sentences", *options("whole.h5", "whole_encoder.h5"), cwd=tmp_path)
+    change_params(tmp_path, runtime=SHARDS)
+    words = options("sharded.h5", "sharded_encoder.h5")
+    done = run_process("encode_sentences", *words, cwd=tmp_path)
+    assert "3 shards, 0 of them finished before" in done.stderr
+    for name in (".h5", "_encoder.h5"):
+        whole = (tmp_path / f"whole{name}").read_bytes()
+        assert (tmp_path / f"sharded{name}").read_bytes() == whole
+
+
+# Files are published in this order: the fitted encoder, an empty feature file, a mask after each
+# of 3 blocks of captions (whose writing is "rows") and one at the end, the features, the encoder.
 @pytest.mark.parametrize(
     ("point", "fits", "rows"),
     [
-        ("never", True, [0, BLOCK, 2 * BLOCK]),
         ("publish 1", True, [0, BLOCK, 2 * BLOCK]),
         ("publish 2", False, [0, BLOCK, 2 * BLOCK]),
         ("rows 3", False, [2 * BLOCK]),
@@ -209,11 +226,39 @@ def killed(tmp_path_factory):
         ("publish 8", False, [0, BLOCK, 2 * BLOCK]),
     ],
 )
-def test_killed_it_ends_with_the_same_bytes_and_repeats_no_finished_work(killed, point, fits, rows):
+def test_interrupted_it_ends_with_the_same_bytes_and_repeats_no_finished_work(
+    long, tmp_path, monkeypatch, point, fits, rows
+):
+    inputs, expected = long
+    shutil.copytree(inputs, tmp_path, dirs_exist_ok=True)
+    publish, write, seen, written = files.publish, FeatureWriter.write, [], []
+
+    def step(kind):
+        seen.append(kind)
+        if f"{kind} {seen.count(kind)}" == point:
+            raise StoppedError
+
+    def publishing(finished, target):
+        step("publish")
+        publish(finished, target)
+
+    def writing(writer, numbers, **arrays):
+        step("rows")
+        written.append(numbers[0])
+        write(writer, numbers, **arrays)
+        writer.flush()  # every block is made safe at once, not every few seconds
+
+    for module in (files, feature_writer):
+        monkeypatch.setattr(module, "publish", publishing)
+    monkeypatch.setattr(FeatureWriter, "write", writing)
     for name in ("sentences.h5", "encoder.h5"):
-        expected = (killed["never"] / "out" / name).read_bytes()
-        assert (killed[point] / "out" / name).read_bytes() == expected
-    assert os.listdir(killed[point] / "data/.work/sentences") == ["lock"]
-    log = (killed[point] / "log").read_text()
-    assert ("hglmm of 2 centres" in log) == fits
-    assert [int(line.split()[1]) for line in log.splitlines() if line.startswith("rows")] == rows
+        (tmp_path / name).unlink()
+    with pytest.raises(StoppedError):
+        run(tmp_path)
+    assert not (tmp_path / "encoder.h5").exists()
+    written.clear()
+    point = ""
+    code, printed = run(tmp_path)
+    assert (code, written, "hglmm of 2 centres" in printed) == (0, rows, fits)
+    assert expected == [(tmp_path / name).read_bytes() for name in ("sentences.h5", "encoder.h5")]
+    assert os.listdir(tmp_path / "data/.work/sentences") == ["lock"]

@@ -1,28 +1,21 @@
 """The stage that turns a score file into metrics and ranks."""
 
 import json
-import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from corpora import write_corpus
+from corpora import change_params, write_corpus
 
 from pipeline.corpus.tables import RELEVANCE
 from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.file import read_query_ranks, read_ranks
 from pipeline.scores.file import SplitScores, write_scores
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture
 def project(tmp_path):
-    """A folder with the default params.yaml and a score file of 20 images."""
-    (tmp_path / "data/raw/shapes").mkdir(parents=True)
-    text = (ROOT / "params.yaml").read_text()
-    (tmp_path / "params.yaml").write_text(re.sub(r"bootstrap: \d+", "bootstrap: 30", text))
+    change_params(tmp_path, evaluation__bootstrap=30)
     owner = np.repeat(np.arange(20), 2)
     scores = np.random.default_rng(0).standard_normal((20, 40)) + 2 * np.equal.outer(
         np.arange(20), owner
@@ -58,10 +51,9 @@ def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
 
 
 def test_several_criteria_are_those_of_runs_of_one_each(project, run_stage):
-    params, before = project / "params.yaml", (project / "params.yaml").read_text()
     found = {}
     for names in ("csls, inverted_softmax", "csls", "inverted_softmax"):
-        params.write_text(re.sub(r"criteria:\n.*", f"criteria: [{names}]", before))
+        change_params(project, inference__criteria=names.split(", "))
         run_stage("evaluate", *ARGUMENTS, cwd=project)
         found[names] = json.loads((project / "m/vse.json").read_text())
         for name in ("naive", *names.split(", ")):
@@ -72,16 +64,15 @@ def test_several_criteria_are_those_of_runs_of_one_each(project, run_stage):
 
 
 def test_a_subset_is_said_and_its_size_checked(project, run_stage):
-    params, before = project / "params.yaml", (project / "params.yaml").read_text()
-    params.write_text(before.replace("subset: 0", "subset: 8"))
+    change_params(project, evaluation__subset=8)
     run_stage("evaluate", *ARGUMENTS, cwd=project)
     content = json.loads((project / "m/vse.json").read_text())
     assert (content["protocol"], content["test_images"]) == ("first_8", 20)
     assert read_ranks(project / "r/vse.h5").image_ids == [f"{n}.jpg" for n in range(8)]
-    params.write_text(before.replace("subset: 0", "subset: 21"))
+    change_params(project, evaluation__subset=21)
     process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
     assert "evaluation.subset = 21: the test split has 20 images" in process.stderr
-    params.write_text(re.sub(r"folds: \d+", "folds: 3", before))
+    change_params(project, evaluation={"subset": 0, "folds": 3})
     process = run_stage("evaluate", *ARGUMENTS, cwd=project, check=False)
     assert process.returncode == 1
     assert "evaluation.folds = 3" in process.stderr
@@ -94,9 +85,7 @@ def test_extended_positives_stand_beside_and_change_nothing_else(project, run_st
     more = [("3.jpg", "12", 2.0, True, True), ("elsewhere.jpg", "7", 1.0, True, True)]
     pairs = pd.DataFrame([*own, *more], columns=RELEVANCE.names)
     write_corpus(project / "corpus", [], relevance=pairs)
-    params = project / "params.yaml"
-    text = params.read_text().replace("positives: none", "positives: file")
-    params.write_text(text.replace("positives_path:", "positives_path: pairs.csv"))
+    change_params(project, corpus={"positives": "file", "positives_path": "pairs.csv"})
     process = run_stage("evaluate", *ARGUMENTS, *RELEVANT, cwd=project)
     after = json.loads((project / "m/vse.json").read_text())
     extended = after.pop("extended")

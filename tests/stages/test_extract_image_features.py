@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from commands import fail, succeed
-from corpora import change_params, write_corpus
+from corpora import SHARDS, change_params, write_corpus
 from PIL import Image
 from pretended_cuda import on_pretended_gpu
 from tiny_inputs import replace_images
@@ -26,7 +26,6 @@ from pipeline.storage.features import FeatureFile
 from stages.extract_image_features import main
 from stages.params import load_params
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZE = 64
 
 
@@ -61,7 +60,6 @@ def repository(world: Path, tmp_path: Path, monkeypatch) -> Path:
 
 
 def change(**values: object) -> None:
-    """Set keys of the section image_features in ./params.yaml."""
     change_params(Path(), image_features=values)
 
 
@@ -93,7 +91,6 @@ def extract(output: str = "image.h5") -> str:
 
 
 def refused() -> str:
-    """The error of a run that leaves no features."""
     said = fail(main, Path(), *arguments("image.h5"))
     assert not Path("image.h5").exists()
     return said
@@ -122,6 +119,15 @@ def test_what_the_file_says_and_the_same_bytes_again(repository: Path) -> None:
         extract("gpu.h5")
     for name in ("again.h5", "gpu.h5"):
         assert Path(name).read_bytes() == Path("image.h5").read_bytes()
+
+
+@pytest.mark.slow
+def test_shards_change_no_byte(repository: Path, run_process) -> None:
+    run_process("extract_image_features", *arguments("whole.h5"), cwd=repository)
+    change_params(repository, runtime=SHARDS)
+    done = run_process("extract_image_features", *arguments("sharded.h5"), cwd=repository)
+    assert "3 shards, 0 of them finished before" in done.stderr
+    assert Path("sharded.h5").read_bytes() == Path("whole.h5").read_bytes()
 
 
 def test_wrong_weights_are_named(repository: Path) -> None:
@@ -196,20 +202,6 @@ def test_a_query_image_gets_the_features_of_the_corpus(repository: Path, values)
     assert weights_digest(network.backbone) == file.attributes["weights_sha256"]
     query = feature_extractor(Path("network.safetensors"), file, torch.device("cpu"))(wide)
     np.testing.assert_allclose(query, file.read([3]), rtol=2e-3, atol=2e-3 * query.max())
-
-
-def test_a_damaged_network_file_is_refused(repository: Path) -> None:
-    extract()
-    path = Path("network.safetensors")
-    whole = bytearray(path.read_bytes())
-    for content in (whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1]), b"junk"):
-        path.write_bytes(content)
-        with pytest.raises(WorkbenchError, match="damaged or foreign image network"):
-            read_network(path)
-    with pytest.raises(WorkbenchError, match="no such image network"):
-        read_network(Path("none.safetensors"))
-    with pytest.raises(WorkbenchError, match="damaged or foreign image network"):
-        read_network(Path("detector.safetensors"))
 
 
 def test_sizes_that_a_network_does_not_take(repository: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from commands import fail, succeed
-from corpora import change_params, write_corpus
+from corpora import SHARDS, change_params, write_corpus
 from PIL import Image
 from pretended_cuda import on_pretended_gpu
 from region_cases import captions_of, world
@@ -19,7 +19,6 @@ from pipeline.corpus.tables import images_digest, load_images
 from pipeline.inputs.regions import open_regions
 from stages.extract_region_features import main
 
-ROOT = Path(__file__).resolve().parents[2]
 OBJECTS, ATTRIBUTES = ("circle", "star"), ("red", "green", "blue")
 SIZES = {"channels": 8, "hidden": 12}
 
@@ -38,7 +37,6 @@ def network(tmp_path: Path, monkeypatch) -> torch.nn.Module:
 
 
 def change(**values: object) -> None:
-    """Set keys of the section regions in ./params.yaml."""
     change_params(Path(), regions=values)
 
 
@@ -90,6 +88,16 @@ def test_the_same_bytes_with_workers_and_adaptive_numbers(network) -> None:
         extract("gpu.h5")
     assert Path("one.h5").read_bytes() == Path("gpu.h5").read_bytes()
     assert open_regions(Path("one.h5")).shape() == (12, 6, 12)
+
+
+@pytest.mark.slow
+def test_shards_change_no_byte(network, run_process) -> None:
+    change(batch_size=4)
+    run_process("extract_region_features", *arguments("whole.h5"), cwd=Path())
+    change_params(Path(), runtime=SHARDS)
+    done = run_process("extract_region_features", *arguments("sharded.h5"), cwd=Path())
+    assert "3 shards, 0 of them finished before" in done.stderr
+    assert Path("sharded.h5").read_bytes() == Path("whole.h5").read_bytes()
 
 
 def test_faults_are_said_plainly(network) -> None:

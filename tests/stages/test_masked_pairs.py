@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 from dual_path_runs import RUN as DUAL_PATH
-from dual_path_runs import prepare, stage_1
+from dual_path_runs import stage_1, write_world
 from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
-from tiny_inputs import write_coloured_images, write_inputs, write_regions, write_sentences
+from tiny_inputs import write_tables
 
 from pipeline.corpus.tables import CAPTIONS, load_captions, load_images, write_table
 
@@ -29,7 +29,6 @@ RUNS = {
 
 
 def put_fits(folder, fits):
-    """Give every training caption further images."""
     path = folder / "corpus/captions.parquet"
     captions = load_captions(path)
     own = zip(captions["image_id"], captions["split"], strict=True)
@@ -40,14 +39,7 @@ def put_fits(folder, fits):
 @pytest.mark.parametrize("name", RUNS)
 def test_pairs_that_fit_are_no_negatives(tmp_path, name):
     run, changes = RUNS[name]
-    if name == "dual_path":
-        write_coloured_images(tmp_path)
-        run.set_params(tmp_path)
-        prepare(tmp_path)
-    else:
-        write_inputs(tmp_path)
-        write_sentences(tmp_path)
-        write_regions(tmp_path)
+    (write_world if name == "dual_path" else write_tables)(tmp_path)
     images = load_images(tmp_path / "corpus/images.parquet")
     training = sorted(images["image_id"][images["split"] == "train"])
 

@@ -46,7 +46,6 @@ def own(path, **changes):
 
 
 def put_params(folder, images, captions):
-    """Two files of the user's; None: our own way to make them."""
     changes = dict(SMALL)
     if images:
         changes |= {"image_features__source": "file", "image_features__file": own(images)}

@@ -100,13 +100,11 @@ SEARCH = DEFAULTS["search"]
 
 
 def phases(first=(), second=()):
-    """Those of dual_path with keys changed."""
     changed = [PHASES[0] | dict(first), PHASES[1] | dict(second)]
     return {"dual_path__phases": changed}
 
 
 def own(path):
-    """A file of vectors of the user's."""
     return {"path": path, "ids": "ids", "features": "features"}
 
 

@@ -33,7 +33,6 @@ FILES = ("phrases", "proposals", "truth", "vectors")
 
 
 def options(*names, **others):
-    """Options of a stage: those of PATHS by name, and others."""
     files = {name: PATHS[name] for name in names} | others
     return [word for name, path in files.items() for word in (f"--{name}", path)]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from dual_path_runs import RUN as DUAL_PATH
-from dual_path_runs import prepare, stage_1, stage_2
+from dual_path_runs import stage_1, stage_2, write_world
 from model_runs import CCA, DP_RNN, SCAN, TWO_BRANCH, VSE
 from pretended_cuda import OnGpu, on_pretended_gpu, pretended_cuda
-from tiny_inputs import write_coloured_images, write_inputs, write_regions, write_sentences
+from tiny_inputs import write_tables
 
 pytestmark = pytest.mark.slow
 
@@ -31,12 +31,8 @@ SHORT = {
 def worlds(tmp_path_factory):
     """Inputs of the models that read tables of features, and of the one that reads pixels."""
     tables, pixels = tmp_path_factory.mktemp("tables"), tmp_path_factory.mktemp("pixels")
-    write_inputs(tables)
-    write_sentences(tables)
-    write_regions(tables)
-    write_coloured_images(pixels)
-    DUAL_PATH.set_params(pixels)
-    prepare(pixels)
+    write_tables(tables)
+    write_world(pixels)
     return {name: pixels if run is DUAL_PATH else tables for name, run in RUNS.items()}
 
 

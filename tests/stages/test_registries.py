@@ -24,7 +24,6 @@ def model_files(name, model=MODEL):
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """The sources and params.yaml, to be spoilt."""
     folder = tmp_path_factory.mktemp("spoilt")
     for name in ("pipeline", "models", "stages"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

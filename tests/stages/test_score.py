@@ -36,7 +36,6 @@ SIZES |= {"word_dim": 6, "hidden": 5, "dim": 7}
 
 @pytest.fixture
 def folder(tmp_path):
-    """Inputs, and a checkpoint with drawn weights."""
     write_inputs(tmp_path)
     torch.manual_seed(0)
     inputs = {"vocabulary_sha256": Vocabulary.load(tmp_path / "vocabulary").sha256}

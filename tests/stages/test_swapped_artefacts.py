@@ -33,7 +33,6 @@ def compared(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    """Two models, evaluated by the stage, with curves as training writes them."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "data/raw/shapes").mkdir(parents=True)
     params = re.sub(r"bootstrap: \d+", "bootstrap: 20", (ROOT / "params.yaml").read_text())
@@ -54,7 +53,6 @@ def project(made, tmp_path: Path) -> Path:
 
 
 def exchange(folder: Path, *kinds: str) -> None:
-    """Give both models each other's files of some kinds."""
     for kind in kinds:
         (one, other), ending = [next((folder / kind).glob(f"{n}.*")) for n in NAMES], ".away"
         one.rename(one.with_suffix(ending))

@@ -1,7 +1,6 @@
 """The stage that makes the detector: trained, random or from a file, and plain about mistakes."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from pretended_cuda import on_pretended_gpu
 from models.detector.file import read_detector
 from stages.train_detector import main
 
-ROOT = Path(__file__).resolve().parents[2]
 OUTPUTS = ["--output", "detector.safetensors", "--curve", "detector.tsv"]
 TABLES = ["--images", "corpus/images.parquet", "--boxes", "corpus/boxes.parquet"]
 SMALL = {
@@ -28,7 +26,6 @@ SMALL = {
 
 
 def write_squares(folder, with_boxes=True):
-    """Pictures of 40 x 40 with one square each, red or blue."""
     generator, rows, boxes = np.random.default_rng(0), [], []
     for split, count in (("train", 8), ("val", 3)):
         for number in range(count):
@@ -43,7 +40,6 @@ def write_squares(folder, with_boxes=True):
 
 
 def change(folder, **changes):
-    """Set keys of the section detector, which begins small."""
     change_params(folder, detector=changes)
 
 

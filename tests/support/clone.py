@@ -17,10 +17,7 @@ PLAIN_WORLD = {
 
 
 class Clone:
-    """Copies of the files that git knows, in a folder with a DVC cache of its own.
-
-    folder: which must not exist yet; path: folders before all others in PATH.
-    """
+    """Copies of the files that git knows, in a folder with a DVC cache of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +44,6 @@ class Clone:
         return process.stdout
 
     def commit(self, message: str) -> None:
-        """Make it a repository, if it is none yet, and commit all files."""
         if not (self.folder / ".git").exists():
             self.run("git", "init", "--quiet", "--initial-branch=main")
             self.run("git", "config", "user.email", "test@example.org")

@@ -18,6 +18,9 @@ BOXES = ["image_id", "x1", "y1", "x2", "y2", "object", "attributes"]
 Rows = pd.DataFrame | Sequence[Sequence[Any]]
 
 
+SHARDS = {"extraction": {"engine": "local", "workers": 2, "shard": 4}}  # of `runtime`
+
+
 def images_table(rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=IMAGES)
 
@@ -29,7 +32,6 @@ def write_corpus(
     boxes: Rows = (),
     relevance: pd.DataFrame | None = None,
 ) -> None:
-    """Write the tables into a folder; each from rows, or as it is."""
     Corpus(
         images=pd.DataFrame(images, columns=IMAGES),
         captions=pd.DataFrame(captions, columns=CAPTIONS),

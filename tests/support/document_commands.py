@@ -45,21 +45,17 @@ PIPED = re.compile(r"\| (sh|vse .*)$")  # reads experiments, which have to be ru
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a document."""
-
     document: str
     line: str  # continued lines joined, without its comment
 
     @property
     def reason(self) -> str:
-        """Why it is not run, empty when it is."""
         if PIPED.search(self.line):
             return "reads experiments that a reader has run"
         return next((why for start, why in MARKED.items() if self.line.startswith(start)), "")
 
     @property
     def words(self) -> list[str]:
-        """The line as a shell cuts it."""
         return shlex.split(self.line)
 
 

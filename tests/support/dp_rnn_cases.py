@@ -12,8 +12,6 @@ CPU = torch.device("cpu")
 
 
 class Regions(SimpleNamespace):
-    """What a split of regions yields (pipeline.inputs.regions.Regions)."""
-
     def to(self, device):
         return self
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 from commands import succeed
 from model_runs import ModelRuns
-from tiny_inputs import CLASSES, DUAL_PATH, NETWORK, PATHS
+from tiny_inputs import CLASSES, DUAL_PATH, NETWORK, PATHS, write_coloured_images
 
 from models.dual_path import model
 from pipeline.inputs.files import Inputs
@@ -46,10 +46,15 @@ RUN = ModelRuns(
 
 
 def prepare(folder):
-    """Run the stages between the corpus and the training."""
     succeed(make_detector, folder, *DETECTOR)
     succeed(extract, folder, *FEATURES)
     succeed(cluster, folder, *PSEUDO)
+
+
+def write_world(folder):
+    write_coloured_images(folder)
+    RUN.set_params(folder)
+    prepare(folder)
 
 
 def losses(folder, **changes):

@@ -74,6 +74,5 @@ def write_entities(raw, splits=SPLITS, seed=0):
 
 
 def _block(rng, left):
-    """xmin, ymin, xmax, ymax of a block in one half of the image."""
     x, y = left + int(rng.integers(0, 12)), 4 + int(rng.integers(0, 24))
     return x, y, x + 26, y + 26

@@ -39,25 +39,21 @@ EXTRACT = [word if word != "detector.safetensors" else PATHS["images"] for word 
 
 
 def prepare(folder, **changes):
-    """Draw the images and run the stages between the corpus and the training."""
     write_coloured_images(folder)
     write_own_sentences(folder)
     extracted(folder, **changes)
 
 
 def write_own_sentences(folder):
-    """Vectors of the captions of coloured images."""
     write_sentences(folder, [*COLOURS, *NOUNS], params='{"encoding": "mean_vector"}')
 
 
 def extracted(folder, **changes):
-    """Cut the image features anew."""
     RUN.set_params(folder, **changes)
     succeed(extract, folder, *EXTRACT)
 
 
 def inputs(folder):
-    """Of the training."""
     return Inputs(**{key: Path(folder) / path for key, path in (PATHS | RUN.inputs).items()})
 
 

@@ -9,7 +9,6 @@ PACKAGES = ("pipeline", "models", "stages", "vse_workbench")
 
 @cache
 def module_file(root: Path, module: str) -> Path | None:
-    """The file of a dotted first-party module, or None."""
     base = root.joinpath(*module.split("."))
     for path in (base.with_suffix(".py"), base / "__init__.py"):
         if path.is_file():

@@ -19,10 +19,7 @@ LIMIT = 300.0  # seconds that a child may take
 
 
 class Child:
-    """A forked process that calls a function, and what it says.
-
-    name: of the process, for the message about one that hangs.
-    """
+    """A forked process that calls a function, and what it says."""
 
     def __init__(self, name: str, function: Callable[..., object], *arguments: object) -> None:
         self.name, self._said = name, tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
@@ -50,7 +47,6 @@ class Child:
 
 
 def _called(function: Callable[..., object], *arguments: object) -> int:
-    """The exit code of a program that calls a function."""
     code: object = 0
     try:
         function(*arguments)
@@ -75,7 +71,6 @@ class Killer:
         self.left = int(number) if self.kind else 0
 
     def event(self, kind: str) -> None:
-        """Say that something is about to happen."""
         if kind == self.kind:
             self.left -= 1
             if self.left == 0:

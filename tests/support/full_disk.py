@@ -22,7 +22,6 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def small_disks() -> bool:
-    """Whether this user may mount file systems in a name space of their own."""
     tried = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"]
     try:
         return subprocess.run(tried, capture_output=True).returncode == 0

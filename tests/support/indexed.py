@@ -69,7 +69,6 @@ def put_detector(seed):
 
 
 def draw_corpus(folder):
-    """Images of 32 pixels with captions of 2 to 5 words, two of them per image."""
     generator = np.random.default_rng(0)
     images, captions = [], []
     for split, count in COUNTS.items():
@@ -129,7 +128,6 @@ def put_scores(model):
 
 
 def describe_regions(**attributes):
-    """Let the file of regions say something else of the same regions."""
     path = files_of("scan")["features"]
     stored = FeatureFile(path)
     arrays = {name: stored.load(name) for name in stored.layouts if name != "ids"}

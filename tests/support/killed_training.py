@@ -31,7 +31,6 @@ POINTS += ["validation 2"]
 
 
 def toy_split(count, seed):
-    """Images of 6 features that say which of 6 words their two captions hold."""
     generator = np.random.default_rng(seed)
     shown = generator.random((count, 6)) < 0.5
     shown[:, 0] |= ~shown.any(axis=1)

@@ -38,7 +38,6 @@ def takes_margin(name):
 
 
 def slow_pairs(scores, groups, name, margin=0.2, k=2, reduction="sum", computed=None):
-    """Both directions of a batch of pairs (B, B), as loops over pairs."""
     size = len(groups)
     pairs = [[row == column for column in range(size)] for row in range(size)]
     negatives = [

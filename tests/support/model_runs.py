@@ -32,12 +32,10 @@ class ModelRuns:
     scoring: tuple[str, ...] = ()
 
     def training_command(self, **inputs: str) -> list[str]:
-        """Arguments of `stages.train`; inputs: some from elsewhere."""
         outputs = ["--output", f"out/{self.name}.safetensors", "--curve", f"out/{self.name}.tsv"]
         return [self.name, *options(**self.inputs | inputs), *outputs]
 
     def scoring_command(self, **inputs: str) -> list[str]:
-        """Arguments of `stages.score`."""
         paths = ["--checkpoint", f"out/{self.name}.safetensors", "--output", f"out/{self.name}.h5"]
         return [self.name, *options(**self.inputs | inputs), *paths, *self.scoring]
 
@@ -51,13 +49,11 @@ class ModelRuns:
         write_params(folder, **named)
 
     def train(self, folder: Path, **changes: Any) -> list[bytes]:
-        """Checkpoint and curve of a training that must succeed."""
         self.set_params(folder, **changes)
         self.run_training(folder)
         return self.results(folder)
 
     def run_training(self, folder: Path, **inputs: str) -> str:
-        """Train with params.yaml as it is; what was printed."""
         return succeed(train_stage, folder, *self.training_command(**inputs))
 
     def refused(self, folder: Path, *arguments: str, **inputs: str) -> str:
@@ -69,14 +65,12 @@ class ModelRuns:
         return [(folder / "out" / name).read_bytes() for name in names]
 
     def curve(self, folder: Path) -> pd.DataFrame:
-        """A row per epoch."""
         return pd.read_csv(folder / f"out/{self.name}.tsv", sep="\t")
 
     def checkpoint(self, folder: Path) -> Checkpoint:
         return read_checkpoint(folder / f"out/{self.name}.safetensors", self.name)
 
     def weights(self, folder: Path, **changes: Any) -> dict[str, Any]:
-        """What a training that must succeed kept."""
         self.train(folder, **changes)
         return self.checkpoint(folder).weights
 
@@ -84,7 +78,6 @@ class ModelRuns:
         succeed(score_stage, folder, *self.scoring_command(**inputs))
 
     def not_scored(self, folder: Path, *arguments: str) -> str:
-        """The message of a scoring that must fail and leave nothing."""
         message = fail(score_stage, folder, *self.scoring_command(), *arguments)
         assert not (folder / f"out/{self.name}.h5").exists()
         return message
@@ -93,7 +86,6 @@ class ModelRuns:
         return read_scores(folder / f"out/{self.name}.h5", split)
 
     def evaluate(self, folder: Path, **inputs: str) -> bytes:
-        """The metrics file of a trained model."""
         self.score(folder, **inputs)
         outputs = ["--metrics", f"out/{self.name}.json", "--ranks", f"out/{self.name}_ranks.h5"]
         succeed(evaluate_stage, folder, "--scores", f"out/{self.name}.h5", *outputs)

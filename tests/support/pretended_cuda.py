@@ -37,10 +37,7 @@ FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
 class OnGpu(Tensor):
-    """A tensor on the pretended GPU.
-
-    values: what it holds, on the CPU.
-    """
+    """A tensor on the pretended GPU."""
 
     values: Tensor
 
@@ -189,7 +186,6 @@ def _inside(given: str | torch.device) -> str | torch.device:
 
 @contextmanager
 def pretended_cuda() -> Iterator[None]:
-    """Within it torch sees a GPU."""
     available = patch.object(torch.cuda, "is_available", lambda: True)
     # it asks the driver whether a graph of its work is being recorded
     recorded = patch.object(Optimizer, "_accelerator_graph_capture_health_check", lambda _: None)

@@ -44,7 +44,6 @@ def relevance_by_sorting(scores, image_groups, caption_groups):
 
 
 def ranks_by_sorting(scores, image_groups, caption_groups):
-    """Ranks of the best true items of image queries and of caption queries."""
     truth = relevance_by_sorting(scores, image_groups, caption_groups)
     return tuple([line.index(True) + 1 for line in lines] for lines in truth.values())
 
@@ -73,7 +72,6 @@ def split_of(scores, prefix=""):
 
 
 def five_each(images):
-    """Groups of images and captions, five captions an image."""
     return np.arange(images), np.repeat(np.arange(images), 5)
 
 
@@ -110,7 +108,6 @@ def measured_with(ranks):
 
 
 def both_with(i2t, t2i):
-    """`measured_with` of image queries and of caption queries."""
     return {"i2t": measured_with(i2t), "t2i": measured_with(t2i)}
 
 

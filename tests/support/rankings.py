@@ -14,7 +14,6 @@ def rsum_of(split: SplitScores) -> float:
 
 
 def rsum(split: SplitScores, scores: np.ndarray) -> float:
-    """rsum of other scores (images, captions) of a split."""
     measured = measure(scores, np.array(split.image_groups), np.array(split.caption_groups))
     return summarise(measured)["rsum"]
 

@@ -18,7 +18,6 @@ SHAPES |= {"near_duplicates": 0.5}
 
 
 def options(seed=0, workers=1, **changed):
-    """Options with single keys changed, whichever section they are of."""
     own = {"corpus": CORPUS, "shapes": SHAPES | {"seed": seed}}
     for key, value in changed.items():
         section = "corpus" if key in CorpusConfig.model_fields else "shapes"
@@ -65,11 +64,9 @@ def write_parquet(path, rows, schema=None, **how):
 
 
 def files_of(corpus):
-    """The bytes of every image by its id."""
     table = zip(corpus.images["image_id"], corpus.images["path"], strict=True)
     return {image: Path(path).read_bytes() for image, path in table}
 
 
 def texts_of(corpus):
-    """The captions of every image."""
     return corpus.captions.groupby("image_id", sort=False)["text"].agg(list).to_dict()

@@ -18,7 +18,6 @@ SPLITS = {"train": 5, "val": 3, "test": 4}
 
 
 def world(folder: Path) -> pd.DataFrame:
-    """Images of different sizes on disk and their table."""
     folder.mkdir(exist_ok=True)
     rng, rows = np.random.default_rng(0), []
     for split, count in SPLITS.items():

@@ -123,7 +123,6 @@ def put_phrases(folder, *names):
 
 
 def results_of(folder, *names):
-    """What `compare` reads of models written by `put_model`."""
     metrics = [folder / f"metrics/{name}.json" for name in names]
     return read_results(metrics, [folder / f"ranks/{name}.h5" for name in names])
 

@@ -48,6 +48,13 @@ def write_inputs(folder: Path) -> None:
     write_params(folder)
 
 
+def write_tables(folder: Path) -> None:
+    """All that the stages before training leave models that read tables of features."""
+    write_inputs(folder)
+    write_sentences(folder)
+    write_regions(folder)
+
+
 def replace_images(table, folder, files, size):
     """Put pictures in the places of a corpus's: files from the images' numbers to RGB images of
     size (width, height); table: path of the images table, whose paths are within `folder`."""
@@ -134,7 +141,6 @@ def write_params(folder, **changes):
 
 
 def options(**changes):
-    """The command's options for the inputs, as a flat list."""
     return [word for key, path in (PATHS | changes).items() for word in (f"--{key}", path)]
 
 

@@ -16,7 +16,6 @@ def indexed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def read_only(indexed):
-    """The tests of a module run in it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(indexed)
         yield indexed
@@ -24,7 +23,6 @@ def read_only(indexed):
 
 @pytest.fixture
 def folder(indexed, tmp_path, monkeypatch):
-    """A copy to work in, and to break."""
     shutil.copytree(indexed, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path

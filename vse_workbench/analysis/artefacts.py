@@ -1,7 +1,5 @@
-"""The files of the analyses: every picture beside the table that it was drawn from.
-
-Each function takes the folder to write to and returns one line that says what was found.
-"""
+"""The files of the analyses: every picture beside the table that it was drawn from. Each function
+returns one line that says what was found."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
-"""How alike a model sees different images: Pearson correlations of their features.
-
-The papers show 100 images before and after training (Zheng et al. 2020, figure 5).
-"""
+"""How alike a model sees different images: Pearson correlations of their features (Zheng et al.
+2020, figure 5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -22,10 +22,9 @@ def word_drops(
 ) -> pd.DataFrame:
     """Leave every known word out of every caption of at least two known words, one at a time.
 
-    `captions` are M rows of the captions table, `images` (M, K) unit vectors of their images.
-    Columns, a row per word: caption_id, image_id, position (from 0, among all words), word, score
-    (cosine of the whole caption with its image), drop (score minus that without the word), place (1
-    for the largest drop of its caption; equal drops in the order of the words).
+    captions: M rows of the captions table; images: (M, K) unit vectors. A row per word: caption_id,
+    image_id, position (from 0), word, score (cosine of the whole caption with its image), drop
+    (score minus that without the word), place (1 for the largest drop of its caption).
     """
     parts = []
     with Progress("leaving words out", len(captions), "captions") as progress:

@@ -54,5 +54,4 @@ def panels(drawn: Figure, count: int, columns: int = 3, **shared: Any) -> Sequen
 
 
 def rows_of(count: int, columns: int = 3) -> int:
-    """How many rows `panels` makes."""
     return -(-count // columns)

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
+from pipeline.report.figures import logarithmic
 from vse_workbench.analysis.correlation import Correlation
 from vse_workbench.analysis.drawing import FAINT, OTHER, SERIES, TRUE, panels, picture, rows_of
 from vse_workbench.analysis.training_curve import Stretch
@@ -114,7 +115,4 @@ def _losses(axes: Axes, curve: Curve, stretches: Sequence[Stretch]) -> None:
     axes.legend(title="phase", frameon=False)
     axes.set(ylabel="training loss")
     if min(curve.loss) > 0:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        logarithmic(axes)

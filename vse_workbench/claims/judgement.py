@@ -12,12 +12,9 @@ from vse_workbench.claims.verdict import Spread, Verdict, judge, spread
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is known of a claim on a dataset.
-
-    `published` is the paper's difference in points of the measure, None where it gives none;
-    `found` and `verdict` are None where no pair counts; `problems` say which runs were left out and
-    why, `lacks` what was not run.
-    """
+    """What is known of a claim on a dataset: `published`, the paper's difference in points, if any;
+    `found` and `verdict`, None where no pair counts; `problems`, which runs were left out and why;
+    `lacks`, what was not run."""
 
     name: str
     claim: Claim

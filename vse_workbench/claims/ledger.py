@@ -109,7 +109,6 @@ def chosen(ledger: Ledger, names: tuple[str, ...]) -> dict[str, Claim]:
 
 
 def claim_datasets(ledger: Ledger, claim: Claim) -> list[str]:
-    """Where a claim is tried."""
     return list(ledger.datasets) if claim.datasets is None else claim.datasets
 
 
@@ -124,7 +123,6 @@ def resolved(ledger: Ledger, name: str) -> Setting:
 
 
 def evaluation(model: str) -> str:
-    """The stage that measures a model."""
     return f"{LOCALISING if model.startswith(PHRASE_MODELS) else 'evaluate'}@{model}"
 
 

@@ -127,6 +127,5 @@ def _verdict(made: Judgement) -> str:
 
 
 def counts(judgements: Sequence[Judgement]) -> list[str]:
-    """How many claims came out how."""
     words = Counter(word_of(made) for made in judgements)
     return [f"{number} {word}" for word, number in words.most_common()]

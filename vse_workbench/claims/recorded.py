@@ -1,8 +1,5 @@
-"""What an experiment of DVC was made of, from its dvc.lock alone.
-
-An experiment holds the metrics of every model, also of those it did not run: only the stages in
-dvc.lock, from the corpus to the metrics, tell with which values, data and code they were made.
-"""
+"""What an experiment of DVC was made of, from its dvc.lock alone: it holds the metrics of every
+model, also of those it did not run; only the stages from the corpus to the metrics tell which."""
 
 import hashlib
 import json
@@ -43,7 +40,6 @@ class Experiment:
     revision: str
 
     def models(self) -> list[str]:
-        """The models that were ever evaluated."""
         names = (name.partition("@") for name in self.stages)
         return sorted(item for stage, _, item in names if stage in ("evaluate", LOCALISING))
 
@@ -65,10 +61,8 @@ def lock_stages(text: bytes, name: str) -> dict[str, Any]:
 
 
 def recorded(experiment: Experiment, model: str) -> Recorded:
-    """How the metrics of a model came about; WorkbenchError when it was not run as a whole.
-
-    Then some stages had other values or files than the rest, as in models that were left alone.
-    """
+    """How the metrics of a model came about; WorkbenchError when stages had other values or files
+    than the rest: it was not run as a whole."""
     last = evaluation(model)
     names = _on_the_way(experiment.stages, last)
     digests, params = dict[str, Any](), dict[str, Any]()

@@ -31,8 +31,6 @@ class Spread:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the interval says of a claim."""
-
     word: str  # "holds", "reversed" or "undecided"
     size: str = ""  # "smaller than published" and so on, empty where that is not known
     seeds: int | None = None  # would decide if mean and deviation stayed; None: no sensible number

@@ -75,11 +75,9 @@ class Commands(click.Group):
         return [name.removeprefix(self.prefix) for name in files() if name.startswith(self.prefix)]
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The next word of every command, sorted."""
         return sorted({name.split()[0] for name in self.names()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command or group of a word, None when there is none."""
         if not self.prefix and cmd_name in FIRST_WORDS:
             return Commands(cmd_name, FIRST_WORDS[cmd_name])
         file = files().get(self.prefix + cmd_name)

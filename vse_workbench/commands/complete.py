@@ -37,12 +37,9 @@ def main(params: Path) -> None:
 def completed(
     values: Mapping[str, Any], defaults: Mapping[str, Any], moved: Mapping[str, tuple[str, ...]]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values of a file with every key, and a line for every key that came or went.
-
-    `moved` has dotted keys of earlier versions, each with those that take over its value, none for
-    a key that is read no more. A key stays, for check_params to name, where one that took its place
-    has a value.
-    """
+    """The values of a file with every key, and a line for every key that came or went. moved: keys
+    of earlier versions, each with those that take over its value, none for a dead key; one whose
+    successor has a value stays, for check_params to name."""
     own, lines, carried = copy.deepcopy(dict(values)), [], dict[str, Any]()
     for old, places in moved.items():
         value = _get(values, old)

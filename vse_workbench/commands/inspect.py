@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import h5py
 
 from pipeline.report.inspection import (
     describe_row,
@@ -50,6 +51,9 @@ def main(
     if file.is_dir():
         there = listing(sorted(path.name for path in file.glob("*.h5"))) or "none"
         raise WorkbenchError(f"{file}: is a folder; name a file in it: {there}")
+    if file.is_file() and file.suffix != ".h5" and not h5py.is_hdf5(file):
+        hint = "name a file that ends in .h5, such as data/features/image.h5"
+        raise WorkbenchError(f"{file}: not an HDF5 file", hint)
     for name in (row, query):
         if name is not None:
             check_id(open_file(file), name)

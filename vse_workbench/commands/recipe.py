@@ -56,6 +56,8 @@ def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path | Non
     click.echo("\n".join(lines) or f"{params} already has these settings")
     if kept:
         click.echo(f"kept from before: {shlex.join(f'-S{one}' for one in kept)}")
+    if "raw" not in changes and "dataset" in changes:
+        click.echo(f"raw is still {defaults['raw']}; name your folder with -S raw=/path/to/folder")
     click.echo(f"run: {' '.join(['dvc repro', *recipe.targets])}")
     click.echo(f"undo with: {shlex.join(['cp', str(before), str(params)])}")
 

@@ -4,24 +4,29 @@ import time
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
+from PIL import Image
 
 from pipeline.corpus.images import open_rgb
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.files import write_text
 from pipeline.runtime.process import print_json, say
 from pipeline.runtime.repeatable import pick_device, set_threads
 from pipeline.search.index import SHORTLIST, lines, words_of
 from stages.common import command, json_option, target, to_folder
 from stages.params import load_params
+from vse_workbench.export.embedder import MAX_PIXELS, Embedder
 from vse_workbench.export.folder import read_folder
 from vse_workbench.search.page import page
-from vse_workbench.search.searcher import Question, Searcher, as_dict, best_model
+from vse_workbench.search.photographs import search_folder
+from vse_workbench.search.searcher import Answer, Question, Searcher, as_dict, best_model
 
 GROUP = "look"
 
 CHOSEN = "How many the vectors or an index choose, at least --top; the best are ordered."
+CORPUS = ("split", "shortlist", "criterion")  # options of a search in the corpus
 page_path = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -30,6 +35,7 @@ page_path = click.Path(dir_okay=False, path_type=Path)
 @click.option("--image", type=target, help="Image file to search with instead of TEXT.")
 @click.option("--model", "name", help="Model to search with; default: the best.")
 @click.option("--from", "folder", type=to_folder, help="Exported folder, instead of --model.")
+@click.option("--images", type=to_folder, help="Folder to search with --from, of no run.")
 @click.option("--top", default=5, type=click.IntRange(min=1), help="Results.")
 @click.option("--split", default="test", help="Split to search.")
 @click.option("--shortlist", default=SHORTLIST, type=click.IntRange(min=1), help=CHOSEN)
@@ -41,6 +47,7 @@ def main(
     image: Path | None,
     name: str | None,
     folder: Path | None,
+    images: Path | None,
     top: int,
     split: str,
     shortlist: int,
@@ -50,29 +57,38 @@ def main(
 ) -> None:
     """Find the images nearest to TEXT, or the captions nearest to an image.
 
+    With --from and --images the images of any folder, nearest to a text or to an image.
+
     Example: vse search "a purple cross left of a tiny yellow box" --model vse
     """
     if (query is None) == (image is None):
         raise WorkbenchError("give either a text or --image FILE")
     if name is not None and folder is not None:
         raise WorkbenchError("give either --model MODEL or --from FOLDER")
-    began, params = time.perf_counter(), load_params()
-    set_threads(params.runtime.threads)
+    began = time.perf_counter()
     if query is not None:
         words_of(query)  # whatever is wrong with it is said before anything is loaded
-    picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
-    brought = None
-    if folder is not None:
-        name, brought, _ = read_folder(folder)
-    name = name or best_model()
-    wordnet = params.sentences.tfidf.wordnet_folder
-    searcher = Searcher(name, pick_device(params.runtime.device), wordnet, brought, params.search)
-    inference = params.inference.model_dump(exclude={"criteria"})
-    question = Question(split, top, shortlist, Criterion(criterion, **inference))
-    if picture is not None:
-        answer = searcher.of_image(picture, question)
+    if images is not None:
+        picture = open_rgb(image, MAX_PIXELS) if image else None
+        name, answer = _in_folder(folder, images, query, picture, top)
+        place = str(images)
     else:
-        answer = searcher.of_text(str(query), question)
+        params = load_params()
+        set_threads(params.runtime.threads)
+        picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
+        brought = None
+        if folder is not None:
+            name, brought, _ = read_folder(folder)
+        name = name or best_model()
+        device, wordnet = pick_device(params.runtime.device), params.sentences.tfidf.wordnet_folder
+        searcher = Searcher(name, device, wordnet, brought, params.search)
+        inference = params.inference.model_dump(exclude={"criteria"})
+        question = Question(split, top, shortlist, Criterion(criterion, **inference))
+        if picture is not None:
+            answer = searcher.of_image(picture, question)
+        else:
+            answer = searcher.of_text(str(query), question)
+        place = f"the {split} split"
     for note in answer.notes:
         say(note)
     if as_json:
@@ -81,7 +97,24 @@ def main(
         click.echo("\n".join(lines(answer.hits)))
     if html:
         title = image.name if image else str(query)
-        write_text(html, page(title, picture, answer.hits, name, split))
+        write_text(html, page(title, picture, answer.hits, f"{answer.kind}s of {place} by {name}"))
         say(f"{html}: {len(answer.hits)} results with their images")
     seconds = time.perf_counter() - began
-    say(f"{name}: {answer.searched:,} {answer.kind}s of {split} searched in {seconds:.2f} s")
+    say(f"{name}: {answer.searched:,} {answer.kind}s of {place} searched in {seconds:.2f} s")
+
+
+def _in_folder(
+    exported: Path | None, images: Path, query: str | None, picture: Image.Image | None, top: int
+) -> tuple[str, Answer]:
+    """The name of an exported model, and the images of a folder nearest to a text or a picture."""
+    if exported is None:
+        raise WorkbenchError("--images FOLDER needs --from EXPORTED", "vse export model writes it")
+    told = click.get_current_context().get_parameter_source
+    if given := [f"--{name}" for name in CORPUS if told(name) != ParameterSource.DEFAULT]:
+        raise WorkbenchError(f"{listing(given)}: of a search in the corpus, not with --images")
+    embedder = Embedder.load(exported, "auto")
+    if not embedder.scores_are_products:
+        able = "vse, two_branch, cca and dual_path can"
+        raise WorkbenchError(f"{embedder.model} has no vector of an image alone: {able}")
+    vector = embedder.captions([str(query)])[0] if picture is None else embedder.of_image(picture)
+    return embedder.model, search_folder(embedder, images, vector, top)

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from PIL import Image
 
-from models.base.queries import query_model
+from models.base.queries import VectorQueries, query_model
 from pipeline.corpus.images import open_rgb
 from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import sha256_file
 from pipeline.runtime.repeatable import pick_device
 from pipeline.search.index import words_of
-from vse_workbench.export.folder import read_folder
+from vse_workbench.export.folder import CONFIG, read_folder
 
 MAX_PIXELS = 100_000_000
-
-
 DEVICES = ("auto", "cpu", "cuda")
 
 
@@ -26,7 +26,8 @@ class Embedder:
     its vectors are the scores of vse, two_branch, cca and dual_path; of scan and dp_rnn, which
     compare regions with words, they are the vectors by which search makes its shortlist.
 
-    model: its name; sha256: the digest of weights and description.
+    model: its name; sha256: the digest of weights and description; export_sha256: that of all files
+    of the export; scores_are_products: whether inner products are the model's scores.
     """
 
     def __init__(self, folder: Path | str, device: str = "cpu") -> None:
@@ -35,6 +36,8 @@ class Embedder:
         self.model, files, checkpoint = read_folder(Path(folder))
         self._queries = query_model(self.model, files, checkpoint, pick_device(device))
         self.sha256 = checkpoint.sha256
+        self.export_sha256 = sha256_file(Path(folder) / CONFIG)
+        self.scores_are_products = isinstance(self._queries, VectorQueries)
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu") -> Self:
@@ -54,7 +57,11 @@ class Embedder:
                 than 100 million pixels, a model whose image features came from a file.
         """
         opened = (open_rgb(path, MAX_PIXELS) for path in _listed(paths, (str, Path), "path"))
-        return np.stack([self._queries.of_image(image).vector for image in opened])
+        return np.stack([self.of_image(image) for image in opened])
+
+    def of_image(self, image: Image.Image) -> np.ndarray:
+        """The vector of an opened RGB image, (K,) float32 of length 1."""
+        return self._queries.of_image(image).vector
 
     def captions(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors of M texts, (M, K) float32 with unit rows.

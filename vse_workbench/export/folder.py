@@ -38,9 +38,7 @@ AGAIN = "export it again: vse export model MODEL --output FOLDER"
 @contextmanager
 def new_content(folder: Path) -> Iterator[Path]:
     """An empty folder whose files take the place of an earlier export in `folder`, all at the end.
-
-    WorkbenchError for a folder with a file that no export wrote, or one that changed since.
-    """
+    WorkbenchError for a folder with a file that no export wrote, or one that changed since."""
     folder = folder.resolve()
     earlier = _earlier(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,8 +74,7 @@ def _earlier(folder: Path) -> list[Path]:
 
 
 def write_folder(folder: Path, files: Files, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Copy what the queries of a model need into a folder; the content of its config.json, which
-    `finish` writes."""
+    """Copy what the queries of a model need into a folder; the content of its config.json."""
     # a tuned image CNN lies in the weights: images do not go through the one that it was before
     spare = {"image_network"} if "image_model" in checkpoint.description.architecture else set()
     made = {

@@ -1,8 +1,5 @@
-"""Networks as ONNX files, each compared with the model at several batch sizes and lengths.
-
-A recurrent network can be exported silently wrong: traced with one batch size or length, it may
-compute others by the sizes of the first. So no file is kept whose numbers differ.
-"""
+"""Networks as ONNX files, each compared with the model at several batch sizes and lengths: a
+recurrent network can be exported silently wrong, computing all by the sizes of the first."""
 
 import contextlib
 import io
@@ -19,7 +16,6 @@ from torch import Tensor, nn
 
 from models.backbone.file import ImageNetwork, read_network
 from models.backbone.image_cnn import crops_of
-from models.backbone.preprocessing import Preprocessing
 from models.base.queries import Files
 from models.base.towers import BATCHES, LENGTHS, Tower
 from pipeline.runtime.errors import WorkbenchError
@@ -39,7 +35,6 @@ class CropFeatures(nn.Module):
         self.backbone, self.preprocessing = network.backbone, network.preprocessing
 
     def forward(self, images: Tensor) -> Tensor:
-        """Crops to features."""
         views = [self.backbone(view) for view in self.preprocessing.inputs(images[:, None])]
         return torch.stack(views).mean(0)
 
@@ -47,11 +42,9 @@ class CropFeatures(nn.Module):
 def write_networks(
     folder: Path, towers: Mapping[str, Tower], files: Files, sizes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Export both towers and the image network, if it is not a part of the image tower; returns how
-    an image becomes a crop, for config.json.
-
-    sizes: the architecture of the model. A model whose features come from a file gets no network.
-    """
+    """Export both towers and the image network, if the image tower has none (a model whose features
+    come from a file gets none); returns how an image becomes a crop, for config.json. sizes: the
+    architecture of the model."""
     networks = {f"{side}_tower": tower for side, tower in towers.items()}
     crops = None
     if "image_model" in sizes:
@@ -69,18 +62,12 @@ def write_networks(
     for name, each in networks.items():
         difference = write_tower(folder / f"{name}.onnx", each)
         say(f"{name}.onnx: differs from the model by {difference:.1g} at most")
-    return {} if crops is None else {"crop": _described(crops)}
-
-
-def _described(crops: Preprocessing) -> dict[str, Any]:
-    return {
-        "resize": crops.resize,
-        "squash": crops.squash,
-        "resampling": crops.resampling.name,
-        "side": crops.crop,
-        "channels": "BGR" if crops.bgr else "RGB",
-        "views": crops.views,
-    }
+    if crops is None:
+        return {}
+    crop: dict[str, Any] = {"resize": crops.resize, "squash": crops.squash}
+    crop |= {"resampling": crops.resampling.name, "side": crops.crop}
+    crop |= {"channels": "BGR" if crops.bgr else "RGB", "views": crops.views}
+    return {"crop": crop}
 
 
 def write_tower(path: Path, tower: Tower) -> float:

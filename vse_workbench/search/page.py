@@ -15,11 +15,9 @@ THUMBNAIL = 240  # largest side, pixels
 QUALITY = 85  # of JPEG
 
 
-def page(query: str, image: Image.Image | None, hits: Sequence[Hit], model: str, split: str) -> str:
-    """A page of hits without scripts, its pictures inside, for any width, light and dark screens.
-
-    `query` is the text, or the name of the image file searched with; `image` None for a text.
-    """
+def page(query: str, image: Image.Image | None, hits: Sequence[Hit], about: str) -> str:
+    """A page of hits without scripts, its pictures inside; query: the text, or the name of the
+    image file searched with; image: None for a text; about: what was searched."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -33,8 +31,7 @@ def page(query: str, image: Image.Image | None, hits: Sequence[Hit], model: str,
         query=query,
         picture=None if image is None else _small(image),
         hits=[(hit, pictures[hit.path]) for hit in hits],
-        model=model,
-        split=split,
+        about=about,
     )
 
 

@@ -1,7 +1,5 @@
-"""The search server: a page, and the JSON that the page and programs ask for.
-
-A request never names a path: models, images and splits are looked up by name.
-"""
+"""The search server: a page, and the JSON that the page and programs ask for. A request never names
+a path: models, images and splits are looked up by name."""
 
 import io
 import time
@@ -38,7 +36,6 @@ THUMBNAILS = 4096  # pictures that are kept, some kB each
 QUALITY = 85  # of JPEG
 T = TypeVar("T")
 
-# parameters of the requests
 Model = Annotated[str | None, Query(description="One of /api/models; by default the best.")]
 Split = Annotated[str, Query(description="Split of the corpus that is searched.")]
 Top = Annotated[int, Query(ge=1, le=MAX_TOP, description="Number of results.")]
@@ -80,10 +77,8 @@ class Given:
 
 
 class SearchServer:
-    """Answers requests, as the application `app`. All searchers are of one corpus.
-
-    others: models that cannot be searched with, and why.
-    """
+    """Answers requests, as the application `app`. All searchers are of one corpus; others: models
+    that cannot be searched with, and why."""
 
     def __init__(
         self,

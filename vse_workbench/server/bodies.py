@@ -66,11 +66,8 @@ def texts_of(body: bytes) -> list[str]:
 
 
 def file_of(body: bytes, content_type: str) -> bytes:
-    """The bytes of an image: the body, or the one file of a multipart form (RFC 7578).
-
-    The form is cut at its boundary and only its short headers are parsed, so that a hostile one
-    costs no more than its size. WorkbenchError for a form of anything but one file.
-    """
+    """The bytes of an image: the body, or the one file of a multipart form (RFC 7578), cut at its
+    boundary, so that a hostile one costs no more than its size. WorkbenchError for other forms."""
     if not content_type.strip().lower().startswith("multipart/"):
         return body
     described = Message()

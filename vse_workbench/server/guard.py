@@ -38,10 +38,7 @@ log = logging.getLogger("uvicorn.error")
 
 
 class Guard:
-    """An application behind its headers and the host names by which it may be called ("*": any).
-
-    HEAD is answered as GET; the server that runs it leaves the body out.
-    """
+    """An application behind its headers and the host names by which it may be called ("*": any)."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
         self.app, self.hosts = app, {host.lower() for host in hosts}

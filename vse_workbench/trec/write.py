@@ -1,8 +1,6 @@
-"""Scores of a model as runs, and the pairs of the corpus as qrels.
-
-trec_eval orders a run by its scores alone, in single precision, and breaks ties by ids. Here ties
-stand against the model: of equal scores those of true items are lowered by the least there is.
-"""
+"""Scores of a model as runs, and the pairs of the corpus as qrels. trec_eval breaks ties by ids;
+here they stand against the model: of equal scores those of true items are lowered by the least
+there is."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,10 +25,8 @@ def escaped(name: str) -> str:
 def write_run(
     path: Path, split: SplitScores, scores: np.ndarray, way: Direction, depth: int, tag: str
 ) -> int:
-    """Write `query Q0 item rank score tag` lines, the best `depth` items of a query, 0 for all.
-
-    `scores` (N, M) are float32. Returns how many queries have a tie among these.
-    """
+    """Write `query Q0 item rank score tag` lines, the best `depth` items of a query, 0 for all, by
+    scores (N, M) float32; how many queries have a tie among these."""
     queries, items = ids_of(split, way)
     names, tied = [escaped(name) for name in items], 0
     with atomic_path(path) as temporary, open(temporary, "w", encoding="utf-8") as file:

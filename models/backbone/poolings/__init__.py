@@ -1,7 +1,5 @@
-"""How a feature map becomes a vector, a file each: its name is what `image_features.pool` says.
-
-A pooling is `pool(maps) -> Tensor`: maps (B, C, P) float32 of P positions to (B, K) float32.
-"""
+"""How feature maps become vectors, a file each, named in `image_features.pool`: `pool(maps) ->
+Tensor`, maps (B, C, P) float32 of P positions to (B, K) float32."""
 
 from pipeline.runtime.registry import Registry
 

@@ -1,8 +1,5 @@
-"""The bottom-up detector of Anderson et al. 2018: Faster R-CNN on ResNet-101's res4 ("C4").
-
-Only its forward pass: weights come from a file. Everything is as in the authors' Caffe network,
-since features agree with the published ones only then.
-"""
+"""The bottom-up detector of Anderson et al. 2018: Faster R-CNN on ResNet-101's res4 ("C4"). Only
+its forward pass: weights come from a file. Everything is as in the authors' Caffe network."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,10 +40,7 @@ class C4Sizes:
 
 
 class C4Detector(nn.Module):
-    """Images to proposals with features, class scores (C) and attribute scores (A, may be 0).
-
-    State names are those of MILVLG's conversion (see c4.keys).
-    """
+    """Images to proposals with features, class scores (C) and attribute scores (A, may be 0)."""
 
     architecture = "c4_resnet101"
 
@@ -80,11 +74,8 @@ class C4Detector(nn.Module):
 
     @torch.no_grad()
     def regions(self, images: Sequence[Tensor]) -> list[RegionOutput]:
-        """All proposals of every image, best first, boxes in pixels of the image as given.
-
-        images: uint8 RGB (3, H, W), any sizes, on the model's device. Images pass one at a time:
-        their sizes differ, and padding would change what is seen at the borders.
-        """
+        """All proposals of every image, best first, boxes in pixels of the image as given. images:
+        uint8 RGB (3, H, W), any sizes, on the model's device; they pass one at a time."""
         outputs = []
         for image in images:
             pixels, scale = self.scaled(image)
@@ -94,10 +85,8 @@ class C4Detector(nn.Module):
         return outputs
 
     def scaled(self, image: Tensor) -> tuple[Tensor, float]:
-        """uint8 RGB (3, H, W) to BGR (1, 3, H', W') without its mean, and the scale.
-
-        The short side becomes short_side, unless the long one would exceed long_side.
-        """
+        """uint8 RGB (3, H, W) to BGR (1, 3, H', W') without its mean, and the scale. The short side
+        becomes short_side, unless the long one would exceed long_side."""
         if image.ndim != 3 or len(image) != 3 or not image.numel():
             raise RegionError(f"an image of shape {tuple(image.shape)}: wanted is (3, H, W)")
         short, long = sorted(image.shape[-2:])
@@ -132,10 +121,8 @@ class RegionHead(nn.Module):
 
 
 class Predictor(nn.Module):
-    """Class scores of a region, and attribute scores from its feature and best class.
-
-    Column 0 of the layers is "background" or "no attribute".
-    """
+    """Class scores of a region, and attribute scores from its feature and best class. Column 0 of
+    the layers is "background" or "no attribute"."""
 
     def __init__(self, width: int, objects: int, attributes: int, sizes: C4Sizes) -> None:
         super().__init__()

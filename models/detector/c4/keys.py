@@ -34,11 +34,9 @@ RENAMED = {"cls_embedding": "cls_embed", "fc_attr": "attr_linear1", "attr_score"
 
 
 def to_c4(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A public conversion's state dict under C4Detector's names and in its order of rows.
-
-    A prefix `module.` or `model.` of all names is removed; counters, anchors and box refinement
-    are left out. BackboneError for another pixel normalisation than the paper's.
-    """
+    """A public conversion's state dict under C4Detector's names and in its order of rows, without
+    prefix (`module.`, `model.`), counters, anchors and box refinement. BackboneError for another
+    pixel normalisation than the paper's."""
     bare = {re.sub(r"^(module\.|model\.)+", "", name): value for name, value in state.items()}
     _check_pixels(bare)
     kept = {

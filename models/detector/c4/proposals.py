@@ -20,10 +20,8 @@ LARGEST = math.log(1000 / 16)  # largest log of a growth in size: exp would over
 
 
 class ProposalHead(nn.Module):
-    """(B, inside, H, W) to background and object logits (B, 24, H, W) and deltas (B, 48, H, W).
-
-    The first 12 logit channels are the background's, one per anchor (Ren et al. 2015 in Caffe).
-    """
+    """(B, inside, H, W) to background and object logits (B, 24, H, W), the background's first, one
+    per anchor (Ren et al. 2015 in Caffe), and deltas (B, 48, H, W)."""
 
     def __init__(self, inside: int, hidden: int) -> None:
         super().__init__()
@@ -57,10 +55,8 @@ class ProposalNetwork(nn.Module):
         self.iou, self.smallest = iou, smallest
 
     def forward(self, maps: Tensor, height: int, width: int, scale: float) -> Tensor:
-        """Maps (1, inside, H, W) to boxes (P, 4) in pixels of the scaled image, inside it.
-
-        height, width: of the scaled image in pixels; scale: its size to that of the image as given.
-        """
+        """Maps (1, inside, H, W) to boxes (P, 4) in pixels of the scaled image, inside it. height,
+        width: of the scaled image in pixels; scale: its size to that of the image as given."""
         logits, deltas = self.rpn_head(maps)
         if not bool(torch.isfinite(logits).all() & torch.isfinite(deltas).all()):
             raise RegionError("the detector's weights give proposals that are not finite")
@@ -71,9 +67,7 @@ class ProposalNetwork(nn.Module):
 
     def best(self, boxes: Tensor, scores: Tensor, smallest: float) -> Tensor:
         """Large enough boxes (N, 4) that survive NMS by their scores (N,): (P, 4), best first.
-
-        smallest: least side in pixels of the scaled image, as the boxes are.
-        """
+        smallest: least side in pixels of the scaled image, as the boxes are."""
         sides = boxes[:, 2:] - boxes[:, :2]
         large = ((sides > 0) & (sides + 1 >= smallest)).all(1)
         boxes, scores = boxes[large], scores[large]
@@ -96,10 +90,8 @@ def object_scores(logits: Tensor) -> Tensor:
 
 
 def cell_anchors() -> Tensor:
-    """(12, 4) boxes around the first place of the map, ratio by ratio, scale by scale.
-
-    Widths and heights are rounded for every ratio before they are scaled (py-faster-rcnn).
-    """
+    """(12, 4) boxes around the first place of the map, ratio by ratio, scale by scale. Widths and
+    heights are rounded for every ratio before they are scaled (py-faster-rcnn)."""
     boxes = []
     for ratio in RATIOS:
         across = round(math.sqrt(STRIDE**2 / ratio))

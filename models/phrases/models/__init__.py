@@ -1,7 +1,5 @@
-"""The models that localise phrases, a file each: its name is the model's and its section's.
-
-A model is `prepare(settings, inputs, device) -> TrainingJob` and NETWORK, the class of its network.
-"""
+"""The models that localise phrases, a file each, named as the model and its section:
+`prepare(settings, inputs, device) -> TrainingJob` and NETWORK, the class of its network."""
 
 from pipeline.runtime.registry import Registry
 

@@ -16,7 +16,6 @@ NETWORK = CCA
 
 
 def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> TrainingJob:
-    """The fit of the canonical directions on the training pairs."""
     config, opened = settings.config, open_phrases(inputs)
     data = training_pairs(opened, inputs.truth, settings.seed)
     regions, phrases = opened.widths

@@ -40,7 +40,6 @@ NAME = "phrase_two_branch"
 
 
 def prepare(settings: Settings, inputs: PhraseInputs, device: torch.device) -> TrainingJob:
-    """The network with its first weights, its data and phases; the generators must be seeded."""
     config, opened = settings.config, open_phrases(inputs)
     regions, phrases = opened.widths
     hidden = config.hidden if config.branches == "nonlinear" else 0
@@ -67,10 +66,8 @@ def train(
     device: torch.device,
     resume: ResumeFile,
 ) -> Fitted:
-    """Train on pairs, take the best weights, mine with them and fine-tune them.
-
-    The best epoch of the fine-tuning is kept even where it is worse than the first training.
-    """
+    """Train on pairs, take the best weights, mine with them and fine-tune them; the best epoch of
+    the fine-tuning is kept even where it is worse."""
     config = settings.config
     extra = int(config.weights.sentence_sentence > 0), int(config.weights.image_image > 0)
     batches = PhraseBatches(data, config.training.batch_size, settings.seed, *extra)
@@ -115,7 +112,6 @@ def fitted(
     lr: float,
     resume: ResumeFile,
 ) -> Fitted:
-    """One training of the network."""
     training = settings.config.training
     steps = optimiser(training.optimiser, both.parameters(), lr, training.momentum,
                       training.weight_decay)  # fmt: skip

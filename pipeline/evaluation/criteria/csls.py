@@ -24,8 +24,6 @@ def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Ti
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same from sorted rows and columns, queries in rows."""
-
     def mean(numbers: Sequence[float]) -> float:
         return sum(sorted(numbers, reverse=True)[: settings.k]) / settings.k
 

@@ -25,7 +25,6 @@ def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Ti
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same from loops, queries in rows."""
     turned = [list(column) for column in zip(*s, strict=True)]
     over_queries = slow_log_softmax(s, settings.beta)
     over_items = zip(*slow_log_softmax(turned, settings.beta), strict=True)

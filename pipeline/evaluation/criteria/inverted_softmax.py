@@ -21,5 +21,4 @@ def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Ti
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same from loops, queries in rows."""
     return slow_log_softmax(s, settings.beta)

@@ -10,10 +10,8 @@ SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    """The scores as they are, for every axis of queries."""
     return [scores for _ in queries]
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:
-    """The same of plain floats."""
     return s

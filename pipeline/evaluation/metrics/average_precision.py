@@ -1,8 +1,7 @@
 """mAP@R: how many of a query's R true items are among its first R, and how early.
 
 Musgrave et al. 2020, "A Metric Learning Reality Check"; the ECCV Caption benchmark (Chun et al.
-2022) takes it for image-text retrieval. R@K is content with one caption of an image, this counts
-all of them. With one true item it is R@1.
+2022) takes it for image-text retrieval. With one true item it is R@1.
 """
 
 from collections.abc import Sequence
@@ -26,7 +25,6 @@ def average_precision(ranking: Ranking) -> np.ndarray:
 
 
 def reference(truth: Sequence[bool]) -> float:
-    """The same of one query, from whether each item is true, first to last."""
     count = sum(truth)
     precisions = [sum(truth[:rank]) / rank for rank in range(1, count + 1) if truth[rank - 1]]
     return 100.0 * sum(precisions) / count

@@ -19,7 +19,6 @@ def best_rank(ranking: Ranking) -> np.ndarray:
 
 
 def reference(truth: Sequence[bool]) -> float:
-    """The same of one query, from whether each item is true, first to last."""
     return list(truth).index(True) + 1
 
 

@@ -26,8 +26,6 @@ def ndcg(ranking: Ranking) -> np.ndarray:
 
 
 def reference(grades: Sequence[float]) -> float:
-    """The same of one query, from the grade of each item, first to last."""
-
     def gain(order: Sequence[float]) -> float:
         return sum(grade / math.log2(1 + rank) for rank, grade in enumerate(order, start=1))
 

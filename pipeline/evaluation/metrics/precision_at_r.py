@@ -17,7 +17,6 @@ def r_precision(ranking: Ranking) -> np.ndarray:
 
 
 def reference(truth: Sequence[bool]) -> float:
-    """The same of one query, from whether each item is true, first to last."""
     return 100.0 * sum(truth[: sum(truth)]) / sum(truth)
 
 

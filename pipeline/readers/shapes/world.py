@@ -68,8 +68,6 @@ class Shape(Section):
 
 
 class Colour(Section):
-    """A colour and its adjectives."""
-
     rgb: Annotated[tuple[Channel, Channel, Channel], Field(strict=False)]
     words: Words
     synonyms: MoreWords = ()

@@ -72,10 +72,8 @@ class ButdFile:
 
 
 class ButdRegions:
-    """Regions in one such file or all of a folder; see RegionSource.
-
-    The image's size follows from spatial_features (corners as shares of it), or is the corpus's.
-    """
+    """Regions in one such file or all of a folder; see RegionSource. The image's size follows from
+    spatial_features (corners as shares of it), or is the corpus's."""
 
     has_boxes = True
 

@@ -1,8 +1,4 @@
-"""Our regions in the formats of other tools, so that other code runs on the same features.
-
-What is written back is read again bit for bit: float16 values are exact in the float32 of both
-formats. Boxes do not survive SCAN's format, which has none.
-"""
+"""Our regions in the formats of other tools. SCAN's has no boxes."""
 
 import base64
 import math
@@ -49,10 +45,7 @@ def export_scan(
     file: FeatureFile, images: pd.DataFrame, captions: pd.DataFrame, folder: Path
 ) -> list[Path]:
     """Write {train,dev,test}_ims.npy (N, R, D) float32, _caps.txt and _ids.txt; the arrays' paths.
-
-    A row per image where every image of a split has five captions, else a row per caption, which
-    SCAN's code takes as well. Captions are the corpus's words, separated by blanks.
-    """
+    A row per image where every image of a split has five captions, else a row per caption."""
     return [
         _export_split(file, in_split(images, split), in_split(captions, split), folder, split)
         for split in SPLITS

@@ -43,11 +43,8 @@ class ImageMatcher:
         return []
 
     def match(self, names: Sequence[str], where: str) -> npt.NDArray[np.int64]:
-        """(N,) the place in `names` that describes each image of the corpus.
-
-        WorkbenchError lists ids that occur twice or match no image or several, and images without
-        an id.
-        """
+        """(N,) the place in `names` that describes each image of the corpus; WorkbenchError for ids
+        that occur twice or match no image or several, and images without an id."""
         places: dict[int, int] = {}
         twice: list[str] = []
         unknown: list[str] = []

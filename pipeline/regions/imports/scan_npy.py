@@ -30,15 +30,12 @@ NOT_WORDS = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True)
 class Place:
-    """Rows of an array that show one image."""
-
     path: Path  # of the array
     values: np.ndarray  # (N, R, D)
     rows: range  # consecutive; more than one where the array repeats the image
 
     @property
     def name(self) -> str:
-        """For messages."""
         return f"{self.path}, row {self.rows.start:,}"
 
 

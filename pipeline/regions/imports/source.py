@@ -37,8 +37,6 @@ class RegionSource(Protocol):
 
 @dataclass(frozen=True)
 class ImportCorpus:
-    """The part of a corpus that imports need."""
-
     images: pd.DataFrame
     captions: pd.DataFrame | None = None  # where a format asks for them
     skip_others: bool = False  # leave out images that only the files have, instead of raising
@@ -62,10 +60,8 @@ def import_regions(source: RegionSource, writer: FeatureWriter, *, batch_size: i
 
 
 def imported_slots(source: RegionSource, boxes: int | str, maximum: int) -> int:
-    """R of an imported file: the fixed number, or when adaptive the largest number in the files.
-
-    More regions than the settings allow are refused: the files do not say which to leave out.
-    """
+    """R of an imported file: the fixed number, or when adaptive the largest number in the files,
+    which must be within the settings: the files do not say which to leave out."""
     fixed = isinstance(boxes, int)
     key, allowed = ("regions.boxes", boxes) if fixed else ("regions.max", maximum)
     if source.most > int(allowed):
@@ -92,10 +88,8 @@ def check_features(place: str, features: np.ndarray) -> None:
 
 
 def check_boxes(place: str, boxes: np.ndarray, size: tuple[int, int]) -> None:
-    """Refuse boxes (K, 4) that are not finite, ordered and inside an image of width and height.
-
-    Beyond the border by OUTSIDE pixels is inside.
-    """
+    """Refuse boxes (K, 4) that are not finite, ordered and, but for OUTSIDE pixels, inside an image
+    of width and height."""
     ordered = (boxes[:, :2] <= boxes[:, 2:]).all(axis=1)  # False for NaN
     inside = (boxes >= -OUTSIDE).all(axis=1) & (boxes[:, 2:] <= np.add(size, OUTSIDE)).all(1)
     bad = ~(ordered & inside)

@@ -1,9 +1,8 @@
 """The TSV files of bottom-up attention: image_id, width, height, number of boxes, boxes, features.
 
 No header; boxes and features are base64 of little-endian float32. Published files have a megabyte a
-line and tens of gigabytes in all, so they are read once to find and check every line, and again
-line by line for the values. The csv module is not used: its field limit is made for smaller fields,
-and it would take a quotation mark for a quotation.
+line and tens of gigabytes in all: they are read once to find and check every line, and again line
+by line for the values. The csv module is made for smaller fields, without quotation marks.
 """
 
 import base64
@@ -30,8 +29,6 @@ CUT = "the number of boxes is wrong or the line is cut short"
 
 @dataclass(frozen=True)
 class Line:
-    """Where a line is and what its short fields say."""
-
     path: Path
     number: int  # of the line, from 1
     offset: int  # bytes from the start of the file
@@ -43,15 +40,11 @@ class Line:
 
     @property
     def place(self) -> str:
-        """For messages."""
         return f"{self.path}, line {self.number:,} (image_id {self.name})"
 
 
 class TsvRegions:
-    """Regions in one TSV file or in all of a folder (*.tsv, *.tsv.0, ...); see RegionSource.
-
-    Sizes are those that the lines give, whatever the size of the corpus's own copy.
-    """
+    """Regions in one TSV file or in all of a folder (*.tsv, *.tsv.0, ...); see RegionSource."""
 
     has_boxes = True
 

@@ -1,8 +1,5 @@
 """The sentence encodings, a file each: its name is what `sentences.encoding` of params.yaml says.
-
-An encoding is the one public class of its file, with the methods of
-pipeline.sentences.encoder.Encoding.
-"""
+One is the one public class of its file, with the methods of pipeline.sentences.encoder.Encoding."""
 
 from pipeline.runtime.registry import ONE_CLASS, Registry
 

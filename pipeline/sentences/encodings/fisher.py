@@ -30,7 +30,6 @@ class JoinedFisher:
         self.dim = sum(part.dim for part in self._all)
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
-        """How many words of each of M captions have a vector, (M,) int64."""
         return self._all[0].known(captions)
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
@@ -83,7 +82,6 @@ class JoinedFisher:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoder of that state."""
         if "kind" in state.settings:
             return cls({state.settings["kind"]: FisherVector.restore(state)})
         kinds: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in state.settings["kinds"]}

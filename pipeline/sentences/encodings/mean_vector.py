@@ -23,7 +23,6 @@ class MeanVector:
         self.dim = vectors.shape[1]
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
-        """How many words of each of M captions have a vector, (M,) int64."""
         return gather(captions, self._index).lengths
 
     def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
@@ -34,7 +33,6 @@ class MeanVector:
         return sums
 
     def state(self) -> State:
-        """Words and vectors."""
         return State({}, list(self._index), {"vectors": self._table.numpy().copy()})
 
     @classmethod
@@ -46,5 +44,4 @@ class MeanVector:
 
     @classmethod
     def restore(cls, state: State, wordnet: Path | None = None) -> Self:
-        """The encoder of that state."""
         return cls(state.words, state.arrays["vectors"])

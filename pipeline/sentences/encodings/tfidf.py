@@ -32,7 +32,6 @@ class TfIdf:
         self._vectoriser.idf_ = idf.astype(np.float64)
 
     def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
-        """How many words of each of M captions have a term, (M,) int64."""
         counts = (sum(lemma in self._terms for lemma in self._lemmas(words)) for words in captions)
         return np.fromiter(counts, np.int64, len(captions))
 
@@ -56,7 +55,6 @@ class TfIdf:
 
     @classmethod
     def fit(cls, material: Material) -> "TfIdf":
-        """The encoder of the terms of the training captions."""
         settings: TfIdfConfig = material.settings
         chosen = lemmatiser(settings.lemmatiser, settings.wordnet_folder)
         stop = stop_words(settings.stop_words)
@@ -64,7 +62,6 @@ class TfIdf:
 
     @staticmethod
     def depends_on(settings: TfIdfConfig) -> dict[str, Any]:
-        """The settings, files told by their content."""
         chosen = settings.model_dump(exclude={"wordnet"})
         chosen["lemmatiser"] = lemmatiser(settings.lemmatiser, settings.wordnet_folder).provenance
         if settings.stop_words not in ("function_words", "none"):
@@ -95,12 +92,9 @@ class TfIdf:
 def fit_tfidf(
     captions: Iterable[Sequence[str]], terms: int, lemmatiser: Lemmatiser, stop: frozenset[str]
 ) -> TfIdf:
-    """Choose terms and weigh them.
-
-    Taken are the lemmas with the most occurrences, equally frequent ones in alphabetical order. idf
-    = ln((1 + n) / (1 + df)) + 1 for n captions, df of them with the lemma: never zero, and the same
-    as one more caption with every lemma. WorkbenchError where no lemma is left.
-    """
+    """Choose the terms, the lemmas with the most occurrences, equally frequent ones in alphabetical
+    order, and weigh them: idf = ln((1 + n) / (1 + df)) + 1 for n captions, df of them with the
+    lemma. WorkbenchError where no lemma is left."""
     occurrences: Counter[str] = Counter()
     containing: Counter[str] = Counter()
     total = 0

@@ -16,5 +16,4 @@ def both_trained(world, tmp_path_factory):
 
 @pytest.fixture
 def trained(both_trained, tmp_path):
-    """A folder with both models trained with the parameters as they are."""
     return shutil.copytree(both_trained, tmp_path, dirs_exist_ok=True)

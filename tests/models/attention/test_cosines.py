@@ -40,7 +40,6 @@ def unit(*shape, dtype=torch.float64, seed=0):
 
 
 def agree(queries, contexts, query_lengths, context_lengths, temperature, close):
-    """The Gram form and the equations give the same results and gradients."""
     leaves = queries.requires_grad_(), contexts.requires_grad_()
     given = *leaves, query_lengths, context_lengths, temperature
     found, expected = attended_cosines(*given), literal_pairs(*given)

@@ -3,6 +3,7 @@ paths that do not change the result."""
 
 import pytest
 import torch
+from backbones import images, lively
 from torch import nn
 from torchvision import models as zoo
 
@@ -20,10 +21,6 @@ from models.backbone.poolings import POOLINGS
 CPU = torch.device("cpu")
 
 
-def images(count: int = 2, size: int = 64) -> torch.Tensor:
-    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(1))
-
-
 def hooked(network: nn.Module, names: list[str], batch: torch.Tensor) -> list[torch.Tensor]:
     """Outputs of modules of the uncut network, copied before anything can overwrite them."""
     found: dict[str, torch.Tensor] = {}
@@ -36,18 +33,6 @@ def hooked(network: nn.Module, names: list[str], batch: torch.Tensor) -> list[to
     with torch.inference_mode():
         network(batch)
     return [found[name] for name in names]
-
-
-def lively(name: str) -> nn.Module:
-    """A classifier whose batch norms are not the identity."""
-    network = classifier(name, seed=3)
-    generator = torch.Generator().manual_seed(5)
-    for module in network.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            for tensor in (module.weight, module.bias, module.running_mean, module.running_var):
-                assert tensor is not None
-                tensor.data.uniform_(0.5, 1.5, generator=generator)
-    return network
 
 
 @pytest.mark.parametrize(
@@ -108,11 +93,16 @@ def test_every_pooling_makes_vectors_whatever_the_order_of_positions() -> None:
         ("resnet18", [], ["allowed are"]),
         ("vit_b_32", ["encoder"], ["neither a vector nor a feature map", "getitem_5"]),
         ("swin_t", ["features"], ["channels last", "permute"]),
+        ("timm/tset_resnet", ["map"], ["not a network of timm", "timm/test_resnet"]),
+        ("timm/resnet18.nobody", ["map"], ["not with such weights", "timm/resnet18"]),
+        ("timm/test_resnet", ["token"], ["no layer 'token'", "at the top: features, map, conv1"]),
+        ("timm/test_vit3", ["blocks.1"], ["neither a vector", "at token, map or features"]),
+        ("timm/vit_relpos_small_patch16_224", ["features"], ["160 x 160 pixels do not fit"]),
     ],
 )
 def test_what_cannot_be_cut_is_said_plainly(model, layers, words) -> None:
     with pytest.raises(BackboneError) as error:
-        cut(classifier(model, 0), layers, "mean", 224)
+        cut(classifier(model, 0), layers, "mean", 160 if "timm" in model else 224)
     for word in words:
         assert word in str(error.value)
 

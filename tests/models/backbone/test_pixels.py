@@ -19,7 +19,6 @@ RULES = pixel_preprocessing("resnet18", 20, 12)
 
 @pytest.fixture
 def images(tmp_path):
-    """A table of five pictures of noise, JPEG and PNG, in various sizes."""
     rng, rows = np.random.default_rng(0), []
     for number, (width, height) in enumerate(SIZES):
         path = tmp_path / f"{number}.{'jpg' if number % 2 else 'png'}"

@@ -1,7 +1,5 @@
 """Crops and normalisation equal torchvision's own, to the last bit where the geometry agrees."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -10,9 +8,6 @@ from torchvision import transforms
 from torchvision.models import ResNet18_Weights, get_model_weights
 
 from models.backbone.preprocessing import preprocessing_of
-from pipeline.runtime.yaml_text import read_yaml
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def picture(width: int, height: int) -> Image.Image:
@@ -68,15 +63,3 @@ def test_ten_crops_of_the_two_branch_recipes_are_torchvision_s(size) -> None:
     # there the mirrored crops come last, named by their place in the mirrored image
     same_order = [expected[place] for place in (0, 6, 1, 5, 2, 8, 3, 7, 4, 9)]
     np.testing.assert_allclose(found, torch.stack(same_order), atol=1e-4)
-
-
-def test_the_recipe_of_pedestrians_shows_them_from_head_to_foot() -> None:
-    """Whole in extraction and scoring; in training by crops that leave out an eighth at most."""
-    recipe = read_yaml(ROOT / "recipes/dual_path_2020_cuhk_pedes.yaml")
-    image, settings = picture(128, 384), recipe["image_features"]
-    given = (settings[name] for name in ("model", "size", "views", "resize"))
-    side = settings["size"]
-    pixels = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR))
-    seen = preprocessing_of(*given).crops(image)[0]
-    np.testing.assert_array_equal(seen, pixels.transpose(2, 0, 1))
-    assert recipe["dual_path"]["crop"] / recipe["dual_path"]["resize"] >= 7 / 8

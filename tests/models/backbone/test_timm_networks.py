@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import timm
 import torch
+from backbones import images, lively
 from PIL import Image
 from safetensors.torch import save_file
 from timm.data import create_transform, resolve_model_data_config
@@ -16,7 +17,7 @@ from torch import nn
 
 from models.backbone.build import weighted
 from models.backbone.inference import accelerate
-from models.backbone.network import BackboneError, classifier, cut, pooled, weights_digest
+from models.backbone.network import classifier, cut, pooled, weights_digest
 from models.backbone.poolings import POOLINGS
 from models.backbone.preprocessing import preprocessing_of
 from models.backbone.weights import published_state, timm_state
@@ -27,22 +28,6 @@ SHARED = Path(__file__).resolve().parents[4] / "shared"
 REAL = SHARED / "weights/tf_efficientnet_lite0.safetensors"
 PHOTOGRAPHS = SHARED / "flickr8k-mini"
 DOGS = slice(151, 269)  # ImageNet's classes of breeds
-
-
-def images(count: int = 2) -> torch.Tensor:
-    return torch.randn(count, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(1))
-
-
-def lively(name: str) -> nn.Module:
-    """A network whose batch norms are not the identity, as timm builds it."""
-    torch.manual_seed(3)
-    network = timm.create_model(name.removeprefix("timm/")).eval()
-    generator = torch.Generator().manual_seed(5)
-    for module in network.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            for tensor in (module.weight, module.bias, module.running_mean, module.running_var):
-                tensor.data.uniform_(0.5, 1.5, generator=generator)
-    return network
 
 
 def ends_of(network, batch: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -72,8 +57,8 @@ def ends_of(network, batch: torch.Tensor) -> dict[str, torch.Tensor]:
 )
 @pytest.mark.parametrize("pool", ["mean", "mean_max"])
 def test_layers_of_fixed_names_equal_timm_s(name: str, pool: str) -> None:
-    network, size = lively(name), 224 if "224" in name else SIDE
-    batch = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(1))
+    network, size = lively(f"timm/{name}"), 224 if "224" in name else SIDE
+    batch = images(size=size)
     ends = ends_of(network, batch)
     if getattr(network, "cls_token", None) is None:
         ends.pop("token", None)
@@ -92,12 +77,12 @@ def test_modules_by_name_and_folded_norms_equal_hooks_on_the_whole(name: str) ->
     whole.get_submodule(layer).register_forward_hook(
         lambda *given: kept.update(out=given[2].clone())
     )
-    expected = ends_of(whole, images())["features"]
+    expected = ends_of(whole, images(size=SIDE))["features"]
     backbone, _ = cut(lively(name), [layer, "features"], "max", SIDE)
     assert any(isinstance(module, nn.BatchNorm2d) for module in backbone.modules())
     quick = accelerate(backbone, CPU, "fp32", False, 2, SIDE)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in backbone.modules())
-    found = quick(images())
+    found = quick(images(size=SIDE))
     parts = [pooled(kept["out"], POOLINGS.load("max")), expected]
     torch.testing.assert_close(found, torch.cat(parts, 1), rtol=1e-3, atol=1e-4)
 
@@ -110,23 +95,6 @@ def test_random_weights_are_seeded_and_are_timm_s() -> None:
     assert weights_digest(classifier("timm/test_resnet", 7)) == expected
     assert torch.equal(torch.get_rng_state(), before)
     assert weights_digest(classifier("timm/test_resnet", 8)) != expected
-
-
-@pytest.mark.parametrize(
-    ("model", "layers", "words"),
-    [
-        ("timm/tset_resnet", ["map"], ["not a network of timm", "timm/test_resnet"]),
-        ("timm/resnet18.nobody", ["map"], ["not with such weights", "timm/resnet18"]),
-        ("timm/test_resnet", ["token"], ["no layer 'token'", "at the top: features, map, conv1"]),
-        ("timm/test_vit3", ["blocks.1"], ["neither a vector", "at token, map or features"]),
-        ("timm/vit_relpos_small_patch16_224", ["features"], ["160 x 160 pixels do not fit"]),
-    ],
-)
-def test_what_cannot_be_cut_is_said_plainly(model, layers, words) -> None:
-    with pytest.raises(BackboneError) as error:
-        cut(classifier(model, 0), layers, "mean", SIDE)
-    for word in words:
-        assert word in str(error.value)
 
 
 @pytest.mark.parametrize("size", [(500, 375), (100, 161)])
@@ -158,9 +126,9 @@ def test_offline_the_message_says_which_file_goes_where(tmp_path, monkeypatch) -
     for part in (url, str(tmp_path / "checkpoints"), f"as {file}", "no route"):
         assert part in str(error.value)
     # what is put there as it says is used
-    save_file(lively("test_resnet").state_dict(), tmp_path / "checkpoints" / file)
+    save_file(lively("timm/test_resnet").state_dict(), tmp_path / "checkpoints" / file)
     network = weighted("timm/test_resnet", "imagenet", 0)
-    assert weights_digest(network) == weights_digest(lively("test_resnet"))
+    assert weights_digest(network) == weights_digest(lively("timm/test_resnet"))
 
 
 def test_files_in_the_cache_that_cannot_be_used(tmp_path, monkeypatch) -> None:

@@ -34,7 +34,6 @@ def test_equals_one_pair_at_a_time(model, monkeypatch):
 
 
 def test_scores_without_the_training_mode(model):
-    """Dropout must be off while scoring and on again afterwards."""
     seen = []
     model.image_projection.register_forward_hook(lambda layer, *_: seen.append(layer.training))
     for mode in (True, False):

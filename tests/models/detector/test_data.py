@@ -14,7 +14,6 @@ from models.detector.data import (
 )
 from pipeline.runtime.errors import WorkbenchError
 
-SIDES = ["x1", "y1", "x2", "y2"]
 GOOD = [
     ("train0", 1, 2, 11, 12, "star", ["red", "large"]),
     ("train0", -0.5, 0, 6, 24.4, "circle", []),
@@ -25,7 +24,6 @@ GOOD = [
 
 
 def write(folder, boxes, images=(("train", 4), ("val", 2))):
-    """A corpus of 32 x 24 pictures of noise; returns the paths of its tables."""
     generator, rows = np.random.default_rng(0), []
     for split, count in images:
         for number in range(count):

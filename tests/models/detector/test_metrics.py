@@ -1,15 +1,11 @@
 """Recall and average precision against hand examples and the slow form of the definition."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torchvision.ops import clip_boxes_to_image
 
-from models.detector.heads import AttributeRoIHeads
-from models.detector.metrics import GroundTruth, average_precision, detection_metrics, detections
-from models.detector.pyramid import FPNSizes
+from models.detector.metrics import GroundTruth, detection_metrics
 from models.detector.selection import RegionOutput
 
 
@@ -79,7 +75,6 @@ def slow_map(outputs, truths):
 
 
 def overlap(one, two):
-    """IoU of two boxes."""
     inner = (torch.minimum(one[2:], two[2:]) - torch.maximum(one[:2], two[:2])).clamp(min=0).prod()
     return float(inner / ((one[2:] - one[:2]).prod() + (two[2:] - two[:2]).prod() - inner))
 
@@ -105,41 +100,3 @@ def test_mean_average_precision_is_that_of_its_definition(seed):
         truths.append(GroundTruth(crowd(objects), labels, torch.zeros(objects, 0)))
     judged = detection_metrics(outputs, truths, threshold=0.3)
     assert judged["map"] == pytest.approx(slow_map(outputs, truths), abs=1e-9)
-
-
-def test_detections_are_torchvisions():
-    """Its own post-processing, with every class given the one box that a proposal has here."""
-    torch.manual_seed(0)
-    heads = AttributeRoIHeads(FPNSizes(channels=4, hidden=8, layers=1, sampled=8), 4, 0)
-    heads.score_thresh, heads.nms_thresh, heads.detections_per_img = 0.05, 0.5, 1000
-    proposals = torch.rand(60, 4) * 30 + torch.tensor([0.0, 0, 30, 30])
-    logits, offsets = torch.randn(60, 4) * 2, torch.randn(60, 1, 4).expand(60, 4, 4)
-    boxes, scores, labels = heads.postprocess_detections(
-        logits, offsets.reshape(60, 16), [proposals], [(64, 64)]
-    )
-    refined = clip_boxes_to_image(heads.box_coder.decode(offsets, [proposals])[:, 0], (64, 64))
-    empty = torch.zeros(60, 0)
-    found = detections(RegionOutput(refined, empty, logits.softmax(1), empty))
-    assert len(found.scores) == len(scores[0]) < 180
-    torch.testing.assert_close(found.boxes, boxes[0])
-    torch.testing.assert_close(found.scores, scores[0])
-    assert found.labels.tolist() == labels[0].tolist()
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from([0.1, 0.2, 0.5, 0.9]), st.booleans()), max_size=12),
-    st.integers(0, 3),
-)
-@settings(max_examples=20)
-def test_average_precision_is_the_area_under_the_envelope(found, missed):
-    scores, right = np.array([s for s, _ in found]), np.array([r for _, r in found], bool)
-    objects = int(right.sum()) + missed
-    area = 0.0
-    points = []
-    for level in sorted(set(scores.tolist()), reverse=True):
-        kept = scores >= level
-        points.append((right[kept].sum() / max(objects, 1), right[kept].sum() / kept.sum()))
-    for number in range(objects):  # recall between number / objects and the next
-        beyond = [precision for recall, precision in points if recall * objects > number + 1e-9]
-        area += max(beyond, default=0) / objects
-    assert average_precision(scores, right, objects) == pytest.approx(area)

@@ -1,7 +1,5 @@
 """Multi-attention against the equations of Chen and Luo 2020 as loops over objects and words."""
 
-import math
-
 import pytest
 import torch
 from matching_cases import case, direction_of, slow_similarity, unit
@@ -52,17 +50,6 @@ def test_equals_the_equations(orientation, beta, chosen, raw, dtype, tolerance):
     slow = torch.autograd.grad((expected * upstream).sum(), leaves)
     for left, right in zip(ours, slow, strict=True):
         torch.testing.assert_close(left, right, rtol=0, atol=50 * tolerance)
-
-
-def test_weights_are_a_softmax_over_what_exists():
-    torch.manual_seed(0)
-    attention = SelfAttention(3, 0.5)
-    torch.nn.init.normal_(attention.direction)
-    vectors = torch.randn(2, 4, 3)
-    weights = attention(vectors, torch.tensor([3, 0]))
-    shares = [math.exp(0.5 * (vectors[0, j] @ attention.direction).item()) for j in range(3)]
-    assert weights[0].tolist() == pytest.approx([s / sum(shares) for s in shares] + [0], abs=1e-6)
-    assert not weights[1].any()
 
 
 def test_no_beta_is_the_plain_average_and_a_beta_starts_near_it():

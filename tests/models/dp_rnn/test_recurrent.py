@@ -1,49 +1,12 @@
 """The recurrent visual embedding against nn.GRU one pair at a time, and the orders it reads in."""
 
-import pytest
 import torch
 
 from models.dp_rnn.recurrent import (
-    RecurrentVisualEmbedding,
     attended_order,
     content_codes,
     random_order,
 )
-
-
-def one_by_one(module, objects, counts, images, order):
-    """Eq. 15 with nn.GRU over each pair's own objects."""
-    rows = []
-    for image, numbers in zip(images.tolist(), order, strict=True):
-        count = int(counts[image])
-        states, _ = module.gru(objects[image][numbers[:count]][None])
-        forwards, backwards = states[0].chunk(2, dim=1)
-        empty = objects.new_zeros(objects.shape[1] - count, objects.shape[2])
-        rows.append(torch.cat([(forwards + backwards) / 2, empty]))
-    return torch.stack(rows)
-
-
-@pytest.mark.parametrize("counts", [[5, 5, 5], [5, 2, 1]])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-def test_equals_a_gru_per_pair(counts, dtype, tolerance):
-    torch.manual_seed(0)
-    module = RecurrentVisualEmbedding(6).to(dtype)
-    for values in module.parameters():
-        torch.nn.init.normal_(values)
-    counts = torch.tensor(counts)
-    objects = torch.randn(3, 5, 6, dtype=dtype, requires_grad=True)
-    images = torch.tensor([0, 1, 2, 1, 0])
-    order = attended_order(torch.randn(5, 5, 4), counts[images], torch.tensor([4, 3, 2, 1, 4]))
-    there = (torch.arange(5) < counts[images][:, None])[..., None]
-    results = module(objects, counts, images, order) * there
-    expected = one_by_one(module, objects, counts, images, order)
-    torch.testing.assert_close(results, expected, rtol=tolerance, atol=tolerance)
-    upstream = torch.randn_like(results)
-    leaves = [objects, *module.parameters()]
-    gradients = torch.autograd.grad((results * upstream).sum(), leaves)
-    wanted = torch.autograd.grad((expected * upstream).sum(), leaves)
-    for ours, slow in zip(gradients, wanted, strict=True):
-        torch.testing.assert_close(ours, slow, rtol=tolerance, atol=tolerance)
 
 
 def test_objects_follow_their_words_and_ties_keep_their_order():

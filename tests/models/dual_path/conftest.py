@@ -1,15 +1,11 @@
 """What a tiny dual path is trained on, made once."""
 
 import pytest
-from dual_path_runs import RUN, prepare
-from tiny_inputs import write_coloured_images
+from dual_path_runs import write_world
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
-    """All that the stages before training leave."""
     folder = tmp_path_factory.mktemp("world")
-    write_coloured_images(folder)
-    RUN.set_params(folder)
-    prepare(folder)
+    write_world(folder)
     return folder

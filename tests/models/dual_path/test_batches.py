@@ -7,11 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numbered_split import numbered_split
 from scipy.stats import chisquare
 
 from models.dual_path.batches import ImageBatches
 from models.dual_path.slots import SlotRows
-from pipeline.inputs.batches import Split
 from pipeline.runtime.errors import WorkbenchError
 
 
@@ -27,15 +27,8 @@ class Jittered:
 
 def numbered(described, groups, images=None):
     """A split whose image i is the vector [i, ...] and whose caption j is the word j + 1."""
-    described = np.asarray(described)
-    return Split(
-        [f"i{i}" for i in range(len(groups))],
-        groups,
-        [f"c{j}" for j in range(len(described))],
-        described,
-        images or Jittered(),
-        SlotRows([[j + 1] for j in range(len(described))], 4),
-    )
+    words = SlotRows([[j + 1] for j in range(len(described))], 4)
+    return numbered_split(described, groups, images or Jittered(), words)
 
 
 @given(

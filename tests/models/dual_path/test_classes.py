@@ -1,6 +1,5 @@
 """Pseudo classes: which class an image gets, and a file that gives back what was written."""
 
-import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +12,6 @@ from models.dual_path.classes import (
 )
 from models.dual_path.clusters import by_cluster
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.statistics.kmeans import kmeans
 from pipeline.storage.features import FeatureFile, write_features
 from pipeline.storage.groups import write_groups
 
@@ -26,7 +24,6 @@ def images(groups):
 
 
 def features(folder, values, ids=None):
-    """A feature file with a row more than there are images, in another order."""
     ids = [f"i{number}" for number in range(len(values))] if ids is None else ids
     rows = np.concatenate([np.full_like(values[:1], 9), values[::-1]])
     write_features(folder / "image.h5", ["other", *ids[::-1]], {"features": rows}, {"model": "m"})
@@ -48,27 +45,6 @@ def test_a_class_per_group_in_the_order_of_the_table():
     assert found.classes.tolist() == [0, 1, 0, 2, 1]
     assert found.sizes.tolist() == [2, 2, 1]
     assert len(found) == 3
-
-
-def test_a_class_per_cluster(tmp_path):
-    values = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float16)
-    found = cluster(tmp_path, values, 6, seed=5)
-    expected = kmeans(torch.from_numpy(values), 6, "kmeans++", 50, 0.0001, 5)
-    assert found.classes.tolist() == expected.labels.tolist()
-    np.testing.assert_array_equal(found.centres, expected.centres)
-    assert found.inertia == expected.inertia
-    assert found.attributes["inertia"] == expected.inertia[-1]
-    assert found.attributes["clusters"] == 6
-
-
-def test_empty_clusters_are_no_classes(tmp_path):
-    found = cluster(tmp_path, three_places(), 5)
-    assert found.sizes.tolist() == [10, 10, 10]
-    assert found.centres.shape == (3, 2)
-    distances = np.abs(three_places()[:, None] - found.centres[None]).sum(2)
-    assert found.classes.tolist() == distances.argmin(1).tolist()
-    ended = found.attributes
-    assert (ended["clusters"], ended["empty"], ended["distinct_vectors"]) == (5, 2, 3)
 
 
 @pytest.mark.parametrize("kind", ["groups", "clusters"])
@@ -98,33 +74,9 @@ def test_classes_by_id():
         found.of(["i0", "i9", "x"])
 
 
-def test_more_clusters_than_images(tmp_path):
-    words = r"pseudo_classes.k = 31, but there are 30 training images\nset it to 30 or less"
-    with pytest.raises(WorkbenchError, match=words):
-        cluster(tmp_path, three_places(), 31)
-
-
 def test_features_of_regions(tmp_path):
     with pytest.raises(WorkbenchError, match=r"shape \(5, 2, 2\); K-means takes one vector per"):
         cluster(tmp_path, np.ones((4, 2, 2), np.float16), 2)
-
-
-def test_flipped_features_are_noticed(tmp_path):
-    file = features(tmp_path, three_places())
-    place = file.layouts["features"].offset + 9
-    content = bytearray(file.path.read_bytes())
-    content[place] ^= 1
-    file.path.write_bytes(content)
-    with pytest.raises(WorkbenchError, match="'features' do not match their sha256"):
-        by_cluster(images(["g"] * 30), file, 2, seed=0, device=CPU)
-
-
-def test_a_flipped_class_is_noticed(tmp_path):
-    write_pseudo_classes(tmp_path / "p.h5", by_group(images(list("abcd"))), {})
-    with h5py.File(tmp_path / "p.h5", "r+") as file:
-        file["images/classes"][0] = 2
-    with pytest.raises(WorkbenchError, match="do not match their sha256"):
-        read_pseudo_classes(tmp_path / "p.h5")
 
 
 def test_a_file_of_something_else(tmp_path):

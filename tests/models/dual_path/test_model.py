@@ -23,7 +23,6 @@ from rankings import rsum, rsum_of
 from tiny_inputs import CLASSES, PATHS, SIDE, replace_images, write_coloured_images
 
 from models.backbone.image_cnn import pixel_source
-from models.base.scoring import score_vectors
 from models.dual_path.build import build
 from models.dual_path.classes import read_pseudo_classes
 from models.dual_path.queries import queries
@@ -36,14 +35,12 @@ from stages.cluster_pseudo_classes import main as cluster
 
 @pytest.fixture(scope="module")
 def plain(world, tmp_path_factory):
-    """The losses that changes are compared with."""
     folder = shutil.copytree(world, tmp_path_factory.mktemp("plain"), dirs_exist_ok=True)
     return losses(folder, **PLAIN)
 
 
 @pytest.fixture(scope="module")
 def trained(world, tmp_path_factory):
-    """A folder with the model trained with the parameters as they are."""
     folder = shutil.copytree(world, tmp_path_factory.mktemp("trained"), dirs_exist_ok=True)
     RUN.train(folder)
     return folder
@@ -103,23 +100,6 @@ def test_stage_2_trains_the_image_cnn(folder):
     same = {name for name, value in before.items() if torch.equal(value, after[name])}
     assert same == {"pixel_mean", "pixel_deviation", "image_standardise.mean",
                     "image_standardise.scale"}  # fmt: skip
-
-
-def test_cached_features_score_as_pixels_do(folder):
-    """To the float16 of the cache; the score stage sees pixels alone."""
-    RUN.train(folder, phases=[stage_1(5)], flip=False)
-    RUN.score(folder)
-    trained = RUN.checkpoint(folder)
-    sizes = trained.description.architecture
-    opened = SlotInputs(Inputs(**options_as_paths(folder)), sizes["slots"])
-    with chdir(folder):
-        for split in ("val", "test"):
-            cached = opened.split(split)
-            expected = score_vectors(trained.build(build), cached, torch.device("cpu"))
-            found = RUN.scores(folder, split)
-            np.testing.assert_allclose(found.scores, expected.matrix, atol=5e-3)
-            assert list(found.caption_ids) == expected.caption_ids
-            assert np.std(found.scores) > 0.05
 
 
 def test_pixels_are_squashed_and_normalised_as_the_network_of_the_features(tmp_path):

@@ -20,7 +20,6 @@ SIZES = {
 
 
 def image_cnn():
-    """ResNet-18 up to layer2, the maps of two layers pooled both ways."""
     return cut(classifier("resnet18", 0), ["layer1", "layer2"], "mean_max", 32)[0]
 
 

@@ -20,7 +20,6 @@ def test_clipped_captions_and_unknown_words_are_told(folder):
 
 
 def test_features_of_another_network_are_refused(folder):
-    """Of the same weights, pooled in another way."""
     other = [word if word != NETWORK else "other.safetensors" for word in FEATURES]
     RUN.set_params(folder, image_features__pool="max")
     succeed(extract, folder, *other)

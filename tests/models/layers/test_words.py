@@ -101,13 +101,6 @@ def test_starts_from_glorots_draw(cell, gates):
     assert not encoder.words.weight[0].any()
 
 
-def test_words_from_a_matrix():
-    encoder, matrix = RecurrentEncoder(20, 5, 6), torch.rand(20, 5)
-    encoder.initialise_words(matrix)
-    assert torch.equal(encoder.words.weight[1:], matrix[1:])
-    assert not encoder.words.weight[0].any()
-
-
 @pytest.fixture
 def both_ways():
     torch.manual_seed(0)

@@ -105,23 +105,6 @@ def test_gradcheck(name, reduction):
     assert torch.autograd.gradcheck(lambda s: loss(s, groups), scores.requires_grad_())
 
 
-@given(st.integers(0, 10_000), st.integers(2, 12), st.integers(1, 12), st.floats(0.01, 2))
-@settings(max_examples=20)
-def test_knn_margin_has_the_other_two_as_its_limits(seed, size, images, margin):
-    """Sun et al. 2019, eq. 4: k = 1 is max_margin, k >= B - 1 is sum_margin, to the last bit."""
-    scores, groups = random_case(seed, size, images, torch.float32)
-
-    def loss(name, k=1):
-        leaf = scores.clone().requires_grad_()
-        value = pair_loss(name, margin, k)(leaf, groups)
-        value.backward()
-        return value.item(), leaf.grad.tolist()
-
-    assert loss("knn_margin", 1) == loss("max_margin")
-    for k in (size - 1, size, 10 * size):
-        assert loss("knn_margin", k) == loss("sum_margin")
-
-
 @pytest.mark.parametrize("name", LOSSES)
 def test_inside_autocast(name):
     scores, groups = random_case(1, dtype=torch.float32)

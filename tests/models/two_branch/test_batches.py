@@ -8,11 +8,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numbered_split import numbered_split
 
 from models.two_branch.batches import Members, NeighbourBatches
 from models.two_branch.model import training_batches
 from models.two_branch.params import TwoBranchConfig
-from pipeline.inputs.batches import Split
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
 
@@ -21,19 +21,15 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def numbered(described, groups):
     """A split whose image i is the vector [i], and whose caption j is [j] with length 1."""
-    described = np.asarray(described)
-    return Split(
-        [f"i{i}" for i in range(len(groups))],
-        list(groups),
-        [f"c{j}" for j in range(len(described))],
+    return numbered_split(
         described,
+        groups,
         lambda rows: torch.from_numpy(rows)[:, None].float(),
         lambda rows: (torch.from_numpy(rows)[:, None], torch.ones(len(rows), dtype=torch.int64)),
     )
 
 
 def content(batch):
-    """Rows of the images and of the captions of a batch."""
     return [int(i) for i in batch.images[:, 0]], batch.captions[0][:, 0].tolist()
 
 

@@ -39,7 +39,6 @@ SEEN = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """All that the stages before training leave."""
     folder = tmp_path_factory.mktemp("world")
     prepare(folder)
     return folder
@@ -47,7 +46,6 @@ def world(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tuned(world, tmp_path_factory):
-    """A network after both phases, scored."""
     folder = shutil.copytree(world, tmp_path_factory.mktemp("tuned"), dirs_exist_ok=True)
     RUN.train(folder, **SLOW)
     assert RUN.checkpoint(folder).description.epoch > 2
@@ -99,7 +97,6 @@ def first_batch(job, folder):
 
 
 def objective(job, batch):
-    """The loss of a batch in the second phase."""
     job.phases[-1].prepare(job.model.train())
     return job.phases[-1].objective(job.model, batch)
 

@@ -89,21 +89,6 @@ def test_equals_the_triple_loop_at_any_size(drawn, name, reduction, margin, k, s
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("reduction", ["sum", "mean"])
-def test_gradcheck(name, reduction):
-    loss = structure_loss(name, 0.4, 2, 3, **ALL, reduction=reduction)
-    images, captions, *groups = random_batch(3)
-
-    def from_any_rows(left, right):
-        unit = [torch.nn.functional.normalize(rows, dim=1) for rows in (left, right)]
-        return loss(*unit, *groups)
-
-    assert torch.autograd.gradcheck(
-        from_any_rows, (images.requires_grad_(), captions.requires_grad_())
-    )
-
-
-@pytest.mark.parametrize("name", LOSSES)
 def test_blocks_change_nothing(name, monkeypatch):
     batch = random_batch(4, 7, 12)
     whole = gradients(structure_loss(name, 0.4, 2, 3, **ALL), batch)
@@ -123,20 +108,6 @@ def test_a_term_of_weight_zero_is_not_computed():
     assert sentences(nan(images, math.nan), captions, *groups).item() > 0
     pictures = structure_loss("sum_margin", 0.4, **weights | {"image_image": 1.0})
     assert pictures(images, nan(captions, math.nan), *groups).item() > 0
-
-
-def test_one_directional_counts_image_anchors_only():
-    """Section 3.2: lambda 1, 2 and 3 are 0. Two images, two captions, by hand."""
-    images, captions, groups = torch.eye(4)[:2], torch.eye(4)[[0, 0]], torch.arange(2)
-    weights = dict.fromkeys(WEIGHTS, 0.0)
-
-    def loss(term):
-        one = structure_loss("sum_margin", 0.1, **weights | {term: 1.0})
-        return one(images, captions, groups, groups).item()
-
-    # both captions lie on image 0: it and image 1 cannot tell them apart, caption 1 is misled
-    assert loss("image_to_sentence") == pytest.approx(0.1 + 0.1)
-    assert loss("sentence_to_image") == pytest.approx(0.1 + 2**0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", LOSSES)

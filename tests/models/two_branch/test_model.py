@@ -16,7 +16,6 @@ from pipeline.storage.features import FeatureFile
 
 @pytest.fixture(scope="module")
 def baseline(world, tmp_path_factory):
-    """The weights that those of other parameters are compared with."""
     folder = shutil.copytree(world, tmp_path_factory.mktemp("baseline"), dirs_exist_ok=True)
     return kept_weights(folder)
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from losses import structure_loss
-from sklearn.preprocessing import StandardScaler
 from torch.nn import functional
 
 from models.two_branch.network import TwoBranch
@@ -82,18 +81,3 @@ def test_a_sentence_without_known_words_still_has_a_direction(sizes, batch):
         images, captions, torch.arange(6) % 4, torch.arange(8) % 4
     ).backward()
     assert max(p.grad.abs().max() for p in model.parameters()) < 1e3
-
-
-def test_both_sides_can_be_standardised(batch):
-    """scikit-learn's StandardScaler before the same network."""
-    plain, scaled = network(PLAIN), network(PLAIN)
-    rows = [values * 30 + 4 for values in batch]
-    inputs = []
-    for values, fit in zip(
-        rows, (scaled.standardise_images, scaled.standardise_sentences), strict=True
-    ):
-        scaler = StandardScaler().fit(values.numpy())
-        fit(torch.from_numpy(scaler.mean_), torch.from_numpy(scaler.scale_))
-        inputs.append(torch.from_numpy(scaler.transform(values.numpy())))
-    for found, expected in zip(scaled(*rows), plain(*inputs), strict=True):
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)

@@ -96,7 +96,6 @@ def test_the_image_folder_itself_may_be_a_link(root, tmp_path):
 
 @pytest.fixture
 def damaged(root):
-    """A source with every kind of trouble, each in an image of its own."""
     save_images(root, "1.jpg", "2.png", "3.jpg", "4.jpg", "5.jpg", "6.jpg")
     (root / "1.jpg").write_bytes(b"")
     Image.new("1", (2000, 1000)).save(root / "2.png")

@@ -20,7 +20,6 @@ SPLIT = SplitScores(SCORES, list("abc"), list("wxyz"), ["c", "b", "a", "b"], PEO
 
 
 def write(*paths):
-    """The same evaluation by two criteria in each file."""
     criteria = [Criterion("naive"), Criterion("csls", k=2)]
     evaluation = evaluate(SPLIT, 1, 20, 0.95, 0, criteria)
     for path in paths:

@@ -18,7 +18,6 @@ WAYS = ("i2t", "t2i")
 
 
 def same(found, expected):
-    """Ranks and all metrics of queries are equal."""
     np.testing.assert_array_equal(found.ranks, expected.ranks)
     assert list(found.values) == [metric.name for metric in METRICS]
     for name, values in expected.values.items():

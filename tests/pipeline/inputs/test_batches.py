@@ -9,9 +9,10 @@ import torch
 from corpora import write_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numbered_split import numbered_split
 
 from pipeline.corpus.vocabulary import Vocabulary
-from pipeline.inputs.batches import PairBatches, Split, fitting, read_split
+from pipeline.inputs.batches import PairBatches, fitting, read_split
 from pipeline.inputs.sources import (
     FeatureRows,
     TokenRows,
@@ -26,14 +27,9 @@ CAPTIONS = st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=9), min_si
 
 def numbered(described, groups):
     """A split whose image i is the vector [i] and whose caption j is the word j + 1."""
-    described = np.asarray(described)
-    return Split(
-        [f"i{i}" for i in range(len(groups))],
-        groups,
-        [f"c{j}" for j in range(len(described))],
-        described,
-        lambda rows: torch.from_numpy(rows)[:, None].float(),
-        TokenRows([[j + 1] for j in range(len(described))]),
+    words = TokenRows([[j + 1] for j in range(len(described))])
+    return numbered_split(
+        described, groups, lambda rows: torch.from_numpy(rows)[:, None].float(), words
     )
 
 

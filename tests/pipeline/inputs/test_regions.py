@@ -16,11 +16,10 @@ from pipeline.inputs.regions import (
 )
 from pipeline.regions.file import packed
 from pipeline.runtime.errors import WorkbenchError
-from pipeline.storage.features import FeatureFile, write_features
+from pipeline.storage.features import write_features
 
 
 def write(path: Path, folder: Path, change=lambda arrays: None, **attributes):
-    """A file of regions of the tiny world; change: spoils its arrays."""
     images = world(folder)
     regions = sample(images)
     arrays = packed(regions, 4, WIDTH)
@@ -58,14 +57,6 @@ def test_moments_are_those_of_all_real_regions(tmp_path: Path) -> None:
         mean, deviation = source.moments(block)
         np.testing.assert_allclose(mean, every.mean(0), rtol=1e-5, atol=1e-7)
         np.testing.assert_allclose(deviation, every.std(0), rtol=1e-5)
-
-
-def test_moving_keeps_the_counts_on_the_cpu(tmp_path: Path) -> None:
-    images, _ = write(tmp_path / "r.h5", tmp_path / "images")
-    batch = RegionRows(FeatureFile(tmp_path / "r.h5"), images["image_id"].tolist())(np.arange(2))
-    moved = batch.to(torch.device("meta"))
-    assert moved.features.device.type == moved.positions.device.type == "meta"
-    assert moved.counts.device.type == "cpu"
 
 
 def test_a_file_without_boxes_is_known_by_it(tmp_path: Path) -> None:

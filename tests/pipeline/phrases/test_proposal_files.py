@@ -26,7 +26,6 @@ def cells(values):
 
 
 def write(folder, kind, images=IMAGES):
-    """The images' arrays in a format; the path that params.yaml would name."""
     if kind in ("npy", "text", "mat"):
         path = folder / kind
         path.mkdir()

@@ -25,7 +25,6 @@ def options(**changes):
 
 @pytest.fixture(scope="module", params=["plain", "hard"])
 def world(request, tmp_path_factory):
-    """Options, captions as the reader of the corpus makes them, and the phrases."""
     hard = {"relations": "between", "synonyms": True, "misspelt": 0.3, "objects": [3, 7]}
     chosen = options(**(hard if request.param == "hard" else {}))
     captions = read(RAW, tmp_path_factory.mktemp("world"), chosen).captions

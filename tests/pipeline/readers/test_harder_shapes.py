@@ -55,7 +55,6 @@ SYNONYMS = {
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """The world with the options given, each read once."""
     made = {}
 
     def read(**changed):

@@ -121,7 +121,6 @@ def test_missing_columns_are_said_with_those_that_are_there(tmp_path, columns, c
 
 
 def third(raw, *rows):
-    """The folder with a third training shard of these rows."""
     write_parquet(raw / "data" / "train-00002-of-00003.parquet", list(rows), schema())
     return raw
 

@@ -16,7 +16,6 @@ JPG = [image_bytes(n) for n in range(6)]
 
 @pytest.fixture
 def raw(tmp_path):
-    """A shard of each split, written by WebDataset itself."""
     raw = tmp_path / "raw"
     raw.mkdir()
     shards = {
@@ -114,7 +113,6 @@ def test_fields_are_chosen_by_option(tmp_path):
 
 
 def broken(raw, *members):
-    """The folder with a third training shard of these members."""
     write_tar(raw / "train-000002.tar", members)
     return raw
 

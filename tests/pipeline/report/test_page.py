@@ -31,7 +31,6 @@ from pipeline.scores.file import SplitScores
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A corpus and the files of two models, one with a second criterion."""
     folder = tmp_path_factory.mktemp("world")
     put_corpus(folder)
     put_model(folder, "weak", made_scores(0.1))
@@ -74,7 +73,7 @@ def test_a_row_per_model_and_criterion_with_every_figure(world, root):
 def test_the_first_screen_says_who_leads_and_draws_the_intervals(world, root):
     results = results_of(world, "weak", "strong")
     (found,) = root.find("p", class_="verdict")
-    assert found.text == f"{verdict(results, behind_first(results))}."
+    assert found.text.replace("\u00a0", " ") == f"{verdict(results, behind_first(results))}."
     (picture,) = next(root.find("header")).find("svg", role="img")
     label = picture.attributes["aria-label"]
     assert label.index("strong") < label.index("weak")

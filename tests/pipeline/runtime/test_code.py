@@ -43,7 +43,6 @@ EDITS = {
 
 @pytest.fixture
 def root(tmp_path):
-    """A program, what it imports, and what it does not."""
     files = {
         "stages/run.py": WRITTEN,
         "stages/other.py": "",

@@ -2,10 +2,6 @@ import fcntl
 import hashlib
 import json
 import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,8 +14,6 @@ from pipeline.runtime.files import (
     write_text,
 )
 from pipeline.scores.scratch import temporary_matrix
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
@@ -35,20 +29,6 @@ def test_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
         stop_half_way()
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
-
-
-def test_kill_during_a_write_leaves_the_old_file(tmp_path):
-    target = tmp_path / "table.tsv"
-    write_text(target, "old")
-    code = (
-        "import os, signal, sys; from pipeline.runtime.files import atomic_path\n"
-        "with atomic_path(sys.argv[1]) as temporary:\n"
-        "    temporary.write_text('half')\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    process = subprocess.run([sys.executable, "-c", code, str(target)], cwd=ROOT)
-    assert process.returncode == -signal.SIGKILL
-    assert target.read_text() == "old"
 
 
 @pytest.fixture

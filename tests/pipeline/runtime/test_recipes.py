@@ -47,7 +47,6 @@ def flat(node, prefix=""):
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
-    """Files and folders that a user names."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "vectors.bin").touch()
     return folder

@@ -14,7 +14,6 @@ LOUD = "print('imported')\n"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A package of its own for every test, importable."""
     monkeypatch.syspath_prepend(tmp_path)
     package = tmp_path / f"shelf_{tmp_path.name}"
     package.mkdir()

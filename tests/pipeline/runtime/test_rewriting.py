@@ -25,7 +25,6 @@ def load(text):
 
 
 def below(values, prefix=()):
-    """Paths of all values and sections."""
     for name, value in values.items():
         yield (*prefix, name)
         if isinstance(value, dict):

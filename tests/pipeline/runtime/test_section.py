@@ -1,9 +1,7 @@
 """How a section of params.yaml says what is wrong with it."""
 
 from collections.abc import Iterator
-from typing import Annotated
 
-import pytest
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
@@ -12,9 +10,7 @@ from pipeline.runtime.section import (
     WRONG_WHOLE,
     ExistingPath,
     Section,
-    WeightsSection,
     contradictions,
-    one_of,
     wrong_value,
     wrong_whole,
 )
@@ -32,7 +28,6 @@ class Inner(Section):
 
 
 class Outer(Section):
-    kind: Annotated[str, one_of({"a": 1, "b": 2})]
     parts: tuple[Inner, ...]
     place: ExistingPath
 
@@ -44,7 +39,7 @@ class Outer(Section):
 
 def found(**changes):
     """Type, location, text and value of every problem."""
-    values = {"kind": "a", "parts": ({"low": 1, "high": 2},), "place": "/"} | changes
+    values = {"parts": ({"low": 1, "high": 2},), "place": "/"} | changes
     try:
         Outer.model_validate(values)
     except ValidationError as error:
@@ -66,24 +61,3 @@ def test_a_section_is_judged_once_its_keys_are_right():
     assert found(parts=({"low": 10, "high": 11},)) == [
         (WRONG_VALUE, ("parts", "low"), "too much", 10)
     ]
-
-
-@pytest.mark.parametrize("value", ["c", "", "A", 1, None, ["a"], {"a": 1}])
-def test_a_key_that_names_an_entry_of_a_registry(value):
-    assert found(kind="b") == []
-    assert found(kind=value) == [(WRONG_VALUE, ("kind",), "allowed are a, b", value)]
-
-
-@pytest.mark.parametrize("value", ["", "\0", 3])
-def test_a_path_that_cannot_be(value):
-    assert len(found(place=value)) == 1
-
-
-def test_weights_of_which_one_counts():
-    class Terms(WeightsSection):
-        one: float
-        two: float
-
-    assert Terms(one=0.0, two=0.1).two == 0.1
-    with pytest.raises(ValidationError, match="all are 0; at least one term"):
-        Terms(one=0.0, two=0.0)

@@ -17,7 +17,6 @@ IDS = ["a.jpg", "b c.jpg", "é", *"defg"]
 
 
 def put(path: Path, values=VALUES, ids=None):
-    """An .npy or .npz file; ids inside where there is a place."""
     if path.suffix == ".npy":
         np.save(path, values)
     else:
@@ -30,15 +29,6 @@ def whole(matrix):
     assert list(starts) == [0, *np.cumsum([len(block) for block in blocks])[:-1]]
     assert all(block.dtype == np.float32 for block in blocks)
     return np.concatenate(blocks)
-
-
-@pytest.mark.parametrize("size", [1, 24, 1 << 20])
-@pytest.mark.parametrize("ending", ["npy", "npz"])
-def test_rows_come_in_order_whatever_the_blocks(tmp_path, monkeypatch, ending, size):
-    monkeypatch.setattr(file, "BLOCK_BYTES", size)
-    matrix = open_matrix(put(tmp_path / f"my.{ending}"), ("ids",))
-    assert (matrix.shape, matrix.ids) == ((7, 3), {})
-    np.testing.assert_array_equal(whole(matrix), VALUES)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -100,13 +90,7 @@ def test_other_shapes_and_types_are_refused(tmp_path):
     refused(tmp_path / "g.npz", r"2 matrices; expected is one; it has one \(7, 3\)")
 
 
-def test_ids_that_are_there_twice_or_are_no_ids(tmp_path):
-    put(tmp_path / "a.npz", ids=IDS)
-    (tmp_path / "a.ids.txt").write_text("\n".join(IDS[::-1]))
-    assert open_matrix(tmp_path / "a.npz", ("ids",)).ids == {"ids": IDS}  # the file's own
-    put(tmp_path / "a.npy")
-    (tmp_path / "a.ids.json").write_text("[]")
-    refused(tmp_path / "a.npy", r"several lists of ids: .*a\.ids\.txt, .*a\.ids\.json")
+def test_what_is_no_list_of_ids_is_refused(tmp_path):
     refused(
         put(tmp_path / "b.npz", ids=np.ones(7)),
         "expected are ids .N,., texts in UTF-8 or whole numbers",

@@ -52,7 +52,6 @@ def put_scores(path, seed=0, small=False):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A score file and, by kind, a folder of indexes of it."""
     folder = tmp_path_factory.mktemp("built")
     put_scores(folder / "vse.h5")
     for kind in ("hnsw", "ivf_pq"):

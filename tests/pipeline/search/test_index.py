@@ -119,7 +119,7 @@ def test_the_page_escapes_and_holds_its_images(tmp_path):
     Image.new("RGB", (600, 300), (200, 30, 30)).save(path)
     evil = "<script>alert('&')</script>"
     hits = [Hit(1, 0.75, '"><b>id', evil, str(path)), Hit(2, 0.5, "y", "", str(path))]
-    text = page(evil, Image.new("RGB", (10, 500)), hits, "vse", "test")
+    text = page(evil, Image.new("RGB", (10, 500)), hits, "images")
     found = taken_apart(text)
     assert not [*found.find("script"), *found.find("link")]
     assert len(list(found.find("b"))) == 2  # the ranks alone
@@ -135,7 +135,7 @@ def test_the_page_escapes_and_holds_its_images(tmp_path):
     # nothing is fetched: the only addresses are those of the images it holds
     assert not re.search(r"url\(|https?:|@import", re.sub(r'"data:[^"]*"', "", text))
     path.write_text("junk")
-    assert "big.png" in message(page, "q", None, hits, "vse", "test")
+    assert "big.png" in message(page, "q", None, hits, "images")
 
 
 GRAPH = """

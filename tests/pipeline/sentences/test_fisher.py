@@ -76,16 +76,6 @@ def assert_close_before_the_root(found, expected):
     np.testing.assert_allclose(found * abs(found), expected * abs(expected), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_table_is_the_normalised_gradient_of_the_log_likelihood(kind):
-    model, vectors = some_mixture(kind, 4, 5), word_vectors()
-    table = whole(fisher_table(vectors, model, np.float64))
-    assert table.shape == (20, 2 * 4 * 5)
-    for x, row in zip(torch.from_numpy(vectors).double(), table, strict=True):
-        expected = gradients_by_autograd(x, model).numpy()
-        np.testing.assert_allclose(row.reshape(2, 4, 5), expected, rtol=1e-10, atol=1e-12)
-
-
 def test_table_in_single_precision_is_the_double_one_rounded_whatever_the_tiles():
     model, vectors = some_mixture("hglmm", 4, 5), word_vectors(PAIRS // 2 + 3)
     exact = whole(fisher_table(vectors, model, np.float64))

@@ -28,19 +28,6 @@ def captions(count=2 * TILE + 3):
     return [*found, ["zebra"], []]
 
 
-def test_two_are_their_concatenation_at_unit_length(parts):
-    joined, texts = JoinedFisher(parts), captions()
-    found = joined.encode(texts)
-    literal = np.concatenate([one.encode(texts) for one in parts.values()], axis=1, dtype=float)
-    norms = np.linalg.norm(literal, axis=1, keepdims=True)
-    expected = np.divide(literal, norms, out=np.zeros_like(literal), where=norms > 0)
-    assert (found.shape, found.dtype) == ((len(texts), 32), np.float32)
-    assert joined.dim == 32
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert not found[-2:].any()
-    np.testing.assert_array_equal(joined.known(texts), parts["gmm"].known(texts))
-
-
 def test_a_part_whose_gradients_cancel_leaves_the_other_at_unit_length():
     flat = np.zeros((1, 1), bool)
     shape = {name: np.ones((1, 1)) for name in ("variance", "median", "scale")}

@@ -1,9 +1,11 @@
 import string
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.encodings.mean_vector import MeanVector
 
 
@@ -23,3 +25,9 @@ def test_agrees_with_a_loop_in_double_precision(captions, width, seed):
         assert known == len(rows)
         expected = np.mean(rows, axis=0) if rows else np.zeros(width)
         np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_vectors_that_are_not_finite_are_named():
+    vectors = np.array([[-np.inf, 1], [0, 0], [0, np.nan]], np.float32)
+    with pytest.raises(WorkbenchError, match=r"2 word vectors .* not finite: a, c\n"):
+        MeanVector(["a", "b", "c"], vectors)

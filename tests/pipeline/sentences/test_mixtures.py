@@ -201,17 +201,6 @@ def test_gmm_is_that_of_scikit_learn():
     assert history[-1] == pytest.approx(oracle.score(x))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_same_seed_same_bytes_and_another_seed_not(kind):
-    x, _ = some_data(80)
-    runs = [fit_mixture(x, kind, 5, 3, seed) for seed in (4, 4, 5)]
-    (first, history), (second, again), (other, _) = runs
-    for name in ("weights", "mean", "variance", "median", "scale", "laplacian"):
-        assert getattr(first, name).tobytes() == getattr(second, name).tobytes()
-    assert history == again
-    assert first.weights.tobytes() != other.weights.tobytes()
-
-
 @pytest.mark.parametrize("bad", [np.nan, -np.inf, 1e31])
 def test_rows_that_are_not_numbers_are_named(bad: float, monkeypatch):
     monkeypatch.setattr(mixtures, "_BLOCK", 40)

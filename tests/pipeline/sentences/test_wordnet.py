@@ -1,33 +1,11 @@
 import pytest
+from tiny_wordnet import LICENCE, folder_of
 
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.sentences.wordnet import FILES, PARTS_OF_SPEECH, WordNet, find_wordnet
 
-LICENCE = "  1 This software and database is being provided to you, the LICENSEE, by  \n"
-TINY = {
-    "index.noun": "axis n 2 1 @ 2 1 00000010 00000011\nax n 1 0 1 0 00000012\n"
-    "city n 1 0 1 0 00000013\nmen n 1 0 1 0 00000014\nman n 1 0 1 0 00000015\n"
-    "glasses n 1 0 1 0 00000016\nglass n 1 0 1 0 00000017\n",
-    "index.verb": "hope v 1 0 1 0 00000010\nhop v 1 0 1 0 00000011\ngo v 1 0 1 0 00000012\n",
-    "index.adj": "large a 1 2 ! & 1 0 00000010\nill a 1 0 1 0 00000011\n",
-    "index.adv": "well r 1 0 1 0 00000010\n",
-    "noun.exc": "axes axis ax\nmice mouse\n",
-    "verb.exc": "went go\ngoes gone\n",
-    "adj.exc": "",
-    "adv.exc": "best well\n\n",
-}
 POS_LETTERS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
 ENDINGS = ["s", "es", "ses", "ves", "ies", "men", "ed", "ing", "er", "est", "ly"]
-
-
-def folder_of(path, **changes):
-    """TINY as files; changes by file name with _ for the dot; None leaves a file out."""
-    path.mkdir(parents=True, exist_ok=True)
-    for name, text in TINY.items():
-        content = changes.get(name.replace(".", "_"), LICENCE * name.startswith("index") + text)
-        if content is not None:
-            (path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,7 @@ import torch
 
 from pipeline.statistics.first_centres import (
     FEWEST,
-    accept,
     spread_rows,
-    squared_distances,
 )
 
 
@@ -32,19 +30,3 @@ def test_kmeans_plus_plus_in_batches_has_the_law_of_one_by_one():
     chi = sum((counts[r] - runs * p) ** 2 / (runs * p) for r, p in expected.items())
     assert sum(expected.values()) == pytest.approx(1)
     assert chi < 95  # 59 degrees of freedom: beyond it once in 500
-
-
-def test_a_candidate_on_a_taken_one_is_refused():
-    points = torch.tensor([[0.0, 0], [3, 4], [3, 4]])
-    nearest = torch.tensor([0.0, 25, 25])
-    candidates = torch.tensor([1, 2, 1])
-    between = squared_distances(points, points.square().sum(1), candidates)
-    assert accept(nearest, between, candidates, torch.Generator().manual_seed(0)) == [0]
-
-
-def test_distances_of_duplicates_are_zero():
-    points = torch.randn(50, 64, generator=torch.Generator().manual_seed(0)).repeat(2, 1)
-    squared = squared_distances(points, points.square().sum(1), torch.arange(50))
-    exact = (points[:, None].double() - points[None, :50].double()).square().sum(2)
-    torch.testing.assert_close(squared.double(), exact, rtol=1e-4, atol=1e-4)
-    assert torch.equal(squared == 0, exact == 0)

@@ -12,11 +12,9 @@ from sklearn.cluster import KMeans
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.statistics import kmeans as clustering
 from pipeline.statistics.kmeans import (
-    assign,
     count_distinct,
     farthest,
     kmeans,
-    updated,
 )
 
 
@@ -26,33 +24,6 @@ def blobs(count=200, width=5, centres=8, seed=0, spread=0.3):
     return torch.from_numpy(
         middles[random.integers(centres, size=count)] + spread * random.normal(size=(count, width))
     ).float()
-
-
-def slow_lloyd(points, centres, iterations):
-    """Lloyd's algorithm as loops in float64; inertia before the first update and after each."""
-    points, centres = points.double().numpy(), centres.double().numpy().copy()
-    history = []
-    for step in range(iterations + 1):
-        squared = ((points[:, None] - centres[None]) ** 2).sum(2)
-        labels = squared.argmin(1)
-        history.append(squared.min(1).sum())
-        if step < iterations:
-            for cluster in set(labels.tolist()):
-                centres[cluster] = points[labels == cluster].mean(0)
-    return centres, labels, history
-
-
-@pytest.mark.parametrize("iterations", [0, 1, 2, 4])
-def test_equals_the_loop(iterations):
-    points = blobs()
-    first = points[:8].clone()
-    found = kmeans(points, 8, first, iterations, 0)
-    centres, labels, history = slow_lloyd(points, first, len(found.reseeded))
-    assert len(found.reseeded) == iterations
-    np.testing.assert_array_equal(found.labels, labels)
-    np.testing.assert_allclose(found.centres, centres, atol=1e-5)
-    np.testing.assert_allclose(found.inertia, history, rtol=1e-5)
-    np.testing.assert_array_equal(found.sizes, np.bincount(labels, minlength=8))
 
 
 @pytest.mark.parametrize("offset", [0, 1000])
@@ -156,18 +127,3 @@ def test_values_that_are_no_numbers(value):
     points[[7, 90], 2] = value
     with pytest.raises(WorkbenchError, match=r"too large to be squared, in rows 7, 90$"):
         kmeans(points, 3)
-
-
-@pytest.mark.parametrize("spread", [0.3, 1.0])
-def test_products_with_moved_centres_alone_find_what_those_with_all_find(spread):
-    """Update for update."""
-    points = blobs(3000, 16, 60, seed=4, spread=spread)
-    state = assign(points, points[:100].clone())
-    for _ in range(25):
-        centres, _ = updated(points, state)
-        following = assign(points, centres, state)
-        whole = assign(points, centres)
-        assert torch.equal(following.labels, whole.labels)
-        torch.testing.assert_close(following.scores, whole.scores, rtol=1e-5, atol=1e-5)
-        assert following.inertia == whole.inertia
-        state = following

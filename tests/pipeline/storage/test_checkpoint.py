@@ -1,6 +1,5 @@
 """Checkpoints: equal bytes in every process, strict loading, and damage at many places."""
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -47,21 +46,6 @@ def test_the_same_content_gives_the_same_bytes(model, path):
         weights = dict(sorted(model.state_dict().items(), key=lambda item: hash(item[0])))
         write_checkpoint(again, weights, describe())
         assert again.read_bytes() == path.read_bytes()
-
-
-def test_damage_anywhere_is_an_error(path):
-    whole = path.read_bytes()
-    generator = np.random.default_rng(0)
-    damaged = [whole[:cut] for cut in (0, 4, 8, 100, len(whole) // 2, len(whole) - 1)]
-    damaged.append(whole + b"\0")
-    for position in generator.integers(0, len(whole), 300):
-        flipped = bytearray(whole)
-        flipped[position] ^= 1 << int(generator.integers(8))
-        damaged.append(bytes(flipped))
-    for content in damaged:
-        path.write_bytes(content)
-        with pytest.raises(WorkbenchError, match=r"vse\.safetensors"):
-            read_checkpoint(path, "vse").build(VSE)
 
 
 def test_other_files_are_refused(tmp_path, model):

@@ -164,35 +164,6 @@ def test_rows_in_any_order_and_batches_give_the_same_file(tmp_path_factory, orde
     assert [path.name for path in (folder / "work").iterdir()] == ["lock"]
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import numpy as np
-sys.path.insert(0, sys.argv[1])
-from test_features import open_writer, write_rows
-writer = open_writer(Path(sys.argv[2]), count=400)
-for number, start in enumerate(range(0, 400, 8)):
-    if number == 20:
-        os.kill(os.getpid(), signal.SIGKILL)
-    write_rows(writer, np.arange(start, start + 8))
-"""
-
-
-def test_a_killed_process_is_continued_byte_for_byte(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(work)], env=environment
-    )
-    assert done.returncode == -signal.SIGKILL
-    with open_writer(work, count=400) as writer:
-        assert writer.missing.tolist() == list(range(160, 400))
-        write_rows(writer, writer.missing)
-        writer.finish(tmp_path / "out.h5")
-    write_features(tmp_path / "whole.h5", names(400), arrays(400), ATTRIBUTES)
-    assert (tmp_path / "out.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
-
-
 def test_a_second_process_may_not_write_at_the_same_time(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"

@@ -24,7 +24,6 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": PATHS}
 
 
 def run(folder, output="out.h5", **options):
-    """Exit status and standard error of a run in a folder."""
     words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
     command = [*PROGRAM, output, *words]
     done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
@@ -47,7 +46,6 @@ def ask(folder, *flags):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The bytes without shards."""
     folder = tmp_path_factory.mktemp("whole")
     assert succeed(folder)[1] == ALL
     return (folder / "out.h5").read_bytes()

@@ -43,8 +43,6 @@ def test_killed_anywhere_it_ends_with_the_same_bytes(outcomes, point):
 
 
 class Toy:
-    """A small training whose parts a test may replace."""
-
     def __init__(self, folder):
         torch.manual_seed(0)
         self.model = VSE(6, 8, 4, 5, 5)

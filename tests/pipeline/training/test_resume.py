@@ -1,12 +1,10 @@
 """The state of an interrupted training: what comes back, and damage that must not."""
 
-import random
-
 import numpy as np
 import pytest
 import torch
 
-from pipeline.training.resume import ResumeFile, random_states, restore_random_states
+from pipeline.training.resume import ResumeFile
 
 STATE = {"weights": {"a": torch.arange(5.0)}, "epoch": 3, "history": [{"loss": 0.5, "name": "x"}]}
 
@@ -47,16 +45,3 @@ def test_state_of_another_training_is_not_used(resume, capsys):
     resume.save(STATE)
     assert ResumeFile(resume.path.parent, "other").load() is None
     assert "belongs to another training" in capsys.readouterr().err
-
-
-def test_random_generators_continue_where_they_were():
-    def draw():
-        numpy = np.random.rand(3).tolist(), np.random.randn()  # noqa: NPY002
-        return random.random(), random.gauss(0, 1), numpy, torch.rand(3).tolist()
-
-    draw()
-    states = random_states()
-    expected = draw()
-    draw()
-    restore_random_states(states)
-    assert draw() == expected

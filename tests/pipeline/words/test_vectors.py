@@ -22,7 +22,6 @@ finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 @st.composite
 def tables(draw, word=words):
-    """Different words and a float32 row of equal width for each."""
     dim = draw(st.integers(1, 6))
     named = draw(st.lists(word, min_size=1, max_size=12, unique=True))
     row = st.lists(finite, min_size=dim, max_size=dim)
@@ -47,7 +46,6 @@ FORMATS = ("bin", "bin.gz", "txt", "txt.gz", "glove", "glove.gz")
 
 
 def write_as(form, table, path):
-    """Write a table of words in one of FORMATS; the source to read it with."""
     kind, _, packed = form.partition(".")
     content = binary(table) if kind == "bin" else text(table, header=kind == "txt")
     path.write_bytes(gzip.compress(content) if packed else content)

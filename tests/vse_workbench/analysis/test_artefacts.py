@@ -27,7 +27,6 @@ def read(path):
 
 
 def ink(path, colour):
-    """Share of the pixels that are nearly of a colour."""
     pixels = np.asarray(Image.open(path).convert("RGB")).astype(int)
     wanted = [int(colour[n : n + 2], 16) for n in (1, 3, 5)]
     return (np.abs(pixels - wanted).max(-1) < 12).mean()

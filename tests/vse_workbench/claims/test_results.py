@@ -65,7 +65,6 @@ def wanted(**changed):
 
 
 def run(criterion="naive", **changed):
-    """A run with vse.dim = 16 and seed 4."""
     params = dict(leaves(PARAMS)) | {"seed": 4} | changed
     return Recorded(params, "c" * 12, "d" * 12, {criterion: FIGURES, "protocol": "full"})
 

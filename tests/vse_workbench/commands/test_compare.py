@@ -38,7 +38,6 @@ RANKS = "ranks/cca.h5", "ranks/vse.h5"
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A dvc.yaml, and the files of a weak and a strong model where it says."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "dvc.yaml").write_text(GRAPH)
     for name, signal in (("cca", WEAK), ("vse", STRONG)):
@@ -48,12 +47,10 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def project(runs, tmp_path):
-    """A copy to change."""
     return shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
 
 
 def compare(folder, *arguments):
-    """What the command prints."""
     done = run_command(main, *arguments, folder=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -72,11 +72,28 @@ def test_every_template_draws_without_a_network(project, run_vse):
         driver.quit()
 
 
+def as_svg(name, rows):
+    import vl_convert
+
+    x, y, _ = POINTS[name]
+    text = (ROOT / f".dvc/plots/{name}.json").read_text()
+    for anchor, value in {"X": x, "Y": y, "X_LABEL": x, "Y_LABEL": y, "TITLE": name}.items():
+        text = text.replace(f"<DVC_METRIC_{anchor}>", value)
+    chart = json.loads(text.replace('"<DVC_METRIC_DATA>"', json.dumps(rows)))
+    return vl_convert.vegalite_to_svg(chart, vl_version="5.21")
+
+
+@pytest.mark.parametrize("name", ["curves", "curve", "training"])
+def test_few_epochs_are_labelled_once_each(name):
+    x, y, more = POINTS[name]
+    rows = [{**more, x: str(epoch), y: str(epoch), "rev": "a"} for epoch in (1, 2, 3)]
+    axis = as_svg(name, rows).partition('aria-label="X-axis')[2].partition("Y-axis")[0]
+    assert re.findall(r"<text[^>]*>([^<]+)</text>", axis) == ["1", "2", "3", x]
+
+
 @pytest.mark.parametrize("name", ["training", "recall", "hubs"])
 def test_a_chart_draws_each_model_in_its_colour(name):
     """Of several models, some of them left out: the colour is that of the rows."""
-    import vl_convert
-
     x, y, more = POINTS[name]
     models = {"cca": COLOURS[0], "scan": COLOURS[3], "vse": COLOURS[6]}
     rows = [
@@ -84,11 +101,7 @@ def test_a_chart_draws_each_model_in_its_colour(name):
         for step, (model, colour) in enumerate(models.items())
         for place in (1, 2)
     ]
-    text = (ROOT / f".dvc/plots/{name}.json").read_text()
-    for anchor, value in {"X": x, "Y": y, "X_LABEL": x, "Y_LABEL": y, "TITLE": name}.items():
-        text = text.replace(f"<DVC_METRIC_{anchor}>", value)
-    chart = json.loads(text.replace('"<DVC_METRIC_DATA>"', json.dumps(rows)))
-    svg = vl_convert.vegalite_to_svg(chart, vl_version="5.21")
+    svg = as_svg(name, rows)
     for model, colour in models.items():
         drawn = re.findall(rf'<path aria-label="[^"]*model: {model}[;"][^>]*>', svg)
         assert drawn

@@ -18,7 +18,6 @@ BACK = "--images", "corpus/images.parquet", "--output", "back.h5"
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A folder with a corpus, a file of regions and dvc.yaml."""
     monkeypatch.chdir(tmp_path)
     images = world(Path("pictures"))
     write_corpus(Path("corpus"), images, captions_of(images))

@@ -116,6 +116,8 @@ def test_what_is_no_feature_file_is_said_plainly(tmp_path: Path) -> None:
         assert result.exit_code == 1
         assert result.stderr.startswith(f"error: {path}")
     assert result.stderr.endswith(": is a folder; name a file in it: other.h5, text.h5\n")
+    (tmp_path / "README.md").write_text("words")
+    assert "name a file that ends in .h5" in inspect(tmp_path / "README.md").stderr
 
 
 def region_world(folder: Path, **attributes: object) -> Path:

@@ -21,7 +21,6 @@ def new(clone, *words, check=True):
 
 
 def add(clone, said):
-    """Run the `git add` of the last line."""
     clone.run(*said.splitlines()[-1].partition(": ")[2].split())
 
 

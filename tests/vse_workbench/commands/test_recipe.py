@@ -35,7 +35,6 @@ def recipe(*words):
 
 
 def says(setting):
-    """Whether params.yaml has the value."""
     ((key, expected),) = parse_settings((setting,)).items()
     value = read_yaml(Path("params.yaml"))[key]
     while isinstance(expected, dict):
@@ -45,7 +44,6 @@ def says(setting):
 
 
 def undo(said):
-    """What stands in params.yaml after the last line of a recipe."""
     command = said.splitlines()[-1].removeprefix("undo with: ")
     subprocess.run(shlex.split(command), check=True)
     return Path("params.yaml").read_text()
@@ -60,7 +58,10 @@ def test_every_change_is_one_short_line(folder):
     said = recipe("photographs", "-S", "raw=photographs")
     assert "dual_path.phases.1.epochs: 1 -> 0\n" in said
     assert max(map(len, said.splitlines())) < 100
-    assert "run: dvc repro evaluate@vse\n" in recipe("vse_2019_flickr30k", "-Sraw=photographs")
+    assert "raw is still data/raw/shapes; name your folder" in recipe("vse_2019_flickr30k")
+    own = recipe("vse_2019_flickr30k", "-Sraw=photographs")
+    assert "run: dvc repro evaluate@vse\n" in own
+    assert "still" not in own
 
 
 def test_a_second_try_keeps_what_the_first_was_given(folder):

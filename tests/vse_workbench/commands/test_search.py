@@ -32,7 +32,6 @@ from vse_workbench.commands.search import main
 
 
 def listed(result):
-    """(id, score) of every line on standard output."""
     assert result.exit_code == 0, result.output
     rows = [line.split(None, 3) for line in result.stdout.splitlines()]
     assert [row[0] for row in rows] == [str(rank) for rank in range(1, len(rows) + 1)]

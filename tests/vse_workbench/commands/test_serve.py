@@ -24,7 +24,6 @@ TEXT = f"{WORDS[3]} {WORDS[5]}"
 
 @pytest.fixture(scope="module")
 def server(indexed):
-    """The address of a running server."""
     command = [sys.executable, "-m", "vse_workbench", "serve", "--port", "0", "vse", "scan"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
@@ -40,7 +39,6 @@ def server(indexed):
 
 
 def asked(address, path, body=None):
-    """Status and JSON of a request."""
     connection = HTTPConnection(address.split("/")[2])
     connection.request("POST" if body else "GET", path, body)
     answer = connection.getresponse()
@@ -116,7 +114,6 @@ def browser():
 
 
 def until(browser, condition):
-    """Wait in the page until an expression is true, and return it."""
     wait = "const done = arguments[0]; (function look() { const found = (" + condition + ");"
     return browser.execute_async_script(
         wait + "if (found) done(found); else setTimeout(look, 20); })()"
@@ -127,7 +124,6 @@ SHOWN = "[...document.querySelectorAll('#hits img')].map(e => e.complete && e.na
 
 
 def shown(browser, count):
-    """The names of that many results, when they and their pictures are there."""
     until(browser, f"document.querySelectorAll('#hits li').length === {count}")
     until(browser, f"{SHOWN}.every(Boolean)")
     return browser.execute_script(
@@ -144,7 +140,7 @@ def test_a_text_search_and_an_image_search_in_a_browser(server, indexed, browser
     field.send_keys(TEXT + "\n")
     _, expected = asked(server, f"/api/search?{urlencode({'text': TEXT})}")
     assert shown(browser, 9) == [hit["id"] for hit in expected["hits"]]
-    assert "9 images of test, scan, naive" in browser.find_element("id", "status").text
+    assert "9 images of test, ranked by scan (naive)" in browser.find_element("id", "status").text
     assert "text=" in browser.current_url
     browser.find_element("id", "file").send_keys(str(indexed / "test1.png"))
     _, expected = asked(server, "/api/search", (indexed / "test1.png").read_bytes())

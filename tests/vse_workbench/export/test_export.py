@@ -37,7 +37,6 @@ VECTORS = ("cca", "dual_path", "two_branch", "vse")
 
 @pytest.fixture(scope="module")
 def world(indexed, tmp_path_factory):
-    """Every model, evaluated and exported."""
     folder = tmp_path_factory.mktemp("exported")
     shutil.copytree(indexed, folder, dirs_exist_ok=True)
     for name in NETWORKS:
@@ -49,7 +48,6 @@ def world(indexed, tmp_path_factory):
 
 @pytest.fixture
 def copied(world, tmp_path):
-    """The exports alone, elsewhere."""
     return shutil.copytree(world / "out", tmp_path, dirs_exist_ok=True)
 
 
@@ -80,7 +78,6 @@ def test_search_finds_the_same_from_the_folder(world, name):
 
 
 def documented(number, capsys):
-    """What a block of the page prints, run where the folder `exported` is."""
     page = (ROOT / "docs/export.md").read_text()
     block = re.findall("```python\n(.*?)```", page, re.DOTALL)[number]
     exec(re.sub("(?i)a purple cross left of a tiny yellow box", "w1 strange w2", block), {})
@@ -263,8 +260,6 @@ def test_a_recurrent_tower_in_onnx_at_sizes_that_were_not_traced(tmp_path, runti
 
 
 class Liar(nn.Module):
-    """Computes something else once it is exported."""
-
     def embed_images(self, images):
         return images * (2 if torch.compiler.is_exporting() else 1)
 

@@ -72,7 +72,6 @@ def told(response, status):
 
 
 def found(*arguments):
-    """(id, score, text) of every hit of the command."""
     result = run(search.main, *arguments, "--json")
     assert result.exit_code == 0, result.output
     return [(hit["id"], hit["score"], hit["text"]) for hit in json.loads(result.stdout)]
@@ -224,7 +223,6 @@ def a_jpeg():
 
 
 def form(name="image", head="", more="", end="--b--\r\n"):
-    """The body of a form with the boundary b."""
     own = f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n{head}\r\nxx\r\n{more}{end}'
     return own.encode()
 
@@ -314,7 +312,7 @@ def test_the_page_of_requests_has_a_working_example_of_each(client):
     """Each line is `curl [option value] address`."""
     page, photo, tried = client.get("/api").text, a_jpeg(), set()
     sent = {"-F": {"files": {"image": photo}}, "--data-binary": {"content": photo}}
-    for line in re.findall("curl .*?(?=\n|</pre>)", page):
+    for line in re.findall("curl .*?(?=</code>)", page):
         line = html.unescape(line).replace("TEXT", TEXT).replace("ID", "test1.png")
         *options, address = shlex.split(line)[1:]
         path = address.removeprefix("http://127.0.0.1:8000")

@@ -38,7 +38,6 @@ def split_of(scores, image_groups, caption_groups):
 
 
 def read(path, column, kind):
-    """By query its items and the numbers of a column."""
     found = {}
     for line in path.read_text().splitlines():
         words = line.split()

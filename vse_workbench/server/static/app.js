@@ -138,7 +138,7 @@ async function search(question, remember = true) {
   $("found").className = `${answer.kind}s`;
   const places = { image: "images", caption: "captions" };
   const about = `${answer.searched.toLocaleString("en")} ${places[answer.kind]} of ${answer.split}, `
-    + `${answer.model}, ${answer.criterion}: ${(1000 * answer.seconds).toFixed(0)} ms`;
+    + `ranked by ${answer.model} (${answer.criterion}) in ${(1000 * answer.seconds).toFixed(0)} ms`;
   say([about, ...answer.notes].join(" · "));
 }
 

@@ -26,7 +26,6 @@ TINY = {
 
 
 def tiny(objects: int = 4, attributes: int = 3, **sizes) -> C4Detector:
-    """A small detector with weights that make every part matter."""
     names = [f"o{i}" for i in range(objects)], [f"a{i}" for i in range(attributes)]
     network = C4Detector(*names, **{**TINY, **sizes}).eval()
     generator = torch.Generator().manual_seed(7)

@@ -18,7 +18,6 @@ SLOTS = 4
 
 @pytest.fixture
 def case(tmp_path: Path):
-    """Images table, regions and the file that holds them."""
     images = world(tmp_path / "images")
     regions = sample(images)
     arrays = packed(regions, SLOTS, WIDTH)

@@ -1,0 +1,130 @@
+"""Searching a folder of images that belongs to no run, with vectors of an exported model."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.corpus.images import FORMATS, check_aspect, open_rgb
+from pipeline.runtime.disk import explained
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.files import fingerprint
+from pipeline.runtime.process import Progress, say
+from pipeline.runtime.text import is_text, printable
+from pipeline.search.index import Hit, best
+from pipeline.storage.features import FeatureFile, write_features
+from vse_workbench.export.embedder import MAX_PIXELS, Embedder
+from vse_workbench.search.searcher import Answer
+
+VERSION = 1  # one more where code gives other vectors of the same export and image
+Vectors = dict[str, np.ndarray]  # by the digest of a file's path, size and time, its vector (K,)
+
+
+def search_folder(embedder: Embedder, folder: Path, vector: np.ndarray, top: int) -> Answer:
+    """The images of a folder, and of those below it, with the largest products with a vector (K,).
+
+    Hidden names are left out, links to folders not followed; what else is no image that can be used
+    is named on standard error. WorkbenchError for a folder without any image.
+    """
+    if not folder.is_dir():
+        raise WorkbenchError(f"{folder}: no such folder")
+    files, skipped = _files(folder)
+    vectors = _embedded(embedder, folder, files, skipped)
+    if skipped:
+        names = (
+            f"{printable(name)} ({reason.partition(' (')[0]})" for name, reason in skipped.items()
+        )
+        say(f"skipped {counted(len(skipped), 'file')}: {listing(names, 3)}")
+    if not vectors:
+        raise WorkbenchError(f"{folder}: no image in it; {', '.join(FORMATS)} are read")
+    paths = [str(path) for key, path in files.items() if key in vectors]
+    scores = np.stack([vectors[key] for key in files if key in vectors]) @ vector
+    hits = [(float(scores[row]), paths[row]) for row in best(scores, top)]
+    ranked = [Hit(rank, score, path, "", path) for rank, (score, path) in enumerate(hits, start=1)]
+    return Answer("image", len(paths), ranked)
+
+
+def _embedded(
+    embedder: Embedder, folder: Path, files: dict[str, Path], skipped: dict[str, str]
+) -> Vectors:
+    """Vectors of the files that are images: those that were kept, and new ones."""
+    cache = _cache(embedder, folder)
+    kept = _kept(cache)
+    vectors = {key: kept[key] for key in files if key in kept}
+    new = files.keys() - kept.keys()
+    try:
+        with Progress(f"embed {folder}", len(new), "files") as progress:
+            for key in filter(new.__contains__, files):
+                try:
+                    image = open_rgb(files[key], MAX_PIXELS)
+                    check_aspect(image)
+                except (WorkbenchError, OSError) as error:
+                    skipped[str(files[key])] = _why(error)
+                else:
+                    vectors[key] = embedder.of_image(image)
+                progress.update()
+    finally:
+        if vectors and vectors.keys() != kept.keys():
+            _keep(cache, vectors)
+    return vectors
+
+
+def _files(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """The files of a folder by the keys of their vectors; why others are left out, by path."""
+    files, skipped = {}, {}
+
+    def skip(error: OSError) -> None:
+        skipped[str(error.filename)] = error.strerror or str(error)
+
+    for place, folders, names in os.walk(folder, onerror=skip):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        links = [path for name in folders if (path := Path(place, name)).is_symlink()]
+        skipped |= {str(path): "a link to a folder" for path in links}
+        for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
+            try:
+                said = path.stat()
+            except OSError as error:
+                skip(error)
+                continue
+            if is_text(str(path)):
+                own = str(path.relative_to(folder))
+                key = fingerprint(path=own, size=said.st_size, time=said.st_mtime_ns)
+                files[key] = path
+            else:
+                skipped[str(path)] = "its name is not UTF-8"
+    return files, skipped
+
+
+def _cache(embedder: Embedder, folder: Path) -> Path:
+    """Where vectors of a folder are kept: neither in it, nor in the export."""
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if not os.path.isabs(caches):
+        raise WorkbenchError(f"{caches}: no folder for caches", "set XDG_CACHE_HOME=/path/of/one")
+    root = str(folder.resolve())
+    key = fingerprint(version=VERSION, model=embedder.export_sha256, folder=root)
+    return Path(caches, "vse-workbench", f"{key}.h5")
+
+
+def _kept(cache: Path) -> Vectors:
+    try:
+        if not cache.is_file():
+            return {}
+        file = FeatureFile(cache)
+        return dict(zip(file.ids, file.load(), strict=True))
+    except (WorkbenchError, OSError) as error:
+        say(f"all images are embedded again: {_why(error)}")
+        return {}
+
+
+def _keep(cache: Path, vectors: Vectors) -> None:
+    """Write the vectors; a cache that cannot be written does not cost the answer."""
+    try:
+        write_features(cache, list(vectors), {"features": np.stack([*vectors.values()])}, {})
+        say(f"{cache}: vectors of {counted(len(vectors), 'image')}, for the next search")
+    except (WorkbenchError, OSError) as error:
+        say(f"the vectors are not kept: {_why(error)}")
+
+
+def _why(error: WorkbenchError | OSError) -> str:
+    told = error if isinstance(error, WorkbenchError) else explained(error)
+    return getattr(told, "reason", told.message)  # that of an image without its path
