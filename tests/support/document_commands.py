@@ -82,11 +82,14 @@ def stand_ins(folder: Path) -> dict[str, str]:
     np.save(folder / "IMAGES.npy", split.image_embeddings)
     np.save(folder / "CAPTIONS.npy", split.caption_embeddings)
     images = load_images(folder / "data/corpus/images.parquet").set_index("image_id")
-    shutil.copy(folder / images.loc[split.image_ids[0], "path"], folder / "photo.jpg")
+    photo = folder / images.loc[split.image_ids[0], "path"]
+    shutil.copy(photo, folder / "photo.jpg")
     (folder / "RAW").mkdir(exist_ok=True)
     return {
         "raw=/path/to/flickr30k": "raw=RAW",
         "regions.path=DATA/f30k_precomp": "regions.path=RAW",
         "test_00061.jpg#2": "test_00000.jpg#0",
         "my-experiment:vse": "main:vse",
+        "~/photos": str(photo.parent),
+        "dog.jpg": "photo.jpg",
     }
