@@ -5,6 +5,7 @@ A name is imported when it is asked for: torch takes seconds to load, and `vse -
 
 import ast
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -81,6 +82,7 @@ def __dir__() -> list[str]:
     return sorted(_modules())
 
 
+@cache
 def _modules() -> dict[str, str]:
     """The module of each name, from the source of this file."""
     nodes = ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.comparison.paired import Difference, paired_differences
+from pipeline.comparison.paired import RESAMPLES, Difference, paired_differences
 from pipeline.comparison.revisions import load_run
 from pipeline.runtime.errors import WorkbenchError
 
@@ -11,7 +11,7 @@ def compare_runs(
     a: Path | str,
     b: Path | str,
     criterion: str = "naive",
-    resamples: int = 2000,
+    resamples: int = RESAMPLES,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> list[Difference]:
