@@ -9,11 +9,14 @@ import importlib
 import os
 import sys
 import time
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 
 from benchmarks.common import SMALL, Row, apart, machine, measured
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_text
+from pipeline.runtime.lock import measuring
 from pipeline.runtime.process import say
 
 NAMES = sorted(
@@ -25,7 +28,8 @@ HEAD = "| work | measured | to reach | reached |\n|---|---|---|---|\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table; exit code 1 when a target was missed, 2 for an unknown name or page."""
+    """Print the table; exit code 1 when a target was missed, 2 for an unknown name or page. Beside
+    another measurement it is refused."""
     parser = argparse.ArgumentParser("python -m benchmarks")
     parser.add_argument("names", nargs="*", metavar="name")
     parser.add_argument("--page", type=Path)
@@ -38,6 +42,12 @@ def main(arguments: list[str]) -> int:
         return 2
     for name in names:  # one that cannot be loaded ends this before an hour has passed
         importlib.import_module(f"benchmarks.bench_{name}")
+    with nullcontext() if SMALL else measuring():
+        return run(names, page)
+
+
+def run(names: list[str], page: Path | None) -> int:
+    """Run benchmarks and print the table; exit code 1 when a target was missed."""
     load, start = os.getloadavg()[0], time.monotonic()
     head = f"{apart(machine)}\n\n{HEAD}"
     print(head, end="", flush=True)
@@ -80,4 +90,7 @@ def with_table(page: str, table: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except WorkbenchError as error:
+        sys.exit(f"error: {error}")

@@ -1,6 +1,7 @@
 """Feature extraction: what the loop costs over the bare network, and how fast that network is."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,6 +11,11 @@ from models.backbone.extraction import extract
 from models.backbone.inference import accelerate
 from models.backbone.network import classifier, cut
 from models.backbone.preprocessing import preprocessing_of
+from pipeline.sentences.encoder import SentenceEncoder
+from pipeline.sentences.encodings.transformer import Transformer
+from pipeline.sentences.job import encode_missing
+from pipeline.sentences.params import TransformerConfig
+from pipeline.sentences.state import Material
 from pipeline.storage.features import FeatureWriter
 
 CPU = torch.device("cpu")
@@ -18,12 +24,14 @@ LARGE = size(16, 2)  # of ResNet-50's loop
 
 
 def rows() -> Iterator[Row]:
-    """The loop in two settings, then the network at both precisions."""
+    """The loop in two settings, the network at both precisions, the loop over captions."""
     layers = ["layer1", "layer2", "layer3"]
     yield from loop("resnet18", layers, size((128, 128), (40, 40)), size(128, 40), BATCH, 24, 95)
     yield from loop("resnet50", ["pool5"], size((500, 375), (64, 48)), None, LARGE, 8, 97)
     yield forward_row("fp32", 2.2)
     yield forward_row("bf16", 4.5)
+    with new_folder() as folder:
+        yield text_row(folder)
 
 
 def loop(
@@ -79,6 +87,37 @@ def forward_row(precision: str, target: float) -> Row:
     )
     work = f"forward pass of ResNet-50 at {side}, {precision}, folded and compiled"
     return Row(work, figure, f">= {target}x", 1 / pair.ratio)
+
+
+def text_row(folder: Path) -> Row:
+    """Captions of 4 to 24 words to HDF5, against the forward passes of sorted batches in memory."""
+    from sentence_transformers import SentenceTransformer, models
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog"]
+    sizes = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536}
+    BertModel(BertConfig(vocab_size=len(names), **sizes)).save_pretrained(folder)
+    BertTokenizer(vocab={name: n for n, name in enumerate(names)}).save_pretrained(folder)
+    parts = [models.Transformer(str(folder)), models.Pooling(384)]
+    network = SentenceTransformer(modules=parts, device="cpu").eval()
+    network.save(str(folder / "model"))
+    settings = TransformerConfig(model=str(folder / "model"))
+    encoder = SentenceEncoder("", Transformer.fit(Material(settings, [], folder, 0)), None)
+    captions = [["dog"] * n for n in np.random.default_rng(0).integers(4, 25, size(2048, 8))]
+    texts = [" ".join(words) for words in sorted(captions, key=len)]
+    batches = [network.preprocess(texts[i : i + 32]) for i in range(0, len(texts), 32)]
+    ids, shapes = list(map(str, range(len(texts)))), {"features": ((384,), np.float16)}
+
+    def ours() -> None:
+        with FeatureWriter(folder, "work", ids, shapes, {}) as writer:
+            encode_missing(encoder, captions, writer)
+            writer.finish(folder / "sentences.h5")
+
+    forward = torch.inference_mode()(lambda: [network(dict(batch)) for batch in batches])
+    pair = paired_ratio(ours, forward, runs=3)
+    figure = f"{100 / pair.ratio:.0f} % of the bare forward pass, "
+    figure += f"{len(ids) / pair.ours.wall:.0f} captions/s ({pair.seconds(pair.processor)})"
+    return Row("sentences, a BERT of MiniLM's size", figure, ">= 90 %", 100 / pair.ratio, ours)
 
 
 def random_images(count: int, side: int) -> torch.Tensor:

@@ -15,12 +15,14 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchmarks.common import Row, captions_of, paired_ratio, size
+from models.layers.sets import GPO, MaxPool, MeanPool
 from models.losses.sum_margin import SumMargin
 from models.ranking.pairs import PairLoss
 from models.vse.network import VSE
 
 BATCH, FEATURES, DIM = size((128, 2048, 512), (4, 8, 6))
 WORD_DIM, VOCABULARY = size((300, 8000), (4, 20))
+REGIONS, POOLED = size((36, 1024), (3, 6))
 MARGIN, CLIP, RATE = 0.2, 2.0, 2e-4
 STEPS, RUNS = size((8, 24), (3, 1))
 THREADS = 1
@@ -41,6 +43,18 @@ def rows() -> Iterator[Row]:
         figure = f"{pair.processor:.2f}x of VSE++'s published loop ({own:.0f} ms, {theirs:.0f} ms)"
         figure += f"; losses differ by {differ:.1g}"
         yield Row(work, figure, f"<= {limit}x", pair.processor, ours)
+    gpo = pooling(GPO())
+    mean, largest = (paired_ratio(gpo, pooling(pool), RUNS) for pool in (MeanPool(), MaxPool()))
+    figure = f"{mean.processor:.1f}x of a mean, {largest.processor:.1f}x of a maximum"
+    work = f"the generalised pooling operator and its gradient, {BATCH} x {REGIONS} x {POOLED}"
+    yield Row(work, figure, "<= 1.3x", mean.processor, gpo)
+
+
+def pooling(pool: nn.Module) -> Callable[[], tuple[torch.Tensor, ...]]:
+    """A pooling of sets and its gradient."""
+    items = torch.randn(BATCH, REGIONS, POOLED, requires_grad=True)
+    counts, sent = torch.full((BATCH,), REGIONS), torch.randn(BATCH, POOLED)
+    return lambda: torch.autograd.grad(pool(items, counts), items, sent)
 
 
 class Published(nn.Module):

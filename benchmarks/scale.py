@@ -43,6 +43,7 @@ NARROW: dict[str, Any] = {
     | {"resize": 64, "crop": 56, "training": {"batch_size": 32, "workers": 0}}
     | {"phases": [PHASE | {"name": kind, "images": kind} for kind in ("features", "pixels")]},
     "scan": {"dim": 32, "word_dim": 16, "training": EPOCH},
+    "vse_infinity": {"dim": 32, "word_dim": 16, "training": EPOCH},
     "dp_rnn": {"dim": 16, "word_dim": 16, "candidates": 3, "validation_shortlist": 5}
     | {"training": EPOCH | {"epochs": {"matching": 1, "recurrent": 0, "all": 1}}},
     "phrase_two_branch": {"dim": 32, "hidden": 64, "training": PAIRS}
@@ -57,7 +58,7 @@ NARROW: dict[str, Any] = {
 def prepared(folder: Path, images: int) -> dict[str, str]:
     """Lay out a folder in which the stages run on so many images; their commands in their order."""
     from pipeline.runtime.graph import resolved_stage, stage_items
-    from pipeline.runtime.recipes import overlay
+    from pipeline.runtime.recipes import applied
     from pipeline.runtime.yaml_text import read_yaml
     from stages.params import find_problems
 
@@ -67,7 +68,8 @@ def prepared(folder: Path, images: int) -> dict[str, str]:
     os.chdir(folder)  # paths in params.yaml are looked for from here
     splits = dict(zip(("train", "val", "test"), SIZES[images], strict=True))
     changes = NARROW | {"shapes": NARROW["shapes"] | splits}
-    text, _ = overlay(ROOT / "params.yaml", changes, find_problems)
+    params = ROOT / "params.yaml"
+    text, _ = applied(params, read_yaml(params), changes, find_problems)
     Path("params.yaml").write_text(text, encoding="utf-8")
     commands = {}
     for stage, body in read_yaml(Path("dvc.yaml"))["stages"].items():

@@ -51,7 +51,8 @@ def main(captions: Path, output: Path) -> None:
     made_from = settings.model_dump(exclude=unused) | {"dim": vectors.dim, "seed": seed}
     # a path would tie it to this machine
     own = {"window": WINDOW} if trained else {"vectors": Path(settings.vectors or "").name}
-    built.write(output, made_from | own)
+    digests = {"sha256": vectors.sha256} if vectors.sha256 else {}
+    built.write(output, made_from | own | digests)
     say(
         f"vocabulary: {len(built.vocabulary):,} tokens from {len(sentences):,} training captions, "
         f"vectors of {vectors.dim} dimensions ({settings.source})"

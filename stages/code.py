@@ -30,14 +30,14 @@ def write_lists(
     folder: Path, memory: Path, params: CommonParams, graph: Path = Path("dvc.yaml")
 ) -> None:
     """Write the list of every stage; the file `memory` keeps digests for the next time."""
-    sources, stages = Sources(memory=memory), _stages(read_yaml(graph))
-    texts = {name: _listing(sources, name, keys, params) for name, keys in stages.items()}
+    sources, stages = Sources(memory=memory), stage_lists(read_yaml(graph))
+    texts = {name: code_list(sources, name, keys, params) for name, keys in stages.items()}
     sources.remember()
     for name, text in texts.items():
         write_text(folder / name, text)
 
 
-def _stages(graph: dict[str, Any]) -> dict[str, set[str]]:
+def stage_lists(graph: dict[str, Any]) -> dict[str, set[str]]:
     """The sections of params.yaml that a stage reads, by the name of its list."""
     found: dict[str, set[str]] = {}
     pattern = re.compile(rf"{re.escape(CODE.as_posix())}/(\S+)")
@@ -52,7 +52,7 @@ def _stages(graph: dict[str, Any]) -> dict[str, set[str]]:
     return found
 
 
-def _listing(sources: Sources, name: str, keys: Collection[str], params: CommonParams) -> str:
+def code_list(sources: Sources, name: str, keys: Collection[str], params: CommonParams) -> str:
     """The lines of a list: program, model and types of sections, their imports, chosen entries."""
     program, _, item = name.partition("@")
     modules = [f"stages.{program}", "pipeline.runtime.kernels"]

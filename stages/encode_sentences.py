@@ -11,8 +11,8 @@ from pipeline.runtime.engines import Engine
 from pipeline.runtime.files import fingerprint, sha256_file
 from pipeline.runtime.kernels import kernels
 from pipeline.runtime.process import say
-from pipeline.runtime.repeatable import seed_everything, set_threads
-from pipeline.sentences.encoder import BLOCK, chosen_settings, fit_encoder
+from pipeline.runtime.repeatable import pick_device, seed_everything, set_threads
+from pipeline.sentences.encoder import chosen_settings, fit_encoder
 from pipeline.sentences.job import encoder_job
 from pipeline.storage.groups import write_groups
 from pipeline.storage.shards import Plan
@@ -20,6 +20,7 @@ from stages.common import WORK, command, paths, shard_rows
 from stages.params import load_params
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # whose versions decide the last bits
+OF_NETWORKS = ("sentence-transformers", "transformers", "tokenizers")
 
 
 @command
@@ -43,6 +44,10 @@ def main(
     seed_everything(seed)
     chosen = json.dumps(chosen_settings(settings) | {"seed": seed}, sort_keys=True)
     machine = [params.runtime.threads, *map(version, LIBRARIES), *kernels()]
+    is_network = settings.encoding == "transformer"
+    if is_network:
+        device = pick_device(params.runtime.device)
+        machine += [str(device), *map(version, OF_NETWORKS)]
     fitted = encoder
     if rows is None:
         described = {"params": chosen, "corpus_sha256": captions_digest(table)}
@@ -52,9 +57,11 @@ def main(
         if not fitted.is_file():
             fit_encoder(settings, vocabulary, table, seed).write(fitted)
     job, made = encoder_job(fitted, settings.tfidf.wordnet_folder, table, chosen, machine)
+    if is_network:
+        made.to(device)
     paths = {"captions": captions, "vocabulary": vocabulary, "encoder": fitted}
-    made_by = "stages.encode_sentences", paths, Engine(params.runtime, on_device=False)
-    plan = Plan(shard, BLOCK, table, captions_digest, *made_by, "captions")
+    made_by = "stages.encode_sentences", paths, Engine(params.runtime, on_device=is_network)
+    plan = Plan(shard, made.block, table, captions_digest, *made_by, "captions")
     job.make(WORK / "sentences", output, plan, rows is not None)
     if rows is None:
         made.write(encoder)  # the bytes of `fitted`, which may lie on another disk

@@ -1,19 +1,25 @@
 """Metrics, ranks, confidence intervals, and what pages show of one score file."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pipeline.corpus.tables import load_relevance
 from pipeline.evaluation.criterion import make_criteria
+from pipeline.evaluation.figures import plain_rows, rounded
 from pipeline.evaluation.file import write_ranks
 from pipeline.evaluation.folds import evaluate
+from pipeline.evaluation.hubness import Hubness
 from pipeline.evaluation.look import look
+from pipeline.evaluation.shortlist import shortlist_recall
 from pipeline.evaluation.subset import first_images
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import write_json
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
-from pipeline.scores.file import check_name, read_scores
+from pipeline.scores.file import SplitScores, check_name, read_scores
 from pipeline.scores.positives import relevance_of
+from pipeline.scores.rerank import Reranked
 from pipeline.scores.workers import spread_over
 from pipeline.storage.groups import GroupFile
 from stages.common import command, paths
@@ -26,23 +32,28 @@ from stages.params import CommonParams, load_params
 @paths("metrics", "ranks")
 def main(scores: Path, relevance: Path | None, metrics: Path, ranks: Path) -> None:
     """Rank the test split both ways and write metrics, ranks and intervals."""
-    evaluated(scores, relevance, metrics, ranks, load_params())
+    check_name(scores)
+    given = read_scores(scores, "test"), GroupFile(scores).attributes
+    evaluated(*given, relevance, metrics, ranks, load_params())
 
 
 def evaluated(
-    scores: Path,
+    whole: SplitScores,
+    source: Mapping[str, Any],
     relevance: Path | None,
     metrics: Path,
     ranks: Path,
     params: CommonParams,
     has_page: bool = True,
 ) -> None:
-    """Evaluate a score file; without `has_page` leave out what only the page and the plots show."""
+    """Evaluate the scores of a test split; source: attributes of their file. Without `has_page`
+    leave out what only the page and the plots show."""
     set_threads(params.runtime.threads)
     settings, inference = params.evaluation, params.inference.model_dump()
-    criteria = make_criteria(inference.pop("criteria"), **inference)
-    check_name(scores)
-    source, whole = GroupFile(scores).attributes, read_scores(scores, "test")
+    names = inference.pop("criteria")
+    if isinstance(whole.scores, Reranked):  # others look at pairs that the second never scores
+        names = ["naive"]
+    criteria = make_criteria(names, **inference)
     split = first_images(whole, settings.subset)
     positives, pairs = params.corpus.positives, None
     if positives != "none":
@@ -55,17 +66,34 @@ def evaluated(
         pairs = relevance_of(positives, table, split.image_ids, split.caption_ids)
     protocol = settings.folds, settings.bootstrap, settings.confidence, params.seed
     with spread_over(split, params.runtime.processes) as found:
-        evaluation = evaluate(found, *protocol, criteria, len(whole.image_ids), pairs)
+        rows = plain_rows(settings.recall_k)
+        evaluation = evaluate(found, *protocol, criteria, len(whole.image_ids), pairs, rows)
         findings = look(found, evaluation, criteria, source) if has_page else None
     content = evaluation.summary()
+    naive = dict[str, Any]()  # beside the recalls
     if "shortlist" in source:
-        content["shortlist"] = source["shortlist"]
+        content["shortlist"] = count = source["shortlist"]
+        if count < len(whole.image_ids) and "members" not in source:  # an average has no list
+            naive["in_shortlist"] = shortlist_recall(whole, split, count)
+    if "correlation" in source:
+        naive["correlation"] = source["correlation"]
+        content["features"] = {"correlation": rounded(source["feature_correlation"])}
+    if findings is not None:
+        if findings.separation is not None:
+            naive["separation"] = 100 * findings.separation.overlap
+        for name, counts in findings.hubs.items():
+            content[name]["hubs"] = rounded({w: Hubness(own).figures for w, own in counts.items()})
+    content["naive"] |= rounded(naive)
     if source.get("source") == "external":
         content["external"] = True
+    if isinstance(split.scores, Reranked):
+        content["rerank"] = split.scores.cost(settings.folds) | {
+            name: source[name] for name in ("first", "second", "top")
+        }
     write_ranks(ranks, split, evaluation, settings.confidence, content, findings)
     write_json(metrics, content)
     for line in evaluation.lines():
-        say(f"{scores.stem}, {line}")
+        say(f"{metrics.stem}, {line}")
 
 
 if __name__ == "__main__":

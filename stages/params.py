@@ -49,11 +49,12 @@ from pipeline.scores.params import (
     FILE_NAME,
     AverageConfig,
     ExternalConfig,
+    RerankConfig,
     ScoringConfig,
 )
 from pipeline.search.params import SearchConfig
 from pipeline.sentences.params import SentencesConfig
-from pipeline.training.params import TrainingConfig
+from pipeline.training.params import CommonTraining, SharedTraining, TrainingConfig
 from pipeline.words.params import VocabularyConfig
 
 if TYPE_CHECKING:  # for annotations alone: check_params does without its libraries
@@ -64,12 +65,8 @@ if TYPE_CHECKING:  # for annotations alone: check_params does without its librar
 MOVED: dict[str, tuple[str, ...]] = {
     "inference.criterion": ("inference.criteria",),
     "ranking.margin": ("vse.margin", "scan.margin", "dp_rnn.margin"),
-    "ranking.reduction": tuple(
-        f"{model}.training.reduction" for model in ("vse", "two_branch", "scan", "dp_rnn")
-    ),
-    "ranking.warmup_epochs": tuple(
-        f"{model}.training.warmup_epochs" for model in ("vse", "two_branch", "scan")
-    ),
+    "ranking.reduction": ("training.reduction",),
+    "ranking.warmup_epochs": ("training.warmup_epochs",),
     # constants beside their code since
     "detector.layers": (),
     "detector.training.attribute_weight": (),
@@ -82,7 +79,16 @@ MOVED: dict[str, tuple[str, ...]] = {
     "pseudo_classes.tolerance": (),
     "vocabulary.window": (),
 }
-NAMED = ("average_scores", "external")  # sections whose keys are names that the user chose
+# Keys of a section's `training` that others have, and why this one has not.
+NO_USE = {
+    "accumulate": "a ranking loss takes its negatives from the batch, so small batches do not add "
+    "up to a large one; raise batch_size",
+    "epochs": "its phases have their own",
+    "lr": "its phases have their own",
+    "training": "it is fitted at once, without epochs",
+    "warmup_epochs": "its phases choose their losses",
+}
+NAMED = ("average_scores", "external", "rerank")  # their keys are names that the user chose
 # Keys inside sections that dvc.yaml names: DVC does not know the defaults.
 TRACKED = (
     "corpus.max_megapixels",
@@ -96,6 +102,7 @@ TRACKED = (
     "phrases.source",
     "phrases.splits",
     "phrases.train_images",
+    "scoring.cut",
     "scoring.keep",
     "scoring.shortlist",
     "search.hnsw",
@@ -116,6 +123,7 @@ class CommonParams(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
     runtime: RuntimeConfig = RuntimeConfig()
     ranking: RankingConfig = RankingConfig()
+    training: CommonTraining = CommonTraining()
     vocabulary: VocabularyConfig = VocabularyConfig()
     sentences: SentencesConfig = SentencesConfig()
     image_features: ImageFeaturesConfig = ImageFeaturesConfig()
@@ -127,6 +135,9 @@ class CommonParams(Section):
         default={"scan_dp_rnn": AverageConfig(members=["scan", "dp_rnn"])}
     )
     external: dict[str, ExternalConfig] = Field(default={})
+    rerank: dict[str, RerankConfig] = Field(
+        default={"vse_scan": RerankConfig(first="vse", second="scan", top=20)}
+    )
     corpus: CorpusConfig = CorpusConfig()
     shapes: ShapesConfig = ShapesConfig()
     phrases: PhrasesConfig = PhrasesConfig()
@@ -163,13 +174,16 @@ class CommonParams(Section):
                 yield wrong_value(f"{name}.word_dim", section.word_dim, text + "'pretrained'")
 
     def _warm_ups_leave_epochs(self) -> Iterator[InitErrorDetails]:
-        for name, section in self if warms_up(self.loss) else ():
+        limited = {"lr_warmup_epochs": ""}
+        limited |= {"warmup_epochs": f" if loss is {self.loss}"} if warms_up(self.loss) else {}
+        for name, section in self:
             training = getattr(section, "training", None)
             if not isinstance(training, TrainingConfig):
                 continue
-            if training.warmup_epochs >= training.epochs:
-                text = f"must be below epochs = {training.epochs} if loss is {self.loss}; 0: none"
-                yield wrong_value(f"{name}.training.warmup_epochs", training.warmup_epochs, text)
+            for key, when in limited.items():
+                if (epochs := getattr(training, key)) >= training.epochs:
+                    text = f"must be below epochs = {training.epochs}{when}; 0: none"
+                    yield wrong_value(f"{name}.training.{key}", epochs, text)
 
     def _detector_and_what_it_serves(self) -> Iterator[InitErrorDetails]:
         if self.detector.weights == "train" and not brings_boxes(self.dataset):
@@ -198,6 +212,7 @@ class CommonParams(Section):
                     yield wrong_value(f"{key}.layers", network.layers, text)
 
     def _names_of_score_files(self) -> Iterator[InitErrorDetails]:
+        owners: dict[str, str] = {}
         for section in NAMED:
             for name in getattr(self, section):
                 if not FILE_NAME.fullmatch(name):
@@ -205,12 +220,18 @@ class CommonParams(Section):
                 elif name in type(self).model_fields:
                     text = f"{name} is a section of params.yaml; choose another name"
                     yield wrong_whole(f"{section}.{name}", text)
-        for name in sorted(set(self.external) & set(self.average_scores)):
-            yield wrong_whole(f"external.{name}", "an average of average_scores has this name")
+                elif (owner := owners.setdefault(name, section)) != section:
+                    yield wrong_whole(f"{section}.{name}", f"{owner} has this name; choose another")
         for name, average in self.average_scores.items():
             if name in average.members:
                 text = "an average cannot be a member of itself"
                 yield wrong_value(f"average_scores.{name}.members", average.members, text)
+        scored = [*model_names(), *self.average_scores, *self.external]
+        for name, pair in self.rerank.items():
+            for key, model in (("first", pair.first), ("second", pair.second)):
+                if model not in scored:
+                    text = f"has no scores; allowed are {', '.join(scored)}"
+                    yield wrong_value(f"rerank.{name}.{key}", model, text)
 
     @property
     def corpus_name(self) -> str:
@@ -268,6 +289,8 @@ class CommonParams(Section):
             made["file"] = section.file.read_names()
         elif own := getattr(section, name, None):
             made |= {"seed": self.seed, name: own.model_dump(mode="json")}
+        if name == "transformer":
+            made[name] = section.transformer.named()
         if name == "tfidf":  # files are told by their content
             chosen = made[name]
             chosen["lemmatiser"] = {"name": chosen["lemmatiser"]}
@@ -293,21 +316,41 @@ CONFIGS: dict[str, Any] = {name: (config_of(name), _default(name)) for name in m
 if taken := sorted(set(CONFIGS) & set(CommonParams.model_fields)):
     raise WorkbenchError(f"models/{taken[0]}: {taken[0]} is a section of params.yaml already")
 Params = create_model("Params", __base__=CommonParams, **CONFIGS)
+# By model the keys of the section `training` that its own `training` may have.
+INHERITED: dict[str, set[str]] = {
+    name: CommonTraining.model_fields.keys() & type(section.training).model_fields.keys()
+    for name, section in Params.model_construct()
+    if isinstance(getattr(section, "training", None), SharedTraining)
+}
 
 
 def default_values() -> dict[str, Any]:
-    """Every key with its default, as params.yaml writes it."""
-    values: dict[str, Any] = Params.model_construct().model_dump(mode="json", context=AS_WRITTEN)
+    """Every key with its default, as params.yaml writes it: in the `training` of a model those that
+    its type sets, first those of this model alone."""
+    whole = Params.model_construct()
+    values: dict[str, Any] = whole.model_dump(mode="json", context=AS_WRITTEN)
+    for name in INHERITED:
+        training = values[name]["training"]
+        own = sorted(training, key=lambda key: key in INHERITED[name])
+        given = getattr(whole, name).training.model_fields_set
+        values[name]["training"] = {key: training[key] for key in own if key in given}
     return values
 
 
 def filled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections of a params.yaml with the defaults of the keys that they leave out."""
+    """The sections of a params.yaml with the defaults of the keys that they leave out, and, in the
+    `training` of every model, the keys of the section `training` that it does not have itself."""
     whole = dict(values)
     for name, default in default_values().items():
         own = values.get(name)
         if isinstance(own, Mapping) and isinstance(default, Mapping) and name not in NAMED:
             whole[name] = merge(default, own)
+    shared = whole.get("training")
+    for name, keys in INHERITED.items():
+        section = whole.get(name)
+        if isinstance(section, Mapping) and isinstance(shared, Mapping):
+            common = {key: value for key, value in shared.items() if key in keys}
+            whole[name] = merge({"training": common}, section)
     return whole
 
 
@@ -349,7 +392,10 @@ def _details(values: dict[str, Any]) -> list[ErrorDetails]:
     try:
         Params.model_validate(filled(values))
     except ValidationError as error:
-        found += error.errors()
+        every = error.errors()
+        # a wrong key of the section `training` is wrong in every section that takes it over
+        common = {details["loc"] for details in every if details["loc"][:1] == ("training",)}
+        found += [details for details in every if details["loc"][1:] not in common]
     return found
 
 
@@ -367,6 +413,8 @@ def describe(detail: ErrorDetails) -> str:
     if key in MOVED:
         now = f"it is {', '.join(MOVED[key])} now" if MOVED[key] else "it is read no more"
         text = f"unknown key; {now}"
+    elif kind == "extra_forbidden" and "training" in location[-2:] and location[-1] in NO_USE:
+        text = f"unknown key; {NO_USE[str(location[-1])]}"
     elif kind == "extra_forbidden":
         near = difflib.get_close_matches(str(location[-1]), _siblings(location[:-1]), n=1)
         text = f"unknown key; did you mean {near[0]}?" if near else "unknown key"

@@ -42,7 +42,7 @@ def main(
         check_model(path, read_ranks(path))
         found = read_findings(path)
         recalls += recall_rows(path.stem, read_query_ranks(path, "naive"))
-        densities += separation_rows(path.stem, found.separation)
+        densities += separation_rows(path.stem, found.separation) if found.separation else []
         shares += hub_rows(path.stem, found.hubs["naive"])
     tables = {training: epochs, recall: recalls, hubs: shares}
     coloured_tables = {file: coloured(rows, numbers_of(names)) for file, rows in tables.items()}

@@ -156,9 +156,11 @@ def test_params_are_those_the_stage_reads(name, item):
         return
     read = attributes(ROOT / f"stages/{program(name, item)}.py", "params")
     if name in ("train", "train_phrases"):  # params.model(name): what the model reads of it
-        read = read - {"model"} | {item, *SETTINGS}
+        read = read - {"model"} | {item, "training", *SETTINGS}
         place = f"models/{item}/model.py" if name == "train" else PHRASE_MODELS.file(item)
         assert attributes(ROOT / place, "settings") <= {*SETTINGS, "config", "used"}
+    if name == "evaluate_reranked":  # through it the same evaluation
+        read |= attributes(ROOT / "stages/evaluate.py", "params")
     read.discard("runtime")  # where a run takes place, not what it computes
     read.discard("origins")  # refuses features that do not belong, and computes nothing
     unknown = read - set(Params.model_fields)

@@ -10,7 +10,8 @@ from clone import Clone
 from PIL import Image
 from warm_python import warm_python
 
-from pipeline.runtime.recipes import overlay
+from pipeline.runtime.recipes import applied
+from pipeline.runtime.yaml_text import read_yaml
 from stages.params import Params
 
 pytestmark = pytest.mark.slow
@@ -134,11 +135,12 @@ def test_the_rules_of_the_house_hold_with_them(clone):
 def test_the_graph_runs_with_all_of_them(clone):
     folder = clone.folder
     settings = SETTINGS | {"raw": str(folder / "raw")}
-    text, _ = overlay(folder / "params.yaml", settings, lambda _: [])
+    params = folder / "params.yaml"
+    text, _ = applied(params, read_yaml(params), settings, lambda _: [])
     assert "mean_words" not in Params.model_fields  # this process knows nothing of them
     # a setting that the loss declares: as `-S +ranking.power=1.5` writes it
     text = re.sub(r"^ranking:.*\n", r"\g<0>  power: 1.5\n", text, flags=re.MULTILINE)
-    (folder / "params.yaml").write_text(text)
+    params.write_text(text)
     for file in (folder / "metrics").glob("*.json"):
         file.unlink()  # of another corpus
     clone.run("dvc", "repro", *(f"evaluate@{model}" for model in MODELS))

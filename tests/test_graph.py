@@ -26,7 +26,7 @@ from warm_python import warm_python
 
 from models.ranking import LOSSES
 from pipeline.runtime.graph import stage_options
-from pipeline.runtime.recipes import overlay, parse_settings
+from pipeline.runtime.recipes import applied, parse_settings
 from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import read_scores
 from pipeline.storage.checkpoint import read_checkpoint, write_checkpoint
@@ -92,6 +92,11 @@ TINY = {
         "word_dim": 16,
         "training": {"epochs": 2, "batch_size": 16, "lr": 0.005, "lr_step": 20},
     },
+    "vse_infinity": {
+        "dim": 32,
+        "word_dim": 16,
+        "training": {"epochs": 2, "batch_size": 32, "lr": 0.005},
+    },
     "dp_rnn": {
         "dim": 16,
         "word_dim": 16,
@@ -114,7 +119,7 @@ TINY = {
     "scoring": {"shortlist": 8},
     "evaluation": {"bootstrap": 50},
 }
-MODELS = ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
+MODELS = ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse", "vse_infinity"]
 TRAINED = [model for model in MODELS if model != "cca"]
 ATTENDING = ["dp_rnn", "scan"]
 PHRASE_MODELS = ["phrase_cca", "phrase_two_branch"]
@@ -124,6 +129,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 LAST = {"compare", "tabulate_plots"}  # they read the files of all that is evaluated
 PHRASE_STAGES = ["train_phrases", "evaluate_phrases"]
 AVERAGED = {f"average_scores@{AVERAGE}", f"evaluate_average@{AVERAGE}"}
+RERANKED = {"evaluate_reranked@vse_scan"}
 MEASURES = {"r1", "r5", "r10", "medr", "meanr", "mapr"}
 
 
@@ -154,7 +160,7 @@ def first(clone):
 def write_params(clone, changes):
     params = clone.folder / "params.yaml"
     with chdir(clone.folder):
-        params.write_text(overlay(params, changes, find_problems)[0])
+        params.write_text(applied(params, read_yaml(params), changes, find_problems)[0])
 
 
 def outputs(clone):
@@ -203,9 +209,14 @@ def test_repro_makes_every_output(clone, first):
     table = (clone.folder / "report/compare.md").read_text()
     for model in [*MODELS, AVERAGE]:
         metrics = json.loads((clone.folder / f"metrics/{model}.json").read_text())
-        said = {"protocol", "shortlist"} if model in ("dp_rnn", AVERAGE) else {"protocol"}
-        assert set(metrics) == {"naive", "inverted_softmax"} | said
-        assert set(metrics["naive"]) == {"i2t", "t2i", "rsum"}
+        said = {"dp_rnn": {"shortlist"}, AVERAGE: {"shortlist"}}
+        said |= {"scan": set(), "vse_infinity": set()}
+        own = said.get(model, {"features"})
+        assert set(metrics) == {"naive", "inverted_softmax", "protocol"} | own
+        more = {"dp_rnn": {"in_shortlist"}, "scan": set(), AVERAGE: set()}.get(
+            model, {"correlation"}
+        )
+        assert set(metrics["naive"]) == {"i2t", "t2i", "rsum", "hubs", "separation"} | more
         assert metrics["inverted_softmax"]["transductive"] is True
         for direction in ("i2t", "t2i"):
             assert set(metrics["naive"][direction]) == MEASURES
@@ -218,6 +229,9 @@ def test_repro_makes_every_output(clone, first):
         line = next(line for line in table.splitlines() if line.startswith(f"| {model} "))
         assert f"{bound:.1f}" in line
     splits = [read_scores(clone.folder / f"data/scores/{name}.h5", "test") for name in ATTENDING]
+    reranked = json.loads((clone.folder / "metrics/vse_scan.json").read_text())
+    assert reranked.keys() == {"naive", "protocol", "rerank"}
+    assert "| vse_scan " in table
     averaged = read_scores(clone.folder / f"data/scores/{AVERAGE}.h5", "test").scores
     np.testing.assert_allclose(averaged, sum(s.scores for s in splits) / 2, rtol=1e-6, atol=1e-7)
 
@@ -331,10 +345,12 @@ def test_wrong_values_and_wrong_code_fail_at_once_and_lose_nothing(clone, first)
             stages_of(MODELS, *STAGES)
             | stages_of(ATTENDING, "record_attention")
             | stages_of(PHRASE_MODELS, *PHRASE_STAGES)
-            | AVERAGED,
+            | AVERAGED
+            | RERANKED,
         ),
         ("phrases.nms=0.5", stages_of(PHRASE_MODELS, "evaluate_phrases")),
         (f"average_scores.{AVERAGE}.weights=[2,1]", AVERAGED),
+        ("rerank.vse_scan.top=3", RERANKED),
     ],
 )
 def test_a_key_reruns_only_what_reads_it(clone, setting, expected):
@@ -348,7 +364,7 @@ def test_another_loss_retrains_what_reads_it_and_is_compared(clone, first, tmp_p
     a file outside the repository, at chance and below the models. All are taken out again."""
     expected = stages_of(TRAINED, *STAGES) | stages_of(ATTENDING, "record_attention")
     expected |= stages_of(["phrase_two_branch"], *PHRASE_STAGES)
-    expected |= {"check_params"} | LAST | AVERAGED
+    expected |= {"check_params"} | LAST | AVERAGED | RERANKED
     fitted = {"train@cca", "train_phrases@phrase_cca"}  # in closed form: again, to the same bytes
     table = clone.folder / "report/compare.md"
     split = read_scores(clone.folder / "data/scores/vse.h5", "test")
@@ -458,7 +474,7 @@ def test_the_notebook_runs(clone, monkeypatch):
 
 
 CODE, LISTS = "\nEDITED = True\n", "data/.checks/code"
-EVALUATED = stages_of(MODELS, "evaluate") | {f"evaluate_average@{AVERAGE}"}
+EVALUATED = stages_of(MODELS, "evaluate") | {f"evaluate_average@{AVERAGE}", *RERANKED}
 # Edits as file, what stands there, what takes its place ("" and a text: added at the end), and
 # the stages that DVC then runs again; those behind them follow where their outputs change.
 STYLE = "pipeline/report/templates/style.css"

@@ -135,7 +135,7 @@ def test_nothing_is_cut_at_the_side(opened, width, columns):
     assert script(opened, "innerWidth") == width
     assert script(opened, "document.documentElement.scrollWidth") <= width
     assert script(opened, SHOWN) == columns
-    assert script(opened, CUT.format(".scroll:has(.results), .query, table.phrases *")) == []
+    assert script(opened, CUT.format(".scroll, .query, table.phrases *")) == []
     opened.find_element("id", "more").click()
     assert script(opened, SHOWN) == 16
     assert script(opened, "document.documentElement.scrollWidth") <= width
@@ -157,10 +157,10 @@ def test_paper_has_every_column(opened):
 def test_pictures_enlarge_by_click_and_by_keys(opened):
     script(opened, "document.querySelectorAll('details').forEach(e => e.open = true)")
     picture = opened.find_element("css selector", ".hit button.zoom")
-    small = script(opened, "document.querySelector('.hit img').clientWidth")
+    pixels = script(opened, "document.querySelector('.hit img').naturalWidth")
     large = "document.querySelector('dialog[open] img')"
     picture.send_keys("\ue007")  # Enter
-    assert script(opened, f"{large}.clientWidth") > 3 * small
+    assert script(opened, f"{large}.clientWidth") == 2 * pixels
     same = f"{large}.src === document.querySelector('.hit img').src"
     assert script(opened, same) is True
     opened.switch_to.active_element.send_keys("\ue00c")  # Escape

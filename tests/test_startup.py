@@ -17,7 +17,7 @@ from models.base.registry import model_names
 
 ROOT = Path(__file__).resolve().parents[1]
 LIGHT = "click,h5py,pandas,pydantic,ruamel.yaml,scipy.linalg"  # no business of this test
-HEAVY = {"torch", "torchvision", "timm", "sklearn", "gensim", "matplotlib"}
+HEAVY = {"torch", "torchvision", "timm", "sklearn", "gensim", "matplotlib", "sentence_transformers"}
 TORCH, IMAGES = "torch", "torch,torchvision"
 
 # What importing a program may load of these, "" where it is not listed; more where an option asks

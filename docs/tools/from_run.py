@@ -50,7 +50,7 @@ def results_table(results: list[Result]) -> str:
         figures, limits = result.criteria[NAIVE], result.record.intervals[NAIVE]["rsum"]
         cells = [shown(figures["rsum"]), interval_text((limits[0], limits[1]))]
         cells += [shown(figures[side]["r1"]) for side in ("i2t", "t2i")]
-        cells.append(shown(result.criteria[OTHER]["rsum"]))
+        cells.append(shown(result.criteria[OTHER]["rsum"]) if OTHER in result.criteria else "")
         lines.append(f"| `{result.name}` | {' | '.join(cells)} |")
     chance = results[0].record.chance
     cells = [shown(chance["rsum"]), "", *(shown(chance[side]["r1"]) for side in ("i2t", "t2i"))]
@@ -58,7 +58,8 @@ def results_table(results: list[Result]) -> str:
 
 
 def write_table() -> None:
-    names = [name for stage in ("evaluate", "evaluate_average") for name in stage_items(stage)]
+    stages = "evaluate", "evaluate_average", "evaluate_reranked"
+    names = [name for stage in stages for name in stage_items(stage)]
     metrics = [Path(f"metrics/{name}.json") for name in names]
     table = results_table(read_results(metrics, [Path(f"data/ranks/{n}.h5") for n in names]))
     readme = ROOT / "README.md"

@@ -11,6 +11,8 @@ def pool_cosines(cosines: Tensor, lengths: Tensor, pooling: str, lse: float) -> 
     lengths: (A,) queries that exist; pooling: mean, or lse: log(sum exp(lse cosine)) /
     lse, at most 1 + log(Q) / lse; lse: lambda_2, read by lse alone.
     """
+    if pooling not in ("mean", "lse"):
+        raise ValueError(f"pooling {pooling!r}: allowed are mean and lse")
     present = inside(lengths, cosines.shape[2], cosines.device)
     if pooling == "mean":
         return cosines.sum(2) / present.sum(1, keepdim=True).clamp_min(1)

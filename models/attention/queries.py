@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from models.base.queries import Files, Query, open_trained
+from models.base.queries import Files, Query, found_regions, open_trained
 from models.base.texts import stored_word_ids, word_ids
-from pipeline.corpus.images import check_aspect
 from pipeline.inputs.regions import RegionInputs, Regions
 from pipeline.runtime.process import say
 from pipeline.storage.checkpoint import Checkpoint
@@ -30,6 +28,7 @@ class RegionQueries(ABC):
     def __init__(self, files: Files, checkpoint: Checkpoint, device: torch.device) -> None:
         self.read, model = open_trained(RegionInputs, self.network, files, checkpoint)
         self.model, self.files, self.device = model.to(device), files, device
+        self._find_regions = found_regions(files, self.read.features, device)
 
     @abstractmethod
     def image_vectors(self, images: Embedded, /) -> Tensor:
@@ -58,7 +57,6 @@ class RegionQueries(ABC):
 
     @torch.inference_mode()
     def of_image(self, image: Image.Image) -> Query:
-        check_aspect(image)
         found = self._of_regions(self._find_regions(image))
 
         @torch.inference_mode()
@@ -68,16 +66,9 @@ class RegionQueries(ABC):
 
         return Query(self.image_vectors(found)[0].cpu().numpy(), rescore)
 
-    @cached_property
-    def _find_regions(self) -> Callable[[Image.Image], Regions]:
-        from models.detector.queries import region_finder  # torchvision takes seconds to load
-
-        return region_finder(self.read.features, self.files["detector"], self.device)
-
     def _of_regions(self, regions: Regions) -> Embedded:
         there = regions.to(self.device)
-        made = self.model.embed_images(there.features, there.positions, there.counts)
-        return made, there.counts
+        return self.model.embed_images(*there.tensors), there.counts
 
     def _of_words(self, tokens: Tensor, lengths: Tensor) -> Embedded:
         return self.model.embed_captions(tokens.to(self.device), lengths), lengths

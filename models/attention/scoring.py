@@ -59,7 +59,7 @@ def embedded_regions(model: PairModel, split: Split, device: torch.device) -> tu
     vectors, counts = [], []
     for rows in in_batches(len(split.image_ids), EMBED_IMAGES):
         regions = split.images(rows).to(device)
-        vectors.append(model.embed_images(regions.features, regions.positions, regions.counts))
+        vectors.append(model.embed_images(*regions.tensors))
         counts.append(regions.counts)
     most = max(batch.shape[1] for batch in vectors)
     padded = [pad(batch, (0, 0, 0, most - batch.shape[1])) for batch in vectors]

@@ -1,8 +1,9 @@
 """timm's networks by name: built, prepared for cutting, and where their published weights lie.
 
 Every one offers the layers `features` (the pooled vector before its classifier) and, where it has
-them, `map` (its last feature map; of a vision transformer the patches, in their places) and `token`
-(its class token). timm takes seconds to load: it is imported in functions.
+them, `map` (its last feature map; of a vision transformer the patches, in their places), `token`
+(its class token) and `joint` (what its classifier gives, which of CLIP's networks is the projection
+to the space that images and texts share). timm takes seconds to load: it is imported in functions.
 """
 
 from collections.abc import Callable
@@ -96,7 +97,7 @@ class Named(nn.Module):
     network: changed in place: batch norms with activation become two modules, which can be folded;
     size: of the images, pixels."""
 
-    def __init__(self, network: nn.Module, size: int, whole: bool = False) -> None:
+    def __init__(self, network: Any, size: int, whole: bool = False) -> None:
         super().__init__()
         self.whole = whole
         self.network: Any = Whole(network) if whole else split_norms(network)
@@ -106,11 +107,13 @@ class Named(nn.Module):
             self.map = nn.Identity()
         if self.to_map is not None and getattr(network, "cls_token", None) is not None:
             self.token = nn.Identity()
+        if isinstance(network.get_classifier(), nn.Linear):
+            self.joint = nn.Identity()
 
     @property
     def ends(self) -> tuple[str, ...]:
         """The layers that it offers beside the network's modules."""
-        return tuple(name for name in ("features", "map", "token") if hasattr(self, name))
+        return tuple(name for name in ("features", "map", "token", "joint") if hasattr(self, name))
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) normalised images to (B, D), the vector before the classifier."""
@@ -124,6 +127,9 @@ class Named(nn.Module):
             self.map(self.to_map(found))
         if hasattr(self, "token"):
             self.token(found[:, 0])
+        if hasattr(self, "joint"):
+            network = self.network.network if self.whole else self.network
+            self.joint(network.get_classifier()(vector))
         named: Tensor = self.features(vector)
         return named
 

@@ -1,6 +1,7 @@
 """Models that learn by the ranking loss of params.yaml: the loss, and the epochs of a warm-up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import nn
 from models.base.model import Settings
 from models.ranking import make_loss, warms_up
 from models.ranking.loss import RankingLoss
-from pipeline.training.phases import Phase, Schedule
+from pipeline.training.phases import Phase, Schedule, optimiser
 
 WARM_UP = "sum_margin"  # never collapses: all negatives push
 
@@ -52,8 +53,13 @@ def ranking_phases(settings: Settings, wrap: Wrap, arguments: Arguments) -> list
 
 
 def schedule(training: Any) -> Schedule:
-    rates = training.lr_step, training.lr_factor, training.clip, training.precision
-    return Schedule(*rates, training.patience)
+    return Schedule(**training.model_dump(include={field.name for field in fields(Schedule)}))
+
+
+def optimiser_of(
+    training: Any, weights: Iterable[nn.Parameter], lr: float
+) -> torch.optim.Optimizer:
+    return optimiser(training.optimiser, weights, lr, training.momentum, training.weight_decay)
 
 
 def by_own_loss(arguments: Arguments) -> Callable[[Trained, Any], torch.Tensor]:

@@ -7,14 +7,22 @@ from typing import Any
 import torch
 
 from models.base.model import Settings, TrainingJob
-from models.base.phases import Arguments, Trained, advice, chosen_loss, ranking_phases, schedule
+from models.base.phases import (
+    Arguments,
+    Trained,
+    advice,
+    chosen_loss,
+    optimiser_of,
+    ranking_phases,
+    schedule,
+)
 from models.ranking.pairs import PairLoss
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.inputs.batches import PairBatches, Split
 from pipeline.inputs.sources import OpenedInputs
 from pipeline.scores.file import SplitScores
 from pipeline.training.loop import fit
-from pipeline.training.phases import Batches, Phase, optimiser
+from pipeline.training.phases import Batches, Phase
 
 
 def set_first_weights(model: Any, config: Any, inputs: OpenedInputs, train: Split) -> None:
@@ -62,18 +70,18 @@ def training_job(
     phases: Sequence[Phase],
     batches: Batches,
     validate: Callable[[], Any],
-    steps: torch.optim.Optimizer | None = None,
     unread: Any = None,
     **options: Any,
 ) -> TrainingJob:
     """A training by the settings of params.yaml; arguments as for pipeline.training.loop.fit.
-    steps: the optimiser, None for Adam; unread: keys of the section that decide no result."""
+    unread: keys of the section that decide no result."""
     training = settings.config.training
     return TrainingJob(
         run=partial(
             fit,
             trained,
-            steps or optimiser("adam", trained.parameters(), training.lr),
+            # without a rate of its own it has phases with theirs
+            optimiser_of(training, trained.parameters(), getattr(training, "lr", 1.0)),
             phases,
             batches,
             validate,

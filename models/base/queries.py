@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 
 from models.base.registry import offered, required
+from models.base.scoring import embedded_images
 from models.base.texts import (
     CaptionEmbedder,
     Tell,
@@ -24,6 +25,7 @@ from models.base.texts import (
     vocabulary_embedder,
     word_ids,
 )
+from pipeline.corpus.images import check_aspect
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import OpenedInputs, VectorInputs
 from pipeline.inputs.words import WordInputs
@@ -42,7 +44,7 @@ MADE_BY = {
     "detector": ("extract_region_features", "detector"),
 }
 Files = dict[str, Path]
-ImageInputs = Callable[[Image.Image], torch.Tensor]
+ImageInputs = Callable[[Image.Image], Any]  # to a tensor, or to Regions
 TextInputs = Callable[[Sequence[str], Path | None, Tell], tuple[torch.Tensor, ...]]
 
 
@@ -141,7 +143,7 @@ class VectorQueries:
         """The query of an image; WorkbenchError for another network than the corpus's."""
         given = self.image(image)
         with torch.inference_mode():
-            vectors = self.network.embed_images(given.to(self.device))
+            vectors = embedded_images(self.network, given.to(self.device))
         return Query(vectors[0].cpu().numpy())
 
 
@@ -173,6 +175,23 @@ def cached_features(files: Files, features: FeatureFile, device: torch.device) -
     return lambda image: extractor()(image)
 
 
+def found_regions(files: Files, features: FeatureFile, device: torch.device) -> ImageInputs:
+    """A function from an image to its regions, found as those of the corpus were; the detector is
+    opened with the first image."""
+
+    @cache
+    def finder() -> ImageInputs:
+        from models.detector.queries import region_finder  # torchvision takes seconds to load
+
+        return region_finder(features, files["detector"], device)
+
+    def regions(image: Image.Image) -> Any:
+        check_aspect(image)
+        return finder()(image)
+
+    return regions
+
+
 def sentence_queries(
     network: Callable[..., Any],
     files: Files,
@@ -193,21 +212,31 @@ def sentence_queries(
 
 
 def word_queries(
-    network: Callable[..., Any], files: Files, checkpoint: Checkpoint, device: torch.device
+    network: Callable[..., Any],
+    files: Files,
+    checkpoint: Checkpoint,
+    device: torch.device,
+    opened: type[WordInputs] = WordInputs,
+    image: Callable[[Files, FeatureFile, torch.device], ImageInputs] = cached_features,
 ) -> VectorQueries:
-    """Queries of a model of image vectors and word ids; arguments are as for open_trained."""
-    read, trained = open_trained(WordInputs, network, files, checkpoint)
+    """Queries of a model of image vectors, or regions, and word ids; arguments are as for
+    open_trained. image: makes what turns an image into the network's input."""
+    read, trained = open_trained(opened, network, files, checkpoint)
     return VectorQueries(
         trained,
-        cached_features(files, read.features, device),
+        image(files, read.features, device),
         lambda words, _, tell: word_ids(words, read.vocabulary, tell),
         device,
     )
 
 
 def word_embedder(
-    network: Callable[..., Any], files: Files, checkpoint: Checkpoint, device: torch.device
+    network: Callable[..., Any],
+    files: Files,
+    checkpoint: Checkpoint,
+    device: torch.device,
+    opened: type[WordInputs] = WordInputs,
 ) -> CaptionEmbedder:
     """A trained model that embeds lists of words; arguments are as for open_trained."""
-    read, trained = open_trained(WordInputs, network, files, checkpoint)
+    read, trained = open_trained(opened, network, files, checkpoint)
     return vocabulary_embedder(trained.to(device).embed_captions, read.vocabulary, device)

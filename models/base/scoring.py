@@ -24,12 +24,19 @@ def score_vectors(model: Any, split: Split, device: torch.device) -> SplitScores
     of_images, of_captions = [], []
     with evaluating(model):
         for rows in in_batches(len(split.image_ids)):
-            of_images.append(model.embed_images(split.images(rows).to(device)))
+            of_images.append(embedded_images(model, split.images(rows).to(device)))
         for rows in in_batches(len(split.caption_ids)):
             first, *others = split.captions(rows)
             of_captions.append(model.embed_captions(first.to(device), *others))
         images, captions = (torch.cat(part).cpu().numpy() for part in (of_images, of_captions))
     return scores_of(split, Products(images, captions), images, captions)
+
+
+def embedded_images(model: Any, images: Any) -> torch.Tensor:
+    """The embeddings (B, K) of a source's images: of a tensor, or of Regions."""
+    tensors = (images,) if isinstance(images, torch.Tensor) else images.tensors
+    made: torch.Tensor = model.embed_images(*tensors)
+    return made
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def fit_detector(
     """
     fitted = fit(
         model,
-        optimiser("adamw", model.parameters(), training.lr, weight_decay=WEIGHT_DECAY),
+        optimiser("adamw", model.parameters(), training.lr, weight_decay=WEIGHT_DECAY, spare=False),
         [Phase("detector", training.epochs, loss_terms)],
         batches,
         lambda: validate(model, validation, batches.size),

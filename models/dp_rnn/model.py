@@ -75,10 +75,9 @@ def uses_shortlist(checkpoint: Checkpoint) -> bool:
 
 
 def scorer(
-    checkpoint: Checkpoint, inputs: Inputs, device: torch.device, shortlist: int = 1
+    checkpoint: Checkpoint, inputs: Inputs, device: torch.device, shortlist: int | None = None
 ) -> Callable[[str], SplitScores]:
-    """As models.base.scoring.split_scorer; shortlist: images per caption that are scored with
-    recurrence, not read by weights without it."""
+    """As models.base.scoring.split_scorer; shortlist: as in score_selecting."""
     score = partial(score_selecting, shortlist=shortlist)
     return split_scorer(RegionInputs, DPRNN, checkpoint, inputs, device, score)
 

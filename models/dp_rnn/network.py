@@ -24,8 +24,8 @@ class DPRNN(nn.Module):
         orientation: str = "both",  # both, word or object
         matching: str = "multi_attention",  # or scan: words and objects have no weights
         vectors: str = "raw",  # raw, the paper's form, or unit (models.dp_rnn.tower.OrientedTower)
-        pooling: str = "mean",  # of scan's cosines, mean or lse (LogSumExp)
-        lse: float = 6.0,  # lambda_2 of LogSumExp (6; objects 5 or 20), read by lse alone
+        pooling: str = "mean",  # of scan's cosines, mean, lse (LogSumExp), or a network each
+        lse: float = 6.0,  # lambda_2 of LogSumExp (6; objects 5 or 20), not read by mean
         recurrent: bool = True,  # whether there is a recurrent visual embedding
         order: str = "attended",  # attended, or random (table 1)
         temperature_objects: float = 9.0,  # lambda_1 of eq. 5
@@ -40,12 +40,14 @@ class DPRNN(nn.Module):
         sizes = (image_dim, vocabulary_size, word_dim, dim)
         temperatures = {"word": temperature_words, "object": temperature_objects}
         betas = (0.0, 0.0) if matching == "scan" else (beta_words, beta_objects)
-        forms = vectors == "raw", lse if pooling == "lse" else None
+        # mean_lse: SCAN's t-i AVG and i-t LSE; their average is the reference of table 1
+        by_lse = {"mean": (), "lse": TOWERS["both"], "mean_lse": ("object",)}[pooling]
         kinds = position_gate, recurrent, order == "random"
         state = torch.get_rng_state()
         self.towers = nn.ModuleDict()
         for name in TOWERS[orientation]:
             torch.set_rng_state(state)
+            forms = vectors == "raw", lse if name in by_lse else None
             self.towers[name] = OrientedTower(
                 *sizes, name, temperatures[name], *betas, *forms, *kinds
             )

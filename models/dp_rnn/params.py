@@ -1,9 +1,8 @@
 """DP-RNN's section of params.yaml."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from pipeline.runtime.section import (
@@ -16,7 +15,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.training.params import Patience, Precision, Reduction
+from pipeline.training.params import Batch, CommonTraining
 
 
 class DPRNNEpochsConfig(Section):
@@ -25,17 +24,11 @@ class DPRNNEpochsConfig(Section):
     all: Natural = 1
 
 
-class DPRNNTrainingConfig(Section):
-    epochs: DPRNNEpochsConfig = DPRNNEpochsConfig()
-    patience: Patience = None
-    batch_size: Annotated[int, Field(ge=2)] = 64
-    lr: Positive = 0.001
-    lr_step: Count = 5
-    lr_factor: Annotated[float, Field(gt=0, le=1)] = 0.1
-    clip: NonNegative = 2.0
-    precision: Precision = "fp32"
-    warmup_epochs: Natural = 1
-    reduction: Reduction = "sum"
+class DPRNNTrainingConfig(CommonTraining):
+    epochs: DPRNNEpochsConfig
+    batch_size: Batch
+    lr: Positive
+    lr_step: Count
 
 
 class DPRNNConfig(Section):
@@ -45,7 +38,7 @@ class DPRNNConfig(Section):
     orientation: Literal["both", "word", "object"] = "both"
     matching: Literal["multi_attention", "scan"] = "multi_attention"
     vectors: Literal["raw", "unit"] = "raw"
-    pooling: Literal["mean", "lse"] = "mean"
+    pooling: Literal["mean", "lse", "mean_lse"] = "mean"
     lse: Positive = 6.0
     recurrent: bool = True
     order: Literal["attended", "random"] = "attended"
@@ -58,7 +51,9 @@ class DPRNNConfig(Section):
     position_gate: bool = True
     standardise_images: bool = True
     margin: Positive = 0.2
-    training: DPRNNTrainingConfig = DPRNNTrainingConfig()
+    training: DPRNNTrainingConfig = DPRNNTrainingConfig(
+        epochs=DPRNNEpochsConfig(), batch_size=64, lr=0.001, lr_step=5
+    )
 
     @contradictions
     def _what_is_used_is_trained(self) -> Iterator[InitErrorDetails]:
@@ -76,10 +71,10 @@ class DPRNNConfig(Section):
 
     @contradictions
     def _weights_are_those_of_a_mean(self) -> Iterator[InitErrorDetails]:
-        if self.pooling == "lse" and self.matching == "multi_attention":
+        if self.pooling != "mean" and self.matching == "multi_attention":
             yield wrong_value(
                 "pooling",
-                "lse",
+                self.pooling,
                 "dp_rnn.matching = 'multi_attention' adds up by its weights (eq. 12); "
                 "set pooling to mean or matching to scan",
             )

@@ -24,14 +24,14 @@ SHIFT = 2.0  # least move: similarities lie in [-1, 1], but those by LogSumExp m
 
 
 def score_selecting(
-    model: DPRNN, split: Split, device: torch.device, shortlist: int
+    model: DPRNN, split: Split, device: torch.device, shortlist: int | None
 ) -> SplitScores:
     """Score a split, each caption's images of the largest early scores in full.
 
     The others score 2 less than their similarity without recurrence, or less by the range of all
-    similarities of the split, if that is more. Without recurrence nothing is selected or moved.
-    Memory holds the embeddings of all images and one block of pairs. shortlist: images per caption
-    that are scored in full, at least 1.
+    similarities of the split, if that is more. Memory holds the embeddings of all images and one
+    block of pairs. shortlist: images per caption that are not moved, at least 1; None: all of them.
+    Without recurrence it decides the order alone, so that a reference is cut as the recurrent is.
     """
     with evaluating(model):
         images = _embedded_images(model, split, device)
@@ -44,7 +44,7 @@ def score_selecting(
             captions = model.embed_captions(tokens.to(device), lengths)
             texts.append(model.caption_vectors(captions))
             early = pictures @ texts[-1].T
-            block, early_only = _block(model, images, captions, early, shortlist)
+            block, early_only = _block(model, images, captions, early, shortlist or len(early))
             scores[:, rows], moved[:, rows] = block.cpu().numpy(), early_only.cpu().numpy()
     np.subtract(scores, max(SHIFT, np.ptp(scores).item()), out=scores, where=moved)
     return scores_of(split, scores, _unit(pictures), _unit(torch.cat(texts)))
@@ -68,17 +68,17 @@ def _block(
     """Scores (N, M) of all images and a block of captions, and which of them are to be moved below
     the others, (N, M) bool; early: (N, M)."""
     size, block = early.shape
-    moved = torch.zeros_like(early, dtype=torch.bool)
     if model.use_recurrence and count >= size:
         selected = torch.arange(size, device=early.device).expand(block, -1)
-        return _in_full(model, images, captions, selected).T, moved
+        full = _in_full(model, images, captions, selected).T
+        return full, torch.zeros_like(early, dtype=torch.bool)
     parts = [slice(start, start + IMAGES) for start in range(0, size, IMAGES)]
     scores = torch.cat([model.score(_rows(images, part), captions) for part in parts])
-    if not model.use_recurrence:
-        return scores, moved
-    selected = early.T.topk(count, dim=1).indices
-    full = _in_full(model, images, captions, selected)
-    return scores.scatter(0, selected.T, full.T), ~moved.scatter(0, selected.T, True)
+    selected = early.T.topk(min(count, size), dim=1).indices
+    if model.use_recurrence:
+        full = _in_full(model, images, captions, selected)
+        scores = scores.scatter(0, selected.T, full.T)
+    return scores, torch.ones_like(early, dtype=torch.bool).scatter(0, selected.T, False)
 
 
 def _in_full(model: DPRNN, images: Sides, captions: Sides, selected: Tensor) -> Tensor:

@@ -30,12 +30,11 @@ class Validation:
 
 
 def validate(model: DPRNN, split: Split, device: torch.device, shortlist: int) -> Validation:
-    """Score every network by its own shortlist of images per caption, and measure its weights."""
+    """Score every network, one with recurrence by its own shortlist of images per caption, and
+    measure its weights."""
+    cut = shortlist if model.use_recurrence else None
     return Validation(
-        {
-            name: score_selecting(alone(model, name), split, device, shortlist)
-            for name in model.towers
-        },
+        {name: score_selecting(alone(model, name), split, device, cut) for name in model.towers},
         {
             f"val_{name}_entropy": attention_entropy(tower, split, device, model.use_recurrence)
             for name, tower in zip(model.towers, model.networks(), strict=True)

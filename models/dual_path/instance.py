@@ -29,6 +29,8 @@ class InstanceLoss(nn.Module):
         sampled: int = 0,  # classes drawn at every step to stand for all others; 0 for all
     ) -> None:
         super().__init__()
+        if instance not in ("separate", "sum"):
+            raise ValueError(f"instance {instance!r}: allowed are separate and sum")
         self.instance, self.sampled = instance, sampled
         self.weight = nn.Parameter(torch.empty(classes, dim))
         nn.init.xavier_uniform_(self.weight)

@@ -26,7 +26,7 @@ from pipeline.inputs.files import Inputs
 from pipeline.runtime.process import say
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
-from pipeline.training.phases import Objective, Phase, Watched, optimiser
+from pipeline.training.phases import Objective, Phase, Watched
 from pipeline.training.processes import divided
 
 SIZES = {"word_dim", "text_cnn", "text_width", "text_pool", "hidden", "dim", "dropout", "flip"}
@@ -53,7 +53,6 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     )
     both = Trained(model, loss).to(device)
     data = {"features": (train, val), "pixels": (seen, val_seen)}
-    decay = training.momentum, training.weight_decay
     return training_job(
         "dual_path",
         settings,
@@ -63,8 +62,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         phases_of(config, model, data, labels, settings.seed, device),
         ImageBatches(train, training.batch_size, settings.seed, labels),
         lambda: score_vectors(model, val, device),
-        optimiser(training.optimiser, both.parameters(), 1.0, *decay),
-        {"training": {"workers"}},
+        unread={"training": {"workers"}},
     )
 
 
@@ -86,7 +84,8 @@ def phases_of(
     seed: int,
     device: torch.device,
 ) -> list[Phase]:
-    """The phases of params.yaml that have epochs. data: training and validation split, by what
+    """The phases of params.yaml that have epochs; the last one's best epoch is kept, as the paper's
+    stage II has no choice of stage I. data: training and validation split, by what
     images are (`features` or `pixels`); labels: (N,) classes of the training images."""
 
     def made(phase: DualPathPhaseConfig) -> Phase:
@@ -100,10 +99,12 @@ def phases_of(
             lr=phase.lr,
             stop_below=phase.stop_below,
             score=lambda: score_vectors(network, val, device),
+            selects=phase is run[-1],
             ranks=phase.weights.ranking > 0,
         )
 
-    return [made(phase) for phase in config.phases if phase.epochs]
+    run = [phase for phase in config.phases if phase.epochs]
+    return [made(phase) for phase in run]
 
 
 def objective(weights: Any) -> Objective:

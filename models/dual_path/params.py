@@ -19,7 +19,7 @@ from pipeline.runtime.section import (
     wrong_value,
     wrong_whole,
 )
-from pipeline.training.params import Patience, Precision, Reduction
+from pipeline.training.params import Batch, SharedTraining
 
 Part = Literal["text", "words", "image_head", "image_cnn"]
 
@@ -80,18 +80,13 @@ PHASES = (
 )
 
 
-class DualPathTrainingConfig(Section):
-    patience: Patience = None
-    batch_size: Annotated[int, Field(ge=2)] = 128
-    optimiser: Literal["sgd", "adam"] = "adam"
-    lr_step: Count = 24
-    lr_factor: Annotated[float, Field(gt=0, le=1)] = 0.1
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    weight_decay: NonNegative = 0.0
-    clip: NonNegative = 0.0
-    precision: Precision = "fp32"
-    reduction: Reduction = "mean"
-    workers: Natural = 2
+class DualPathTrainingConfig(SharedTraining):
+    """Epochs and learning rates are those of the phases."""
+
+    batch_size: Batch
+    accumulate: Count
+    lr_step: Count
+    workers: Natural
 
 
 class DualPathConfig(Section):
@@ -113,7 +108,9 @@ class DualPathConfig(Section):
     crop: Count = 112
     flip: bool = False
     phases: Annotated[tuple[DualPathPhaseConfig, ...], Field(min_length=1, strict=False)] = PHASES
-    training: DualPathTrainingConfig = DualPathTrainingConfig()
+    training: DualPathTrainingConfig = DualPathTrainingConfig(
+        batch_size=128, accumulate=1, lr_step=24, clip=0.0, reduction="mean", workers=2
+    )
 
     @contradictions
     def _crop_and_phases(self) -> Iterator[InitErrorDetails]:
@@ -129,6 +126,14 @@ class DualPathConfig(Section):
                 f"{run[0].name!r} comes first and trains image_cnn while the other parts are "
                 "random; begin with a phase that leaves image_cnn out",
             )
+        if (times := self.training.accumulate) > 1:
+            for phase in (phase for phase in run if phase.weights.ranking):
+                text = f"the ranking loss of {phase.name!r} takes its negatives from the batch, so "
+                text += "small batches do not add up to a large one; raise batch_size"
+                yield wrong_value("training.accumulate", times, text)
+            if self.sampled_classes:
+                text = f"must be 1 with dual_path.sampled_classes = {self.sampled_classes}, which "
+                yield wrong_value("training.accumulate", times, text + "are drawn for each batch")
 
 
 CONFIG = DualPathConfig

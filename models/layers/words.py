@@ -5,6 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from models.layers.sets import POOLS
+
 CELLS = {"gru": nn.GRU, "lstm": nn.LSTM}
 
 
@@ -51,7 +53,8 @@ def draw_gates(network: nn.RNNBase) -> None:
 
 class RecurrentEncoder(_RecurrentWords):
     """Word embedding, one-layer GRU or LSTM (cell), its states pooled over a caption's words (Sun
-    et al. 2019, section 2.1): last, the state after the last word; mean; or max."""
+    et al. 2019, section 2.1): last, the state after the last word; or of models.layers.sets.POOLS:
+    mean, max or gpo."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class RecurrentEncoder(_RecurrentWords):
         pool: str = "last",
     ) -> None:
         super().__init__(vocabulary_size, word_dim, hidden, bidirectional=False, cell=cell)
-        self.pool = pool
+        self.pool = None if pool == "last" else POOLS[pool]()
 
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Word ids (B, T), padded at the end, to one vector per caption (B, hidden); lengths: (B,)
@@ -74,15 +77,10 @@ class RecurrentEncoder(_RecurrentWords):
             states, last = packed_gru(recurrent, words)
         else:
             states, last = recurrent(words)
-        if self.pool == "last":
-            final: Tensor = last[0][0] if self.cell == "lstm" else last[0]
-            return final
-        # what fills the rows behind a caption's end leaves its sum, or its maximum, as it is
-        filling = 0.0 if self.pool == "mean" else -torch.inf
-        rows, _ = pad_packed_sequence(states, batch_first=True, padding_value=filling)
-        if self.pool == "max":
-            return rows.amax(1)
-        return rows.sum(1) / lengths.to(rows.device)[:, None]
+        final: Tensor = last[0][0] if self.cell == "lstm" else last[0]
+        if self.pool is not None:
+            final = self.pool(pad_packed_sequence(states, batch_first=True)[0], lengths)
+        return final
 
 
 def packed_gru(gru: nn.GRU, inputs: PackedSequence) -> tuple[PackedSequence, Tensor]:

@@ -7,10 +7,10 @@ from pydantic import Field
 from models.cca.params import CCAConfig
 from models.two_branch.params import (
     TermWeightsConfig,
-    TwoBranchTrainingConfig,
     VectorBranchesConfig,
 )
 from pipeline.runtime.section import Count, Natural, Positive, Section, Share
+from pipeline.training.params import TrainingConfig
 
 
 class MiningConfig(Section):
@@ -26,8 +26,8 @@ class MiningConfig(Section):
 
 class PhraseTwoBranchConfig(VectorBranchesConfig):
     weights: TermWeightsConfig = TermWeightsConfig(image_image=0.1, sentence_sentence=0.1)
-    training: TwoBranchTrainingConfig = TwoBranchTrainingConfig(
-        epochs=4, batch_size=256, lr_step=6, clip=0.0
+    training: TrainingConfig = TrainingConfig(
+        epochs=4, batch_size=256, lr=0.001, lr_step=6, clip=0.0
     )
     mining: MiningConfig = MiningConfig()
 

@@ -20,7 +20,8 @@ def loss_class(name: str) -> "type[RankingLoss]":
     """The class of a ranking loss, its file alone imported; its arguments are the loss's settings.
 
     name: sum_margin (Kiros et al. 2015), max_margin (Faghri et al. 2018), knn_margin (Sun et al.
-    2019), infonce (Radford et al. 2021), or of a new file. WorkbenchError for any other.
+    2019), random_margin (Zheng et al. 2020), infonce (Radford et al. 2021), or of a new file.
+    WorkbenchError for any other.
     """
     found: type[RankingLoss] = LOSSES.load(name)
     return found

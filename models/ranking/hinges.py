@@ -19,6 +19,8 @@ class MarginLoss(RankingLoss):
 
     def __init__(self, margin: float, hardest: int | None) -> None:
         super().__init__()
+        if hardest is not None and hardest < 1:
+            raise ValueError(f"k = {hardest}: must be a whole number from 1")
         self.margin, self.hardest = margin, hardest
 
     def forward(self, scores: Tensor, pairs: Tensor, negatives: Tensor) -> Tensor:

@@ -16,6 +16,8 @@ class PairLoss(nn.Module):
 
     def __init__(self, ranking: RankingLoss, reduction: str = "sum") -> None:
         super().__init__()
+        if reduction not in ("sum", "mean"):
+            raise ValueError(f"reduction {reduction!r}: allowed are sum and mean")
         self.ranking, self.reduction = ranking, reduction
 
     def forward(

@@ -43,6 +43,5 @@ def scorer(
 
 def scores_and_groups(model: SCAN, batch: Batch) -> tuple[torch.Tensor | None, ...]:
     """(B, B) similarities of a batch's images and captions, and which are no negatives."""
-    images = batch.images
-    sides = images.features, images.positions, images.counts, batch.captions, batch.lengths
+    sides = *batch.images.tensors, batch.captions, batch.lengths
     return model(*sides, divided), batch.groups, None, batch.related

@@ -17,7 +17,7 @@ class SCANConfig(Section):
     position_gate: bool = False
     standardise_images: bool = True
     margin: Positive = 0.2
-    training: TrainingConfig = TrainingConfig(epochs=3, batch_size=64, lr_step=2)
+    training: TrainingConfig = TrainingConfig(epochs=3, batch_size=64, lr=0.001, lr_step=2)
 
 
 CONFIG = SCANConfig

@@ -24,7 +24,7 @@ from pipeline.inputs.files import Inputs
 from pipeline.inputs.sources import FeatureRows, VectorInputs
 from pipeline.scores.file import SplitScores
 from pipeline.storage.checkpoint import Checkpoint
-from pipeline.training.phases import Phase, optimiser
+from pipeline.training.phases import Phase
 from pipeline.training.processes import divided
 
 FINE_TUNING = "fine_tuning"
@@ -33,7 +33,6 @@ CROPS = {"resize", "crop", "flip", "workers"}
 
 def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> TrainingJob:
     config, opened = settings.config, VectorInputs(inputs)
-    training = config.training
     sizes: dict[str, Any] = opened.sizes
     hidden = config.hidden if config.branches == "nonlinear" else 0
     sizes |= {"hidden": hidden, "dim": config.dim, "batch_norm": int(config.batch_norm)}
@@ -52,7 +51,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     if config.standardise_sentences:
         model.standardise_sentences(*FeatureRows(opened.sentences, train.caption_ids).moments())
     options = config.weights.model_dump() | config.model_dump(include={"margin", "structure_k"})
-    options |= {"reduction": training.reduction}
+    options |= {"reduction": config.training.reduction}
 
     def wrap(ranking: RankingLoss) -> StructureLoss:
         return StructureLoss(ranking, **options)
@@ -61,7 +60,6 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
     phases = ranking_phases(settings, wrap, embeddings_and_groups)
     if tuned:
         phases.append(fine_tuning(settings, model, opened, sizes, device))
-    decay = training.momentum, training.weight_decay
     return training_job(
         "two_branch",
         settings,
@@ -71,8 +69,7 @@ def prepare(settings: Settings, inputs: Inputs, device: torch.device) -> Trainin
         phases,
         training_batches(config, train, settings.seed),
         lambda: score_vectors(model, val, device),
-        optimiser(training.optimiser, both.parameters(), training.lr, *decay),
-        {FINE_TUNING: {"workers"} if tuned else True},  # keys that decide no result
+        unread={FINE_TUNING: {"workers"} if tuned else True},
     )
 
 

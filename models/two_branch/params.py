@@ -28,14 +28,6 @@ class TermWeightsConfig(WeightsSection):
     sentence_sentence: NonNegative = 0.2
 
 
-class TwoBranchTrainingConfig(TrainingConfig):
-    """Optimisation by SGD with momentum, or by Adam."""
-
-    optimiser: Literal["sgd", "adam"] = "adam"
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    weight_decay: NonNegative = 0.0
-
-
 class FineTuningConfig(Section):
     """Epochs from pixels, in which the network behind the image features is trained, too."""
 
@@ -67,8 +59,8 @@ class VectorBranchesConfig(Section):
     margin: Positive = 0.1
     weights: TermWeightsConfig = TermWeightsConfig()
     structure_k: Count = 50
-    training: TwoBranchTrainingConfig = TwoBranchTrainingConfig(
-        epochs=12, batch_size=128, lr_step=8, clip=0.0
+    training: TrainingConfig = TrainingConfig(
+        epochs=12, batch_size=128, lr=0.001, lr_step=8, clip=0.0
     )
 
 

@@ -15,7 +15,7 @@ class VSE(nn.Module):
     linear layer follows.
 
     image_dim: D of the image features; vocabulary_size: V; dim: K of the joint space; text_encoder:
-    gru or lstm; text_pool: over the states of a caption, last, mean or max.
+    gru or lstm; text_pool: over the states of a caption, last, mean, max or gpo.
     """
 
     def __init__(

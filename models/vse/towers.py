@@ -5,7 +5,9 @@ from torch import Tensor, nn
 
 from models.base.towers import ImageTower, Tower
 from models.layers.linear import unit_rows
+from models.layers.sets import GPO
 from models.vse.network import VSE
+from pipeline.runtime.errors import WorkbenchError
 from pipeline.storage.checkpoint import Checkpoint
 
 
@@ -21,21 +23,21 @@ class PaddedCaptions(nn.Module):
         """Padded word ids (B, T) with lengths (B,) to unit rows (B, K)."""
         text = self.network.text
         states, _ = text.recurrent(text.words(tokens))
-        if text.pool == "last":
+        if text.pool is None:
             last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
             pooled = states.gather(1, last)[:, 0]
         else:
-            inside = torch.arange(tokens.shape[1])[None, :, None] < lengths[:, None, None]
-            if text.pool == "max":
-                pooled = states.masked_fill(~inside, -torch.inf).amax(1)
-            else:
-                pooled = states.masked_fill(~inside, 0.0).sum(1) / lengths[:, None]
+            pooled = text.pool(states, lengths)
         return unit_rows(self.network.text_projection(pooled))
 
 
 def towers(checkpoint: Checkpoint) -> dict[str, Tower]:
     """Both sides: image features (B, D), and word ids (B, T) with lengths (B,)."""
     network = checkpoint.build(VSE)
+    if isinstance(network.text.pool, GPO):
+        raise WorkbenchError(
+            "vse.text_pool = gpo: its sorting cannot be written as ONNX", "export without --onnx"
+        )
     width, words = network.image_projection.in_features, network.text.words.num_embeddings
     tokens = torch.ones((2, 3), dtype=torch.int64)
     return {

@@ -7,14 +7,13 @@ of the differences are much narrower than two intervals side by side suggest.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pipeline.comparison.table import aligned
 from pipeline.evaluation.bootstrap import MeasuredFold, limits, resampled
-from pipeline.evaluation.columns import COLUMNS
-from pipeline.evaluation.figures import average, summarise, values_of
+from pipeline.evaluation.columns import COLUMNS, rows_in
+from pipeline.evaluation.figures import average, columns_of, summarise, values_of
 from pipeline.evaluation.file import QueryRanks
 from pipeline.evaluation.protocol import PROTOCOL, cut_folds
+from pipeline.evaluation.row import Metric
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.groups import group_codes
 
@@ -33,6 +32,10 @@ class Difference:
     b: float
     low: float
     high: float
+    # over several seeds, deviations of the difference: s by the seed (n - 1), and q, of the mean
+    # over the seeds, by the test images
+    s: float | None = None
+    q: float | None = None
 
     @property
     def amount(self) -> str:
@@ -44,23 +47,32 @@ class Difference:
         """ "A" or "B", empty when zero lies in the interval: within noise."""
         if self.low <= 0 <= self.high:
             return ""
-        return "B" if (self.low > 0) == (BETTER[self.figure] == "larger") else "A"
+        larger = BETTER.get(self.figure, "larger") == "larger"  # no key: a further recall
+        return "B" if (self.low > 0) == larger else "A"
 
 
 def paired_differences(
     a: QueryRanks, b: QueryRanks, resamples: int, confidence: float, seed: int
 ) -> list[Difference]:
     """The differences b - a of all FIGURES, with percentile intervals of a paired bootstrap."""
-    _check_comparable(a, b)
-    folds_a, folds_b = measured_folds(a), measured_folds(b)
-    drawn = resampled(folds_b, resamples, seed) - resampled(folds_a, resamples, seed)
-    low, high = limits(drawn.round(ROUNDING), confidence)
-    means = [
-        values_of(average([summarise(fold.measured) for fold in folds]))
-        for folds in (folds_a, folds_b)
-    ]
-    columns = [*means, low.tolist(), high.tolist()]
-    return [Difference(*row) for row in zip(FIGURES, *columns, strict=True)]
+    check_comparable(a, b)
+    rows = shared_rows([a, b])
+    drawn_a, drawn_b = (resampled(measured_folds(run), resamples, seed, rows) for run in (a, b))
+    low, high = limits((drawn_b - drawn_a).round(ROUNDING), confidence)
+    columns = [figures_of(a, rows), figures_of(b, rows), low.tolist(), high.tolist()]
+    labels = [column.label for column in columns_of(rows)]
+    return [Difference(*row) for row in zip(labels, *columns, strict=True)]
+
+
+def shared_rows(runs: Sequence[QueryRanks]) -> tuple[Metric, ...]:
+    """The metrics that all runs have."""
+    return rows_in(set.intersection(*(set(run.i2t.measured.values) for run in runs)))
+
+
+def figures_of(run: QueryRanks, metrics: Sequence[Metric]) -> list[float]:
+    """What a run reaches in the columns of these metrics."""
+    folds = [summarise(fold.measured, metrics) for fold in measured_folds(run)]
+    return values_of(average(folds, metrics), metrics)
 
 
 def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
@@ -79,7 +91,8 @@ def measured_folds(run: QueryRanks) -> list[MeasuredFold]:
 
 def table(differences: Sequence[Difference], confidence: float) -> list[str]:
     """Lines of an aligned table: a row per figure, with its difference and what that says."""
-    head = ["", "A", "B", "B - A", f"{100 * confidence:g} %", ""]
+    spread = differences[0].s is not None
+    head = ["", "A", "B", "B - A", f"{100 * confidence:g} %", *(["s", "q"] if spread else []), ""]
     body = [
         [
             each.figure,
@@ -87,6 +100,7 @@ def table(differences: Sequence[Difference], confidence: float) -> list[str]:
             f"{each.b:.1f}",
             f"{each.b - each.a:+z.1f}",
             f"{each.low:+z.1f} to {each.high:+z.1f}",
+            *([f"{each.s:.1f}", f"{each.q:.1f}"] if spread else []),
             f"{each.better} is better" if each.better else "within noise",
         ]
         for each in differences
@@ -94,14 +108,10 @@ def table(differences: Sequence[Difference], confidence: float) -> list[str]:
     return aligned([head, *body])
 
 
-def conclusion(a: QueryRanks, b: QueryRanks, differences: Sequence[Difference]) -> str:
-    """One sentence: which differences, of all FIGURES, other test queries would not turn around."""
-    pairs = (
-        (a.i2t.measured.values, b.i2t.measured.values),
-        (a.t2i.measured.values, b.t2i.measured.values),
-    )
-    if all(np.array_equal(one[name], other[name]) for one, other in pairs for name in one):
-        return "A and B rank every query alike: all differences are zero."
+def conclusion(differences: Sequence[Difference]) -> str:
+    """One sentence: which differences, of all FIGURES, their intervals tell from zero."""
+    if all(each.low == each.high == each.b - each.a == 0 for each in differences):
+        return "A and B reach the same in every figure: all differences are zero."
     claims = [claim for side in ("B", "A") if (claim := _claim(side, differences))]
     if not claims:
         return "All differences are within noise."
@@ -121,7 +131,8 @@ def _claim(side: str, differences: Sequence[Difference]) -> str:
     return f"{side} is better in {first.figure} by {amount}{also}"
 
 
-def _check_comparable(a: QueryRanks, b: QueryRanks) -> None:
+def check_comparable(a: QueryRanks, b: QueryRanks) -> None:
+    """WorkbenchError unless both ranked the same queries by the same protocol."""
     if a.protocol != b.protocol:
         raise WorkbenchError(
             f"A and B differ in protocol: {a.protocol} and {b.protocol}",

@@ -5,14 +5,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.evaluation.columns import COLUMNS, EXTENDED
+from pipeline.evaluation.columns import EXTENDED, columns_in
 from pipeline.evaluation.figures import columns_of
 from pipeline.evaluation.file import RankRecord, check_metrics, check_model, read_ranks
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.text import read_json
 
 NAIVE = "naive"
-SAID = ("protocol", "shortlist", "test_images", "extended", "external")  # no criteria
+# no criteria
+SAID = (
+    "protocol",
+    "shortlist",
+    "test_images",
+    "extended",
+    "external",
+    "features",
+    "rerank",
+)
 REMEDY = "write it again with: dvc repro evaluate"
 
 
@@ -28,6 +37,9 @@ class Result:
     # what the metrics file has of extended positives, None without
     extended: dict[str, Any] | None = None
     is_external: bool = False  # whether another program made the scores
+    # of two models one after the other: first, second, top, and by direction the percentage of all
+    # pairs that the second scores; None for others
+    rerank: dict[str, Any] | None = None
 
     @property
     def images(self) -> int:
@@ -57,7 +69,10 @@ def read_metrics(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or NAIVE not in content:
         raise WorkbenchError(f"{path}: not a metrics file: {NAIVE} is missing", REMEDY)
     criteria = _criteria(content)
-    parts = [(name, part, COLUMNS) for name, part in criteria.items()]
+    naive = content[NAIVE]
+    named = naive.get("i2t") if isinstance(naive, dict) else None
+    own = columns_in({"i2t": named if isinstance(named, dict) else {}})
+    parts = [(name, part, own) for name, part in criteria.items()]
     if (extended := content.get("extended")) is not None:
         parts += [(f"extended.{n}", extended.get(n), columns_of(EXTENDED)) for n in criteria]
     for name, part, columns in parts:
@@ -85,6 +100,7 @@ def _result(path: Path, ranks: Path) -> Result:
         test_images=content.get("test_images"),
         extended=content.get("extended"),
         is_external=content.get("external", False),
+        rerank=content.get("rerank"),
     )
 
 
@@ -101,6 +117,11 @@ def _check_comparable(results: Sequence[Result]) -> None:
                 f"{first.name} and {other.name} differ in protocol: {first.record.protocol} and "
                 f"{other.record.protocol}",
                 "evaluate both with the same evaluation.folds and evaluation.subset",
+            )
+        if columns_in(other.criteria[NAIVE]) != columns_in(first.criteria[NAIVE]):
+            raise WorkbenchError(
+                f"{first.name} and {other.name} differ in their metrics",
+                "evaluate both with the same evaluation.recall_k: dvc repro",
             )
         if _list_of(other) != _list_of(first):
             raise WorkbenchError(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.comparison.results import read_metrics
 from pipeline.evaluation.file import QueryRanks, check_metrics, read_query_ranks, read_ranks
-from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.graph import EVALUATING, GRAPH, SCORING, stage_of, stage_paths
+from pipeline.runtime.yaml_text import read_yaml
 from pipeline.scores.file import SplitScores, read_scores
 
 if TYPE_CHECKING:
@@ -22,14 +23,40 @@ PARAMS = Path("params.yaml")
 def load_run(name: str, model: str | None, criterion: str) -> QueryRanks:
     """What the queries of a run reach under one criterion. name: a rank file (*.h5), a metrics file
     (*.json), or REVISION[:MODEL], a git revision or the name of an experiment."""
+    return _loaded(name, model, criterion)[0]
+
+
+def _loaded(name: str, model: str | None, criterion: str) -> tuple[QueryRanks, int | None]:
+    """The run, and the seed in the params.yaml of its revision, None for a file."""
     path = Path(name)
     if path.suffix == ".json":
         path = _ranks_of(path)
     if path.suffix == ".h5":
-        return read_query_ranks(path, criterion)
+        return read_query_ranks(path, criterion), None
     kinds = "a rank file (.h5), a metrics file (.json),"
     with _revision_file(name, model, EVALUATING, "ranks", kinds) as path:
-        return read_query_ranks(path, criterion)
+        params = path.with_name(PARAMS.name)
+        seed = read_yaml(params).get("seed") if params.exists() else None
+        return read_query_ranks(path, criterion), seed
+
+
+def load_runs(names: str, model: str | None, criterion: str) -> dict[str, QueryRanks]:
+    """One run as `load_run` takes it, or one of each seed: names with commas between them, or a
+    folder of rank files. By what pairs each with a run of another setting: the seed of a revision,
+    the name of a file in a folder, else the place."""
+    path, found = Path(names), list[tuple[str, QueryRanks]]()
+    if path.is_dir():
+        files = sorted(path.glob("*.h5"))
+        found = [(file.name, read_query_ranks(file, criterion)) for file in files]
+    else:
+        for place, name in enumerate([names] if path.exists() else names.split(","), 1):
+            run, seed = _loaded(name, model, criterion)
+            found.append((f"no. {place}" if seed is None else f"seed {seed}", run))
+    runs = {key: run for key, run in sorted(found, key=lambda pair: pair[0])}
+    if len(runs) < len(found) or not runs:
+        told = listing([key for key, _ in found], 20) or "no rank file (.h5)"
+        raise WorkbenchError(f"{names}: {told}; expected are runs of different seeds")
+    return runs
 
 
 def _ranks_of(path: Path) -> Path:

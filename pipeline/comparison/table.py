@@ -6,11 +6,12 @@ from itertools import groupby
 from typing import Any
 
 from pipeline.comparison.results import NAIVE, Result
-from pipeline.evaluation.columns import COLUMNS
-from pipeline.evaluation.figures import RECALLS, values_of
+from pipeline.evaluation.columns import columns_in
+from pipeline.evaluation.figures import RECALLS, Column
+from pipeline.runtime.errors import counted
 
-# Without what only the page shows, so that it fits a terminal; a metric of your own is shown.
-SHOWN = [column for column in COLUMNS if column.keys[-1] not in ("medr", "meanr", "mapr")]
+# Only the page shows these, so that the table fits a terminal; a metric of your own is shown.
+HIDDEN = ("medr", "meanr", "mapr")
 APART = "Transductive, with all test queries at once: compare these only with each other"
 BEHIND = (
     "Behind: how far rsum is below that of the first model, and the interval of this difference "
@@ -54,12 +55,13 @@ def groups_of(results: Sequence[Result]) -> list[list[TableRow]]:
 
 def best_of(rows: Sequence[TableRow]) -> list[list[bool]]:
     """For each row and figure, whether none is better as printed; all False for a single row."""
-    table = [[float(shown(value)) for value in values_of(row.figures)] for row in rows]
+    columns = columns_in(rows[0].figures)
+    table = [[float(shown(column.of(row.figures))) for column in columns] for row in rows]
     if len(rows) < 2:
         return [[False] * len(values) for values in table]
     best = [
         max(values) if column.better == "larger" else min(values)
-        for column, values in zip(COLUMNS, zip(*table, strict=True), strict=True)
+        for column, values in zip(columns, zip(*table, strict=True), strict=True)
     ]
     return [[value == top for value, top in zip(row, best, strict=True)] for row in table]
 
@@ -70,9 +72,15 @@ def notes(results: Sequence[Result]) -> list[str]:
     external = [result.name for result in results if result.is_external]
     shortlists = [
         f"{result.name}: {result.shortlist} of {result.images:,} images per caption "
-        "were scored in full, all others were moved behind them."
+        f"were scored in full, all others were moved behind them{_held(result)}."
         for result in results
         if result.shortlist is not None and result.shortlist < result.images
+    ]
+    costs = [
+        f"{result.name}: {of['second']} orders the best {of['top']:,} of {of['first']} and scores "
+        f"{of['i2t']:.1f} % (image queries) and {of['t2i']:.1f} % (caption queries) of all pairs."
+        for result in results
+        if (of := result.rerank)
     ]
     lost = [row.label for row in rows if row.interval and row.interval[0] <= chance]
 
@@ -82,19 +90,23 @@ def notes(results: Sequence[Result]) -> list[str]:
     return [
         *line("Scores of other programs, no ranking loss of ours", external),
         *shortlists,
+        *costs,
         *line("Cannot be told from chance", lost),
     ]
+
+
+def _held(result: Result) -> str:
+    held = result.criteria[NAIVE].get("in_shortlist")
+    if held is None:
+        return ""
+    ways = f"{shown(held['i2t'])} % of the images and {shown(held['t2i'])} % of the captions"
+    return f"; a true pair is among these for {ways}"
 
 
 def images_of(result: Result) -> str:
     """How many images were evaluated: "5,000 images", or "the first 1,000 of 5,000 images"."""
     first = "" if result.test_images is None else f"the first {len(result.record.image_ids):,} of "
     return first + counted(result.images, "image")
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """ "1 image", "2,000 images"; plural: where it is more than an s."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def shown(value: float) -> str:
@@ -124,10 +136,13 @@ def tables(results: Sequence[Result], behind: Mapping[str, Any] | None = None) -
     """The table of the naive criterion and, after a sentence, that of transductive ones: recalls,
     rsum and its interval, sorted by rsum; aligned, as markdown and terminals show it."""
     chance = results[0].record.chance
-    titles = [c.label if c.keys[-1] == RECALLS[0] else c.title for c in SHOWN]
+    every = columns_in(results[0].criteria[NAIVE])
+    columns = [column for column in every if column.keys[-1] not in HIDDEN]
+    titles = [c.label if c.keys[-1] == RECALLS[0] else c.title for c in columns]
     plain, *others = groups_of(results)
     head = ["model", *titles, _share(results)]
-    body = [*map(_cells, plain), ["chance", *(shown(column.of(chance)) for column in SHOWN), ""]]
+    body = [_cells(row, columns) for row in plain]
+    body.append(["chance", *(shown(column.of(chance)) for column in columns), ""])
     if behind:
         head.append("behind")
         body = [[*row, behind[row[0]].amount if row[0] in behind else ""] for row in body]
@@ -135,12 +150,12 @@ def tables(results: Sequence[Result], behind: Mapping[str, Any] | None = None) -
     for rows in others:
         criteria = ", ".join(dict.fromkeys(row.criterion for row in rows))
         lines += ["", f"{APART} ({criteria}):", ""]
-        lines += aligned([head[: len(SHOWN) + 2], *map(_cells, rows)])
+        lines += aligned([head[: len(columns) + 2], *(_cells(row, columns) for row in rows)])
     return lines
 
 
-def _cells(row: TableRow) -> list[str]:
-    figures = (shown(column.of(row.figures)) for column in SHOWN)
+def _cells(row: TableRow, columns: Sequence[Column]) -> list[str]:
+    figures = (shown(column.of(row.figures)) for column in columns)
     return [row.label, *figures, interval_text(row.interval)]
 
 

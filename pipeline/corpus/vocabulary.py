@@ -7,7 +7,7 @@ may lie vectors of unlisted words: words of the captions that have no id.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,10 +54,6 @@ class Vocabulary:
         """Ids of T words, UNK for unknown ones; T + 2 ids with sentence markers."""
         ids = [self._ids.get(word, self.UNK) for word in words]
         return [self.START, *ids, self.END] if self.sentence_markers else ids
-
-    def decode(self, ids: Iterable[int]) -> list[str]:
-        """Tokens of ids, padding left out."""
-        return [self.tokens[int(i)] for i in ids if i != self.PAD]
 
     @property
     def sha256(self) -> str:

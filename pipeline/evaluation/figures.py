@@ -1,6 +1,6 @@
 """What retrieval metrics make of a set of queries: the figures of both directions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pipeline.evaluation.metrics import FILES
+from pipeline.evaluation.metrics.recall import recall
 from pipeline.evaluation.row import Better, Metric
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import fingerprint
@@ -38,8 +39,11 @@ def all_rows() -> tuple[Metric, ...]:
     return tuple(sorted(rows, key=lambda row: row.place))
 
 
-def plain_rows() -> tuple[Metric, ...]:
-    return tuple(row for row in all_rows() if not row.extended)
+def plain_rows(recall_k: Iterable[int] = ()) -> tuple[Metric, ...]:
+    """All but the extended rows, and those of R@K for more K."""
+    rows = {row.name: row for row in all_rows() if not row.extended}
+    rows |= {row.name: row for row in map(recall, set(recall_k)) if row.name not in rows}
+    return tuple(sorted(rows.values(), key=lambda row: row.place))
 
 
 def extended_rows() -> tuple[Metric, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.evaluation.columns import METRICS
+from pipeline.evaluation.columns import rows_in
 from pipeline.evaluation.figures import Measured, metrics_digest
 from pipeline.evaluation.findings import SOURCE, Findings, groups_of
 from pipeline.runtime.errors import WorkbenchError, listing
@@ -166,5 +166,6 @@ def read_query_ranks(path: Path, criterion: str) -> QueryRanks:
 
 
 def _measured(file: GroupFile, way: Direction, criterion: str) -> Measured:
-    values = {metric.name: file.array(way, f"{criterion}.{metric.name}") for metric in METRICS}
+    rows = rows_in(name.removeprefix(f"{criterion}.") for name in file.names(way))
+    values = {metric.name: file.array(way, f"{criterion}.{metric.name}") for metric in rows}
     return Measured(file.array(way, criterion), values)

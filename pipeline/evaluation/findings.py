@@ -56,18 +56,17 @@ class Findings:
     # criterion -> by direction, of how many queries each item is the nearest: (M,) int64 for i2t,
     # (N,) for t2i
     hubs: Mapping[str, Mapping[Direction, np.ndarray]]
-    separation: Separation
+    separation: Separation | None  # None of reranked scores, which are of two models
     hits: Mapping[Direction, BestHits]  # queries by direction
     source: Mapping[str, str]  # what the score file says it was made from, by name
 
 
 def groups_of(findings: Findings) -> Groups:
     """The groups and datasets that a rank file has of them: separation, hubs_i2t, hits_i2t, ..."""
-    found = findings.separation
-    span = np.array([found.low, found.high])
-    groups: dict[str, dict[str, np.ndarray]] = {
-        "separation": {"span": span, "true": found.true, "others": found.others}
-    }
+    groups: dict[str, dict[str, np.ndarray]] = {}
+    if (found := findings.separation) is not None:
+        span = np.array([found.low, found.high])
+        groups["separation"] = {"span": span, "true": found.true, "others": found.others}
     for way in DIRECTIONS:
         groups[f"hubs_{way}"] = {name: counts[way] for name, counts in findings.hubs.items()}
         hits = findings.hits[way]
@@ -78,13 +77,16 @@ def groups_of(findings: Findings) -> Groups:
 def read_findings(path: Path) -> Findings:
     """What a rank file has of the scores; WorkbenchError when an earlier version wrote it."""
     file = GroupFile(path)
-    if "separation" not in file.layouts:
+    if "hubs_i2t" not in file.layouts:
         raise WorkbenchError(
             f"{path}: without hubs, separation and best hits: an earlier version wrote it",
             "write it again with: dvc repro evaluate",
         )
-    low, high = file.array("separation", "span").tolist()
-    histograms = (file.array("separation", name) for name in ("true", "others"))
+    separation = None
+    if "separation" in file.layouts:
+        low, high = file.array("separation", "span").tolist()
+        histograms = (file.array("separation", name) for name in ("true", "others"))
+        separation = Separation(low, high, *histograms)
     criteria = sorted(file.names("hubs_i2t"))
     hits = {}
     for way in DIRECTIONS:
@@ -92,7 +94,7 @@ def read_findings(path: Path) -> Findings:
         hits[way] = BestHits(queries, ranks, items, scores, int(failed[0]))
     return Findings(
         {name: {way: file.array(f"hubs_{way}", name) for way in DIRECTIONS} for name in criteria},
-        Separation(low, high, *histograms),
+        separation,
         hits,
         json.loads(str(file.attributes[SOURCE])),
     )

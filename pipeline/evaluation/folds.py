@@ -12,6 +12,8 @@ from pipeline.evaluation.extended import Extended, JudgedFold, extended_of, judg
 from pipeline.evaluation.figures import Measured, average, chance_level, rounded
 from pipeline.evaluation.measure import measured_of
 from pipeline.evaluation.protocol import Fold, cut_folds, protocol_name
+from pipeline.evaluation.reductions import QUERIES
+from pipeline.evaluation.row import Metric
 from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
 from pipeline.scores.positives import Relevance
@@ -63,10 +65,12 @@ def evaluate(
     criteria: Sequence[Criterion] = (Criterion("naive"),),
     test_images: int | None = None,
     relevance: Relevance | None = None,
+    metrics: Sequence[Metric] | None = None,
 ) -> Evaluation:
     """Evaluate criteria by folds, figures averaged over them. resamples: bootstrap draws, 0 for no
     intervals; confidence: share of the draws inside one. test_images: of which the split's are the
-    first, None: they are all. relevance: extended positives, measured beside the groups.
+    first, None: they are all. relevance: extended positives, measured beside the groups; metrics
+    of the groups, None for all rows.
     WorkbenchError for folds that do not divide the images, settings that a criterion refuses, and
     scores that are not finite."""
     images, captions = group_codes(split.image_groups, split.caption_groups)
@@ -80,7 +84,9 @@ def evaluate(
     ]
     found = {
         criterion.name: [
-            _measured(scores, criterion, fold, images, captions, *judged[number : number + 1])
+            _measured(
+                scores, criterion, fold, images, captions, metrics, *judged[number : number + 1]
+            )
             for number, fold in enumerate(parts)
         ]
         for criterion in criteria
@@ -91,18 +97,19 @@ def evaluate(
         "t2i": np.concatenate([fold.captions for fold in parts]),
     }
     draws = resamples, confidence, seed
-    metrics, intervals, measured = summarised(own, rows, *draws)
+    figures, intervals, measured = summarised(own, rows, *draws, metrics)
     for criterion in criteria:
         if criterion.transductive:
-            metrics[criterion.name] = {"transductive": True, **metrics[criterion.name]}
-    chance = average([chance_level(images[fold.images], captions[fold.captions]) for fold in parts])
+            figures[criterion.name] = {"transductive": True, **figures[criterion.name]}
+    levels = [chance_level(images[p.images], captions[p.captions], metrics) for p in parts]
+    chance = average(levels, metrics)
     cut = test_images if test_images and len(images) < test_images else None
     extended = None
     if judged:
         by_list = {name: [both[1] for both in folds] for name, folds in found.items()}
         extended = extended_of(judged, by_list, *draws)
     protocol = protocol_name(len(images), folds, cut is not None)
-    return Evaluation(protocol, metrics, intervals, measured, rounded(chance), cut, extended)
+    return Evaluation(protocol, figures, intervals, measured, rounded(chance), cut, extended)
 
 
 def _measured(
@@ -111,17 +118,20 @@ def _measured(
     fold: Fold,
     images: np.ndarray,
     captions: np.ndarray,
+    metrics: Sequence[Metric] | None,
     judged: JudgedFold | None = None,
 ) -> list[MeasuredFold]:
     """What the queries of a fold reach, and those that are judged by extended positives."""
     inside = scores.selected(fold.images, fold.captions)
     codes = group_codes(images[fold.images], captions[fold.captions])
-    views = criterion.views(inside, DIRECTIONS) if criterion.transductive else [inside, inside]
+    views = [inside.for_queries(QUERIES[way]) for way in DIRECTIONS]
+    if criterion.transductive:
+        views = criterion.views(inside, DIRECTIONS)
     ways = list(zip(views, DIRECTIONS, strict=True))
     wanted = [of_groups(view, *codes, way) for view, way in ways]
     groups = [codes]
     if judged:
         wanted += [of_positives(view, judged.pairs.positives(way), way) for view, way in ways]
         groups.append((judged.groups["i2t"], judged.groups["t2i"]))
-    measured = iter(measured_of(wanted))
+    measured = iter(measured_of(wanted, metrics))
     return [MeasuredFold({"i2t": next(measured), "t2i": next(measured)}, *own) for own in groups]

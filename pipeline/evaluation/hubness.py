@@ -32,6 +32,11 @@ class Hubness:
         return [100 * n / len(self.counts) for n in (none, one, two - five, five - ten, ten)]
 
     @property
+    def figures(self) -> dict[str, float]:
+        """Percent of the items that are the nearest of no query, and of ten or more."""
+        return {"none": self.shares[0], "ten": self.shares[-1]}
+
+    @property
     def skewness(self) -> float:
         """Third standardised moment, 0 when all items have the same (Radovanovic et al. 2010)."""
         deviations = self.counts - self.counts.mean()

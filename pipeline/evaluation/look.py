@@ -8,6 +8,7 @@ from pipeline.evaluation.criterion import Criterion
 from pipeline.evaluation.findings import BestHits, Findings
 from pipeline.evaluation.folds import Evaluation
 from pipeline.evaluation.nearest import occurrences
+from pipeline.evaluation.reductions import QUERIES
 from pipeline.evaluation.separation import separation
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.process import say
@@ -15,6 +16,7 @@ from pipeline.scores.file import SplitScores
 from pipeline.scores.groups import group_codes
 from pipeline.scores.ranking import DIRECTIONS, Direction
 from pipeline.scores.ranks import Ranks, retrieval_ranks
+from pipeline.scores.rerank import Reranked
 from pipeline.scores.tiles import Tiles, as_tiles
 
 FAILURES = 6  # queries per gallery
@@ -37,12 +39,14 @@ def look(
         ranks = Ranks(*(evaluation.measured["naive"][way].ranks for way in DIRECTIONS))
     images, captions = group_codes(*groups)
     hubs = {criterion.name: _hubs(tiles, criterion) for criterion in criteria}
+    by_images, by_captions = (tiles.for_queries(QUERIES[way]) for way in DIRECTIONS)
+    lines = tiles.image_line, tiles.caption_line
     return Findings(
         hubs={name: counts for name, counts in hubs.items() if counts},
-        separation=separation(tiles, *groups),
+        separation=None if isinstance(tiles, Reranked) else separation(tiles, *groups),
         hits={
-            "i2t": _hits(tiles.image_line, images, captions, ranks.i2t),
-            "t2i": _hits(tiles.caption_line, captions, images, ranks.t2i),
+            "i2t": _hits(by_images.image_line, lines[0], images, captions, ranks.i2t),
+            "t2i": _hits(by_captions.caption_line, lines[1], captions, images, ranks.t2i),
         },
         source={name: str(value) for name, value in source.items() if name != "schema_version"},
     )
@@ -78,19 +82,21 @@ def _hubs(scores: Tiles, criterion: Criterion) -> dict[Direction, np.ndarray]:
 
 
 def _hits(
+    ranked_by: Callable[[int], np.ndarray],
     scores_of: Callable[[int], np.ndarray],
     queries: np.ndarray,
     items: np.ndarray,
     ranks: np.ndarray,
 ) -> BestHits:
-    """Of one direction; of equal scores the false item comes first, as in the ranks. scores_of:
-    (J,) of a query; group numbers of queries (Q,) and items (J,); ranks (Q,)."""
+    """Of one direction; of equal scores the false item comes first, as in the ranks. ranked_by,
+    scores_of: (J,) of a query, what ranks its items and what is shown; group numbers of queries
+    (Q,) and items (J,); ranks (Q,)."""
     chosen = np.array([*hardest(ranks, queries), *successful(ranks)])
     found = np.empty((len(chosen), min(TOP, len(items)) + 1), np.int64)
     scores = np.empty(found.shape, np.float32)
     for row, query in enumerate(chosen.tolist()):
-        own, true = scores_of(query), items == queries[query]
+        own, true = ranked_by(query), items == queries[query]
         order = np.lexsort((true, -own))
         found[row] = [*order[: found.shape[1] - 1], order[np.argmax(true[order])]]
-        scores[row] = own[found[row]]
+        scores[row] = scores_of(query)[found[row]]
     return BestHits(chosen, ranks[chosen], found, scores, int((ranks > 1).sum()))

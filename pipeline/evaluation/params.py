@@ -33,6 +33,7 @@ class EvaluationConfig(Section):
     subset: Natural = 0
     bootstrap: Natural = 1000
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    recall_k: list[Count] = Field(default=[])
 
     @contradictions
     def _one_protocol(self) -> Iterator[InitErrorDetails]:

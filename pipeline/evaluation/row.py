@@ -34,7 +34,7 @@ class Metric:
     # and of the true items of every query, falling (Q, R), 0 where there are fewer
     graded: bool = False
     extended: bool = False  # whether it is measured against lists of extended positives alone
-    place: int = 100  # of its columns, smallest first; of equal places by the names of the files
+    place: float = 100  # of its columns, smallest first; of equal places by the names of the files
 
     def measured(self, ranking: Ranking) -> np.ndarray:
         """The number of every query: (Q,) float64; WorkbenchError unless all are in the span."""

@@ -31,6 +31,11 @@ class Regions:
     def __len__(self) -> int:
         return len(self.counts)
 
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What `embed_images` takes: features, positions and counts."""
+        return self.features, self.positions, self.counts
+
     def to(self, device: torch.device) -> "Regions":
         return Regions(self.features.to(device), self.positions.to(device), self.counts)
 

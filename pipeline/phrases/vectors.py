@@ -19,7 +19,7 @@ def encoding_of(path: Path, made_with: FeatureFile, wordnet: Path | None) -> Sen
     if path.is_file() and GroupFile(path).attributes.get("encoding") == "file":
         raise WorkbenchError(
             "sentences.encoding = file: there is no encoder that makes a vector of a phrase",
-            "set sentences.encoding to fisher, mean_vector or tfidf, or phrases.source to none",
+            "set sentences.encoding to fisher or another, or phrases.source to none",
         )
     if not path.is_file():
         raise WorkbenchError(f"{path}: no such file", REMEDY)
@@ -32,5 +32,5 @@ def encoded(
     encoder: SentenceEncoder, words: Sequence[Sequence[str]], names: Sequence[str], unknown: str
 ) -> np.ndarray:
     """Vectors (M, E) float32 of M phrases; where no word is known zeros or an error (`unknown`)."""
-    check_known(names, encoder.encoding.known(words), unknown)
-    return np.concatenate([encoder.encode(block) for _, block in blocks(words)])
+    check_known(names, words, encoder, unknown)
+    return np.concatenate([encoder.encode(block) for _, block in blocks(words, encoder.block)])

@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 
 # on white; style.css has the same as --series-0 and so on, and others for dark pages
-COLOURS = ("#1f6fb2", "#c4610a", "#7d4bb8", "#0f8585", "#b83a78", "#6f6a12", "#5b6470")
+COLOURS = (
+    "#1f6fb2",
+    "#c4610a",
+    "#7d4bb8",
+    "#0f8585",
+    "#b83a78",
+    "#6f6a12",
+    "#5b6470",
+    "#23262b",
+    "#3a7d2c",
+)
 
 
 def numbers_of(known: Sequence[str], names: Sequence[str] = ()) -> dict[str, int]:

@@ -49,7 +49,7 @@ def colour(series: int) -> str:
 
 
 def dashes(series: int) -> tuple[int, ...]:
-    """The dash pattern of a model's line; with the colour it tells 28 models apart."""
+    """The dash pattern of a model's line; with the colour it tells 36 models apart."""
     return DASHES[series % len(DASHES)]
 
 

@@ -21,7 +21,6 @@ from pipeline.comparison.table import (
     BEHIND,
     TableRow,
     best_of,
-    counted,
     groups_of,
     images_of,
     interval_text,
@@ -29,8 +28,7 @@ from pipeline.comparison.table import (
     shown,
 )
 from pipeline.corpus.tables import captions_digest, images_digest, load_captions, load_images
-from pipeline.evaluation.columns import COLUMNS, METRICS
-from pipeline.evaluation.figures import RECALLS, values_of
+from pipeline.evaluation.columns import METRICS, RECALL_NAME, columns_in
 from pipeline.evaluation.findings import read_findings
 from pipeline.evaluation.hubness import CLASSES
 from pipeline.report.attention_section import attention_figures
@@ -43,7 +41,7 @@ from pipeline.report.hubs import PUBLISHED, hubs_of, pair_shares
 from pipeline.report.phrases import phrase_section
 from pipeline.report.provenance import commit_query, versions
 from pipeline.report.shelf import Shelf
-from pipeline.runtime.errors import WorkbenchError, listing
+from pipeline.runtime.errors import WorkbenchError, counted, listing
 from pipeline.scores.ranking import DIRECTIONS
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -135,8 +133,8 @@ def _model(
     return {
         "name": result.name,
         "number": number,
-        "overlap": found.separation.overlap,
-        "separation": separation_figure(found.separation, result.name, number),
+        "overlap": found.separation and found.separation.overlap,
+        "separation": found.separation and separation_figure(found.separation, result.name, number),
         "hubs": hubs_of(found.hubs, result.name, criteria),
         "galleries": build_galleries(found.hits, record, shelf),
         "attention": attention_figures(attended, weights, shelf) if attended else [],
@@ -168,13 +166,13 @@ def _table(
 ) -> dict[str, Any]:
     """Rows by group; their cells are those of `shown_first`, then those behind the switch."""
     groups = groups_of(results)
-    first = [column for column in COLUMNS if column.keys[-1] in RECALLS]
-    more = [column for column in COLUMNS if column not in first and len(column.keys) > 1]
-    order = [COLUMNS.index(column) for column in (COLUMNS[-1], *first, *more)]
+    columns = columns_in(groups[0][0].figures)
+    first = [column for column in columns if RECALL_NAME.fullmatch(column.keys[-1])]
+    more = [column for column in columns if column not in first and len(column.keys) > 1]
+    order = [columns.index(column) for column in (columns[-1], *first, *more)]
 
     def cells(row: TableRow, best: Sequence[bool]) -> list[tuple[float, bool]]:
-        figures = values_of(row.figures)
-        return [(figures[at], best[at]) for at in order]
+        return [(columns[at].of(row.figures), best[at]) for at in order]
 
     return {
         "tables": [
@@ -185,7 +183,7 @@ def _table(
         "shown_more": more,
         "interval_figure": interval_figure(groups[0], numbers) if len(results) > 1 else None,
         "legend": list(dict.fromkeys(metric.note for metric in METRICS)),
-        "chance": [values_of(results[0].record.chance)[at] for at in order],
+        "chance": [columns[at].of(results[0].record.chance) for at in order],
         "notes": [BEHIND, *notes(results)],
         "apart": APART,
         "verdict": verdict(results, behind),

@@ -25,9 +25,9 @@ def listing(names: Iterable[object], limit: int = 10) -> str:
     return ", ".join(items[:limit]) + more
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 image`, `2,400 images`: for nouns whose plural has an s."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 image`, `2,400 images`; plural: where it is more than an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def first_line(error: BaseException) -> str:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dvc.parsing import DataResolver
 
 GRAPH = Path("dvc.yaml")
-# of models, of averages of their scores, of other programs
-EVALUATING = ("evaluate", "evaluate_average", "evaluate_external")
+# of models, of averages of their scores, of other programs, of two models one after the other
+EVALUATING = ("evaluate", "evaluate_average", "evaluate_external", "evaluate_reranked")
 LOCALISING = "evaluate_phrases"  # of models of phrases, which have no scores of retrieval
 SCORING = ("score", "average_scores", "score_external")
 
@@ -52,16 +52,26 @@ def resolved_stage(stage: str, item: str | None = None, graph: Path = GRAPH) -> 
         raise WorkbenchError(f"{graph}, stage {name}: {first_line(error)}") from None
 
 
+def resolved_stages(graph: Path = GRAPH) -> dict[str, dict[str, Any]]:
+    """All stages as DVC reads them, those with `foreach` by names such as evaluate@vse."""
+    resolver = _resolver(graph)
+    return {name: dict(resolver.resolve_one(name)[name]) for name in resolver.get_keys()}
+
+
 def stage_options(stage: str, item: str | None = None, graph: Path = GRAPH) -> dict[str, str]:
     """The options of a stage's command: value by name without dashes."""
     command = resolved_stage(stage, item, graph).get("cmd")
     if not isinstance(command, str):
         raise WorkbenchError(f"{graph}: no stage {stage!r} with a command")
     try:
-        words = shlex.split(command)
+        return options_of(command)
     except ValueError as error:
         raise WorkbenchError(f"{graph}, stage {stage}: command cannot be read: {error}") from None
-    pairs = itertools.pairwise(words)
+
+
+def options_of(command: str) -> dict[str, str]:
+    """As stage_options; ValueError for a command that is no line of a shell."""
+    pairs = itertools.pairwise(shlex.split(command))
     return {name.removeprefix("--"): value for name, value in pairs if name.startswith("--")}
 
 

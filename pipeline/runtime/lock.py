@@ -26,12 +26,20 @@ def alone(work: Path, stage: str, options: Mapping[str, Any]) -> AbstractContext
     return held(work / "locks" / f"{'-'.join(parts)}.lock", stage)
 
 
+def measuring() -> AbstractContextManager[None]:
+    """A lock of this user on the machine: benchmarks and `vse claims run` do not run side by side,
+    since each would slow the other down."""
+    path = Path.home() / ".cache" / "vse_workbench" / "measuring.lock"
+    return held(path, "a benchmark or `vse claims run`", "both would be slower")
+
+
 @contextmanager
-def held(path: Path, what: str) -> Iterator[None]:
+def held(path: Path, what: str, harm: str = "would write the same files") -> Iterator[None]:
     """Hold a lock while the context is open; the system frees it when the process dies. A record
-    lock, not flock: workers must not keep it when their parent is killed. what: for the message."""
+    lock, not flock: workers must not keep it when their parent is killed. what, harm: for the
+    message."""
     with written(path):
-        handle = _locked(path, what)
+        handle = _locked(path, what, harm)
         handle.truncate(0)
         handle.write(f"{os.getpid()}\n")
         handle.flush()
@@ -44,12 +52,12 @@ def held(path: Path, what: str) -> Iterator[None]:
                 path.parent.rmdir()
 
 
-def _locked(path: Path, what: str) -> IO[str]:
+def _locked(path: Path, what: str, harm: str) -> IO[str]:
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             handle = open(path, "a+")  # noqa: SIM115 - closing it frees the lock
-            _take(handle, what)
+            _take(handle, what, harm)
             if os.path.samestat(os.fstat(handle.fileno()), os.stat(path)):
                 return handle
             handle.close()  # of a process that ended just now, and took its file away
@@ -57,7 +65,7 @@ def _locked(path: Path, what: str) -> IO[str]:
             continue
 
 
-def _take(handle: IO[str], what: str) -> None:
+def _take(handle: IO[str], what: str, harm: str) -> None:
     try:
         fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -67,6 +75,6 @@ def _take(handle: IO[str], what: str) -> None:
         holder = handle.read(32).strip() or "?"
         handle.close()
         raise WorkbenchError(
-            f"{what} is running already, as process {holder}, and would write the same files",
+            f"{what} is running already, as process {holder}, and {harm}",
             "wait until it is done, or stop it; what it has finished is kept",
         ) from None

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.rewriting import rewritten
-from pipeline.runtime.yaml_text import COMPLETE, plain_yaml, read_yaml
+from pipeline.runtime.yaml_text import plain_yaml, read_yaml
 
 FindProblems = Callable[[dict[str, Any]], Iterable[str]]
 DEFAULTS = "default"  # name of the recipe without a file: the defaults themselves
-TARGETS = "targets"  # key of a recipe that is none of params.yaml
+TARGETS = "targets"  # keys of a recipe that are none of params.yaml
+WITH = "with_installed"
 ONE_WAY = "give a section as a whole, or its keys"
 LONGEST_SHOWN = 200  # characters: paths are whole, sections are cut
 KEPT = ("runtime",)  # sections of params.yaml that say where a run takes place, not what it is
@@ -24,19 +25,23 @@ class Recipe:
 
     settings: dict[str, Any]  # nested values for params.yaml
     targets: tuple[str, ...]  # of `dvc repro`, the stages they are made for; none: all
+    # by the name of a Python package, settings laid over the others where it is installed
+    with_installed: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def read_recipe(folder: Path, name: str) -> Recipe:
     """A recipe; WorkbenchError when there is none of that name or its file is none."""
     path = find_recipe(folder, name)
     settings = read_yaml(path)
-    targets = settings.pop(TARGETS, [])
+    targets, more = settings.pop(TARGETS, []), settings.pop(WITH, {})
     if not (isinstance(targets, list) and all(map(_is_target, targets))):
         raise WorkbenchError(
             f"{path}: {TARGETS} = {shown(targets)}: must be a list of stages",
             f"write {TARGETS}: [evaluate@vse]",
         )
-    return Recipe(settings, tuple(targets))
+    if not (isinstance(more, dict) and all(isinstance(own, dict) for own in more.values())):
+        raise WorkbenchError(f"{path}: {WITH} = {shown(more)}: must be settings by package")
+    return Recipe(settings, tuple(targets), more)
 
 
 def _is_target(target: Any) -> bool:
@@ -60,8 +65,15 @@ def applied(
 ) -> tuple[str, list[str]]:
     """The text of a params.yaml with the defaults and `changes` laid over them, and one line for
     every value that changes. Of its values only the sections KEPT stay."""
-    kept = {name: value for name, value in read_yaml(params).items() if name in KEPT}
-    return _written(params, laid_over(merge(defaults, kept), changes), find_problems)
+    before = read_yaml(params)
+    kept = {name: value for name, value in before.items() if name in KEPT}
+    values = merge(merge(defaults, kept), changes)
+    problems = list(find_problems(values))
+    if problems:
+        raise WorkbenchError("with these settings params.yaml would be wrong:\n  "
+                             + "\n  ".join(problems), "params.yaml was left as it is")  # fmt: skip
+    text = rewritten(params.read_bytes().decode("utf-8"), values, str(params))
+    return text, list(_differences(before, values))
 
 
 def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = "") -> Iterator[str]:
@@ -77,25 +89,6 @@ def _differences(before: dict[Any, Any], after: dict[Any, Any], prefix: str = ""
 
 def _is_phases(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
-
-
-def overlay(
-    params: Path, changes: Mapping[str, Any], find_problems: FindProblems
-) -> tuple[str, list[str]]:
-    """The text of a params.yaml with new values laid over its own, and a line for each change."""
-    return _written(params, laid_over(read_yaml(params), changes), find_problems)
-
-
-def _written(
-    params: Path, values: dict[str, Any], find_problems: FindProblems
-) -> tuple[str, list[str]]:
-    problems = list(find_problems(values))
-    if problems:
-        raise WorkbenchError("with these settings params.yaml would be wrong:\n  "
-                             + "\n  ".join(problems), "params.yaml was left as it is")  # fmt: skip
-    before = read_yaml(params)
-    text = rewritten(params.read_bytes().decode("utf-8"), values, str(params))
-    return text, list(_differences(before, values))
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
@@ -126,26 +119,6 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
             value = merge(below, value)
         merged[key] = value
     return merged
-
-
-def laid_over(
-    values: Mapping[str, Any], changes: Mapping[str, Any], prefix: str = ""
-) -> dict[str, Any]:
-    """Nested values with some of them replaced. prefix: of the section, for messages: `name.`."""
-    new = dict(values)
-    for key, value in changes.items():
-        name = f"{prefix}{key}"
-        if key not in new:
-            raise WorkbenchError(
-                f"unknown key {name}; there are {listing(new, 100)}",
-                f"params.yaml was left as it is\n{COMPLETE}",
-            )
-        section = isinstance(new[key], Mapping)
-        if section != isinstance(value, Mapping):
-            kind = "a section, not a value" if section else "a value, not a section"
-            raise WorkbenchError(f"{name} is {kind}", "params.yaml was left as it is")
-        new[key] = laid_over(new[key], value, f"{name}.") if section else value
-    return new
 
 
 def shown(value: Any) -> str:

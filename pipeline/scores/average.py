@@ -28,7 +28,7 @@ def write_average(
     for equal ones; normalise: each member's scores in a split to mean 0 and deviation 1 first."""
     shares = _shares(members, weights)
     files = {name: GroupFile(path) for name, path in members.items()}
-    splits, corpus = _splits(list(files.values())), _corpus(list(files.values()))
+    splits, corpus = _splits(list(files.values())), digests_of_corpus(list(files.values()))
     averaged = {
         split: _average(output.parent, list(members.values()), split, shares, normalise)
         for split in splits
@@ -68,7 +68,7 @@ def _splits(files: Sequence[GroupFile]) -> list[str]:
     return first
 
 
-def _corpus(files: Sequence[GroupFile]) -> dict[str, str | int | float]:
+def digests_of_corpus(files: Sequence[GroupFile]) -> dict[str, str | int | float]:
     """Digests of the tables that were scored: ids do not tell the worlds of two seeds apart."""
     said: dict[str, str | int | float] = {}
     for key in CORPUS:
@@ -95,7 +95,7 @@ def _average(
     """The average of one split; its matrix is a temporary file in `folder`."""
     members = [read_scores(path, split, False, "an average of scores") for path in paths]
     for path, other in zip(paths[1:], members[1:], strict=True):
-        _check_same_items(members[0], other, f"{paths[0]} and {path}, split {split}")
+        check_same_items(members[0], other, f"{paths[0]} and {path}, split {split}")
     scales = [
         _scale(scores.matrix, f"{path}, split {split}") if normalise else (0.0, 1.0)
         for path, scores in zip(paths, members, strict=True)
@@ -128,7 +128,8 @@ def _runs(scores: np.ndarray) -> list[slice]:
     return cuts(len(scores), max(1, BLOCK // scores.shape[1]))
 
 
-def _check_same_items(first: SplitScores, second: SplitScores, where: str) -> None:
+def check_same_items(first: SplitScores, second: SplitScores, where: str) -> None:
+    """WorkbenchError unless both are of the same images and captions in the same order."""
     for name in TEXTS:
         one, other = list(getattr(first, name)), list(getattr(second, name))
         if len(one) != len(other):

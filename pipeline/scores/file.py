@@ -17,6 +17,7 @@ from pipeline.storage.groups import GroupFile, encoded_texts, write_groups
 from pipeline.storage.layout import Attributes, encode_ids
 
 if TYPE_CHECKING:  # matrices alone need no torch
+    from pipeline.scores.rerank import Reranked
     from pipeline.scores.tiles import Products
 
 TEXTS = ("image_ids", "caption_ids", "caption_image_ids", "image_groups")
@@ -29,7 +30,7 @@ ROWS = 4096  # embeddings looked at at once
 class SplitScores:
     """Scores of one split, N images and M captions in corpus order."""
 
-    scores: "np.ndarray | Products"  # (N, M) float32, larger is better
+    scores: "np.ndarray | Products | Reranked"  # (N, M) float32, larger is better
     image_ids: Sequence[str]
     caption_ids: Sequence[str]
     caption_image_ids: Sequence[str]  # (M,) the image each caption describes

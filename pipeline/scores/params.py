@@ -1,4 +1,4 @@
-"""Sections of params.yaml: what scoring computes, averages, and scores of other programs."""
+"""Sections of params.yaml: what scoring computes, averages, reranking, scores of other programs."""
 
 import re
 from collections.abc import Iterator
@@ -28,6 +28,7 @@ class ScoringConfig(Section):
     """What scoring computes; part of no model."""
 
     shortlist: Count = 200
+    cut: bool = False
     keep: Literal["scores", "embeddings"] = "scores"
 
 
@@ -54,6 +55,20 @@ class AverageConfig(Section):
                 self.weights,
                 f"must be {len(self.members)} numbers, one for each member, or null",
             )
+
+
+class RerankConfig(Section):
+    """Two models one after the other: the `top` items of each query that `first` finds, in the
+    order of `second`."""
+
+    first: str
+    second: str
+    top: Count = 100
+
+    @contradictions
+    def _two_models(self) -> Iterator[InitErrorDetails]:
+        if self.first == self.second:
+            yield wrong_value("second", self.second, "must be another model than first")
 
 
 class ExternalConfig(Section):

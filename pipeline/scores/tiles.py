@@ -54,6 +54,10 @@ class Tiles(ABC):
     def selected(self, images: np.ndarray, captions: np.ndarray) -> "Tiles":
         """The scores of some images and captions, by their ascending numbers (n,) and (m,)."""
 
+    def for_queries(self, axis: int) -> "Tiles":
+        """What is ranked for the queries of an axis (0: images, 1: captions): these scores."""
+        return self
+
     def each(self, work: Work[T]) -> Iterator[T]:
         """What `work(tiles, rows)` gives for every run of `block[0]` images, in their order."""
         for rows in self.rows():

@@ -23,6 +23,8 @@ class Bags:
 
 def gather(captions: Sequence[Sequence[str]], index: Mapping[str, int]) -> Bags:
     """The bags of M captions; words that `index` (word to row) does not have are left out."""
+    if isinstance(captions, str) or any(isinstance(caption, str) for caption in captions):
+        raise ValueError("captions must be lists of words, not strings")
     lengths = np.fromiter(map(len, captions), np.int64, len(captions))
     words = chain.from_iterable(captions)
     rows = np.fromiter(map(index.get, words, repeat(-1)), np.int64, int(lengths.sum()))

@@ -3,7 +3,7 @@ which holds all that a new sentence needs to be encoded as those of the corpus w
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -31,7 +31,9 @@ Captions = Sequence[Sequence[str]]
 class Encoding(Protocol):
     """What turns captions into vectors of `dim` numbers. One whose settings name files or programs
     has, too, `depends_on(settings)`: what of them its vectors depend on, JSON-able, files told by
-    their content. For others it is the settings."""
+    their content. For others it is the settings. One that is a network has `layer`, what its
+    vectors are in one line, `block` in place of BLOCK, `to(device)`, and `cut(captions)`: how many
+    of M it reads in part."""
 
     dim: int
 
@@ -70,12 +72,17 @@ class SentenceEncoder:
         )
 
     @property
+    def block(self) -> int:
+        """Captions encoded at once."""
+        return int(getattr(self.encoding, "block", BLOCK))
+
+    @property
     def dim(self) -> int:
         return len(self.projection.components) if self.projection else self.encoding.dim
 
     def encode(self, captions: Captions) -> np.ndarray:
         """Vectors (M, dim) float32 of M lists of words; zeros where no word is known. Equal
-        captions in equal blocks give equal bytes: the caller passes blocks of BLOCK."""
+        captions in equal blocks give equal bytes: the caller passes blocks of `block`."""
         vectors = self.encoding.encode(captions)
         if self.projection is None:
             return vectors
@@ -83,6 +90,23 @@ class SentenceEncoder:
         # the projection would turn a row of zeros into the direction opposite to the mean
         projected[self.encoding.known(captions) == 0] = 0
         return projected
+
+    def to(self, device: Any) -> None:
+        """Compute there from now on; for an encoding that is a network."""
+        getattr(self.encoding, "to")(device)  # noqa: B009
+
+    def too_long(self, captions: Captions) -> list[str]:
+        """A line where some of the captions are longer than the encoding reads."""
+        cut = self.encoding.cut(captions) if hasattr(self.encoding, "cut") else 0
+        told = f"{cut:,} of {len(captions):,} texts are longer than the network reads"
+        return [f"{told}; their ends are cut"] if cut else []
+
+    @property
+    def layer(self) -> str:
+        """What is done behind the encoding, or where its vectors stand in a network."""
+        if self.projection is not None:
+            return f"pca {self.dim}"
+        return str(getattr(self.encoding, "layer", "none"))
 
     def write(self, path: Path) -> None:
         """Write the encoder atomically; the same encoder gives the same bytes."""
@@ -127,14 +151,20 @@ def fit_encoder(
     own = getattr(settings, name, None)
     training = list(in_split(table, "train")["tokens"])
     encoding: Encoding = ENCODINGS.load(name).fit(Material(own, training, vocabulary, seed))
-    check_known(list(table["caption_id"]), encoding.known(list(table["tokens"])), settings.unknown)
-    kept, key = own and own.pca, f"sentences.{name}.pca"
-    return SentenceEncoder(name, encoding, kept and project(encoding, training, kept, key))
+    made = SentenceEncoder(name, encoding, None)
+    check_known(list(table["caption_id"]), list(table["tokens"]), made, settings.unknown)
+    kept, key = getattr(own, "pca", None), f"sentences.{name}.pca"
+    return replace(made, projection=project(encoding, training, kept, key)) if kept else made
 
 
-def check_known(ids: Sequence[str], known: np.ndarray, unknown: str) -> None:
-    """Say how many of M captions have no known word (their vectors are zero), or raise
-    WorkbenchError where `unknown` is error. known: (M,) number of known words."""
+def check_known(
+    ids: Sequence[str], captions: Captions, encoder: SentenceEncoder, unknown: str
+) -> None:
+    """Say how many of M captions are cut, and how many have no known word (their vectors are zero),
+    or raise WorkbenchError where `unknown` is error."""
+    for line in encoder.too_long(captions):
+        say(line)
+    known = encoder.encoding.known(captions)
     lost = [name for name, count in zip(ids, known, strict=True) if count == 0]
     if not lost:
         return
@@ -165,10 +195,10 @@ def project(encoding: Encoding, captions: Captions, components: int, key: str) -
     return fit_projection(vectors, components, len(usable))
 
 
-def blocks(captions: Captions) -> Iterator[tuple[int, Captions]]:
-    """Runs of BLOCK captions, each with the row of its first."""
-    for start in range(0, len(captions), BLOCK):
-        yield start, captions[start : start + BLOCK]
+def blocks(captions: Captions, size: int = BLOCK) -> Iterator[tuple[int, Captions]]:
+    """Runs of `size` captions, each with the row of its first."""
+    for start in range(0, len(captions), size):
+        yield start, captions[start : start + size]
 
 
 def chosen_settings(settings: SentencesConfig) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def encoder_job(
         "corpus_sha256": captions_digest(captions),
         "model": made.name,
         "weights_sha256": sha256_file(fitted),
-        "layer": f"pca {made.dim}" if made.projection else "none",
+        "layer": made.layer,
     }
     fill = partial(encode_missing, made, list(captions["tokens"]))
     datasets = {"features": ((made.dim,), "float16")}
@@ -39,7 +39,7 @@ def encode_missing(encoder: SentenceEncoder, captions: Captions, writer: Feature
     """Write the rows of those blocks of captions that miss any."""
     missing, count = writer.missing, len(captions)
     with Progress("sentences", count, "captions", count - len(missing)) as progress:
-        for start, block in blocks(captions):
+        for start, block in blocks(captions, encoder.block):
             rows = np.arange(start, start + len(block))
             if np.isin(rows, missing).any():
                 writer.write(rows, features=encoder.encode(block))

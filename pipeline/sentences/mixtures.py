@@ -79,6 +79,8 @@ def fit_mixture(
     those that respect FLOOR, the old ones included. Beside x this holds N x D int32 (not for gmm)
     and some N x K float64.
     """
+    if kind not in KINDS:
+        raise ValueError(f"kind {kind!r}: allowed are {listing(KINDS)}")
     _check_numbers(x)
     order = None if kind == "gmm" else sort_dimensions(x)
     mixture = initial_mixture(x, order, kind, centres, seed)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic_core import InitErrorDetails
 
@@ -60,6 +60,16 @@ class FisherConfig(Section):
         return self.mixture.split("+")
 
 
+class TransformerConfig(Section):
+    model: Name = "sentence-transformers/all-MiniLM-L6-v2"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    batch_size: Count = 32
+
+    def named(self) -> dict[str, Any]:
+        """The settings with the last part of the name: files hold no paths, and need no folder."""
+        return self.model_dump() | {"model": os.path.basename(os.path.abspath(self.model))}
+
+
 class SentencesConfig(Section):
     """One vector per caption: which encoding, and a section for each that has settings."""
 
@@ -68,6 +78,7 @@ class SentencesConfig(Section):
     mean_vector: MeanVectorConfig = MeanVectorConfig()
     tfidf: TfIdfConfig = TfIdfConfig()
     fisher: FisherConfig = FisherConfig()
+    transformer: TransformerConfig = TransformerConfig()
     file: EmbeddingFileConfig = EmbeddingFileConfig()
 
     @contradictions

@@ -5,7 +5,6 @@ weights that the judge prefers are kept. Killed at any moment, a training contin
 written state and ends with the same bytes.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,10 +94,8 @@ class _Loop:
     phase_epoch: int = 0  # its complete epochs
     stuck: int = 0  # collapsed epochs in a row
     collapsed: str = ""  # in which way
-    # best scores of the running phase by part, and complete epochs since one of them was reached or
-    # the learning rate fell
-    peaks: dict[str, float] = field(default_factory=dict)
-    waited: int = 0
+    peaks: dict[str, float | None] = field(default_factory=dict)  # of the running phase, by part
+    waited: int = 0  # epochs since one of them was reached or the learning rate fell
     skipped: int = 0  # epochs left out because a learning rate gained nothing any more
     names: list[str] = field(default_factory=list)  # of the loss's terms; "" of a plain loss
     figures: dict[str, torch.Tensor] = field(default_factory=dict)  # sums of what is watched
@@ -106,6 +103,7 @@ class _Loop:
     best_weights: Weights = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.rows = 0  # of the batches whose gradients are added up
         self.device = next(self.model.parameters()).device
         self.module: nn.Module = _Step(self.model)
         self.totals = torch.zeros(0, dtype=torch.float64, device=self.device)  # of the terms
@@ -139,48 +137,61 @@ class _Loop:
             phase.prepare(self.model)
         self.module = averaging(_Step(self.model))  # of the weights that are now trained
         for batch in (phase.batches or self.batches).epoch(self.epoch, self.step):
-            self.set_learning_rate()
-            self.train_step(phase, batch.to(self.device))
+            moved = self.train_step(phase, batch.to(self.device))
             self.step += 1
             look = self.step % CHECK_EVERY == 0 or self.step == self.steps(phase)
             progress.update(note=self.checked_note() if look else "")
-            if self.resume.due():
+            if moved and self.resume.due():  # there are no gradients to save
                 self.checked_note()
                 self.save()
 
-    def train_step(self, phase: Phase, batch: Any) -> None:
-        """One step of the optimiser; the loss before it is added to the epoch's."""
-        self.optimiser.zero_grad()
+    def train_step(self, phase: Phase, batch: Any) -> bool:
+        """Add the gradient of a batch and, if enough are added, take a step of the optimiser;
+        whether it did. The loss before it is added to the epoch's."""
+        several, place = self.schedule.accumulate, self.step % self.schedule.accumulate
+        if place == 0:
+            self.set_learning_rate()
+            self.optimiser.zero_grad()
+            self.rows = 0
         reduced = self.schedule.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=reduced):
             names, values, figures = self.module(phase.objective, batch)
-        values.sum().backward()
+        self.names, terms = names, values.detach().double()
+        self.totals = self.totals + terms if self.step else terms
+        before = self.figures if self.step else {}
+        self.figures = {n: before.get(n, 0) + one.detach().double() for n, one in figures.items()}
+        if several == 1:
+            values.sum().backward()
+        else:  # the last batch of an epoch may have fewer rows
+            (values.sum() * len(batch)).backward()
+            self.rows += len(batch)
+            if place + 1 < several and self.step + 1 < self.steps(phase):
+                return False
+            for weight in self.model.parameters():
+                if weight.grad is not None:
+                    weight.grad /= self.rows
         if self.schedule.clip > 0:
             named = list(self.model.named_parameters())
             for prefixes in self.parts.values():
                 own = [values for name, values in named if name.startswith(prefixes)]
                 nn.utils.clip_grad_norm_(own, self.schedule.clip)
         self.optimiser.step()
-        self.names, terms = names, values.detach().double()
-        self.totals = self.totals + terms if self.step else terms
-        before = self.figures if self.step else {}
-        self.figures = {n: before.get(n, 0) + one.detach().double() for n, one in figures.items()}
+        return True
 
     def set_learning_rate(self) -> None:
-        own, share = self.current.lr, self.share()
+        """That of the next step: of the phase where it has its own, else of all other phases."""
+        own, steps = self.current.lr, self.steps(self.current)
+        if own is None:
+            shared = [phase for phase in self.phases if phase.lr is None]
+            past = [phase for phase in self.phases[: self.phase] if phase.lr is None]
+            epochs = self.epoch + self.skipped
+        else:
+            shared, past, epochs = [self.current], [], self.phase_epoch
+        done = self.total_steps(past) + self.steps_of_phase()
+        share = self.schedule.share(epochs, done, self.total_steps(shared), steps)
         for group in self.optimiser.param_groups:
             first = group.setdefault("initial_lr", group["lr"])
             group["lr"] = (first if own is None else own) * share
-
-    def share(self, later: int = 0) -> float:
-        """The share of the first learning rate for the next step, or `later` epochs after it."""
-        if self.current.lr is None:
-            epochs, done = self.epoch + self.skipped, self.steps_done()
-            total = self.total_steps(self.phases)
-        else:
-            epochs, done = self.phase_epoch, self.steps_of_phase()
-            total = self.total_steps([self.current])
-        return self.schedule.share(epochs + later, done + later * self.steps(self.current), total)
 
     def checked_note(self) -> str:
         """The running mean loss as a note for the bar; WorkbenchError when it is not finite."""
@@ -199,15 +210,19 @@ class _Loop:
         row = self.row() | judged.columns | {"lr": self.optimiser.param_groups[0]["lr"]}
         self.collapsed = judged.collapsed if self.current.ranks else ""
         self.stuck = self.stuck + 1 if self.collapsed else 0
-        self.history.append(row)
-        before = self.share()
+        fell = self.falls(1) > self.falls()
         self.epoch, self.phase_epoch, self.step = self.epoch + 1, self.phase_epoch + 1, 0
-        better = [self.is_peak(part, judged.of_part(part)) for part in self.parts]
-        self.waited = 0 if any(better) or self.share() < before else self.waited + 1
+        scores = {part: judged.of_part(part) for part in self.parts}
+        better = {p: score for p, score in scores.items() if is_better(score, self.peaks.get(p))}
+        self.peaks |= better
+        self.waited = 0 if better or fell else self.waited + 1
         if self.current.selects:
-            for part in self.parts:
-                self.keep_if_best(part, judged.of_part(part))
-        self.close_phase(progress)
+            for part, score in scores.items():
+                self.keep_if_best(part, score)
+        best = {f"best_{part}" if part else "best": n for part, n in self.best.items()}
+        row |= best | {"cap": self.current.epochs, "ended": ""}
+        self.history.append(row)
+        row["ended"] = self.close_phase(progress)
         self.save()
         note = f"epoch {self.epoch} ({row['phase']}): loss {row['loss']:.4g}, {judged.note}"
         for part, score in self.score.items():
@@ -215,6 +230,11 @@ class _Loop:
                 named = f" {part}" if part else ""
                 note += f", best{named} {score:.1f} in epoch {self.best[part]}"
         say(note)
+
+    def falls(self, later: int = 0) -> int:
+        """How often the learning rate has fallen `later` epochs from now."""
+        past = self.epoch + self.skipped if self.current.lr is None else self.phase_epoch
+        return self.schedule.falls(past + later)
 
     def row(self) -> Row:
         """Means of the running epoch: the loss, its terms, and what is watched."""
@@ -228,28 +248,22 @@ class _Loop:
     def keep_if_best(self, part: str, score: float | None) -> None:
         """Keep a part's weights if they are better than those that were kept until here."""
         before = self.score[part]
-        if score is None or before is None or score > before:
+        if is_better(score, before):
             self.best[part], self.score[part] = self.epoch, score
             weights = self.model.state_dict().items()
             own = {name: value for name, value in weights if name.startswith(self.parts[part])}
             self.best_weights |= copied(own)
 
-    def is_peak(self, part: str, score: float | None) -> bool:
-        """Whether a part's validation is the best of the running phase, and keep it if so."""
-        if score is not None and score <= self.peaks.get(part, -math.inf):
-            return False
-        self.peaks[part] = -math.inf if score is None else score
-        return True
-
-    def close_phase(self, progress: Progress) -> None:
-        """Leave out epochs that would gain nothing, and go on when the phase is over."""
-        left = self.current.epochs - self.phase_epoch
-        skip = 0
+    def close_phase(self, progress: Progress) -> str:
+        """Leave out epochs that would gain nothing, and go on when the phase is over; why it is:
+        epochs (all are trained), converged or patience, "" while it is not."""
+        left, why, skip = self.current.epochs - self.phase_epoch, "epochs", 0
         if left and self.has_converged():
             say(f"phase {self.current.name} has converged after {self.phase_epoch} epochs")
-            skip = left
+            why, skip = "converged", left
         elif left and self.waited == self.schedule.patience:
-            skip = next((n for n in range(1, left) if self.share(n) < self.share()), left)
+            skip = next((n for n in range(1, left) if self.falls(n) > self.falls()), left)
+            why = "patience"
             then = f"phase {self.current.name} ends" if skip == left else "the learning rate falls"
             say(f"no better validation for {self.waited} epochs: {then}")
             self.waited = 0
@@ -257,8 +271,9 @@ class _Loop:
             progress.update(skip * self.steps(self.current))
         if skip == left:
             self.phase, self.phase_epoch, self.peaks, self.waited = self.phase + 1, 0, {}, 0
-        else:
-            self.phase_epoch, self.skipped = self.phase_epoch + skip, self.skipped + skip
+            return why
+        self.phase_epoch, self.skipped = self.phase_epoch + skip, self.skipped + skip
+        return ""
 
     def has_converged(self) -> bool:
         """Whether WINDOW epochs lowered the mean loss by too small a share of that of as many
@@ -299,6 +314,11 @@ class _Loop:
         self.totals = self.totals.to(self.device)
         self.figures = {name: one.to(self.device) for name, one in self.figures.items()}
         say(f"continuing after {self.epoch} epochs and {self.step} steps")
+
+
+def is_better(score: float | None, before: float | None) -> bool:
+    """Whether a score is above the best before it; without scores the last is the best."""
+    return score is None or before is None or score > before
 
 
 class _Step(nn.Module):

@@ -1,5 +1,6 @@
 """Parts of a training: phases with objectives and batches, learning rates, judges, optimisers."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -44,7 +45,8 @@ class Phase:
     batches: Batches | None = None  # of this phase alone, None: those of `fit`
     # called on the model in training mode before every epoch, to freeze parts of it
     prepare: Callable[[Any], None] | None = None
-    # at the start of the phase, decayed by its epochs; None: the optimiser's, decayed by all epochs
+    # the schedule's, over the epochs of this phase; None: the optimiser's, over those of all phases
+    # without one of their own
     lr: float | None = None
     # ends the phase when the mean loss of three epochs fell by a smaller share than this; 0: never
     stop_below: float = 0.0
@@ -54,9 +56,10 @@ class Phase:
 
 
 class LearningRates(Protocol):
-    """clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast). patience: epochs
-    without a better validation after which the learning rate falls at once or, at its last value,
-    the phase ends; None: all epochs."""
+    """clip: largest gradient norm, 0 for none; precision: fp32 or bf16 (autocast). accumulate:
+    batches whose gradients are averaged for a step. patience: epochs without a better validation
+    after which the learning rate falls at once or, at its last value, the phase ends; None: all
+    epochs."""
 
     @property
     def clip(self) -> float: ...
@@ -67,25 +70,47 @@ class LearningRates(Protocol):
     @property
     def patience(self) -> int | None: ...
 
-    def share(self, epochs: int, done: int, total: int) -> float:
+    @property
+    def accumulate(self) -> int: ...
+
+    def falls(self, epochs: int) -> int:
+        """How often the rate has fallen after so many epochs; 0 where it changes with every
+        step."""
+        ...
+
+    def share(self, epochs: int, done: int, total: int, steps: int) -> float:
         """The share of the first learning rate for the next step, after so many epochs and `done`
-        of `total` steps, those of the phase where it has its own rate."""
+        of `total` batches, those of the phase where it has its own rate; steps: batches of an
+        epoch."""
         ...
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate is multiplied by lr_factor every lr_step epochs."""
+    """The learning rate rises linearly for lr_warmup_epochs. By the schedule `step` it is
+    multiplied by lr_factor every lr_step epochs; by `cosine` it falls to 0 from the end of the rise
+    on, as half a period (Loshchilov and Hutter 2017, eq. 5, without restarts)."""
 
     lr_step: int
     lr_factor: float
     clip: float
     precision: str
     patience: int | None = None
+    schedule: str = "step"
+    lr_warmup_epochs: int = 0
+    accumulate: int = 1
 
-    def share(self, epochs: int, done: int, total: int) -> float:
-        """As in LearningRates: lr_factor to the power of the decays so far."""
-        return self.lr_factor ** (epochs // self.lr_step)
+    def falls(self, epochs: int) -> int:
+        """As in LearningRates."""
+        return epochs // self.lr_step if self.schedule == "step" and self.lr_factor < 1 else 0
+
+    def share(self, epochs: int, done: int, total: int, steps: int) -> float:
+        """As in LearningRates."""
+        rise = self.lr_warmup_epochs * steps
+        risen = min(1.0, (done + 1) / rise) if rise else 1.0
+        if self.schedule == "cosine" and done >= rise:
+            return (1 + math.cos(math.pi * (done - rise) / (total - rise))) / 2
+        return risen * self.lr_factor ** self.falls(epochs)
 
 
 @dataclass(frozen=True)
@@ -97,8 +122,13 @@ class WarmupSchedule:
     clip: float
     precision: str
     patience: None = None
+    accumulate: int = 1
 
-    def share(self, epochs: int, done: int, total: int) -> float:
+    def falls(self, epochs: int) -> int:
+        """As in LearningRates."""
+        return 0
+
+    def share(self, epochs: int, done: int, total: int, steps: int) -> float:
         """As in LearningRates: the rise times the fall."""
         return min(1.0, (done + 1) / max(self.warmup, 1)) * max(self.least, 1 - done / total)
 
@@ -145,14 +175,20 @@ def optimiser(
     lr: float,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    spare: bool = True,
 ) -> torch.optim.Optimizer:
     """An optimiser by name, the only place where they are made: adam, adamw (decoupled decay,
-    Loshchilov and Hutter 2019) or sgd, which alone reads the momentum."""
+    Loshchilov and Hutter 2019) or sgd, which alone reads the momentum. spare: adamw decays no
+    weights of fewer than two dimensions, which are biases, those of norms, and temperatures."""
     weights = list(weights)
     fused = all(weight.device.type in FUSED for weight in weights)
     if name == "sgd":
         # torch's fused steps fail on weights that join later, when the others have a momentum
         fused = fused and momentum == 0
         return torch.optim.SGD(weights, lr, momentum, weight_decay=weight_decay, fused=fused)
-    adam = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
-    return adam(weights, lr, weight_decay=weight_decay, fused=fused)
+    if name == "adam":
+        return torch.optim.Adam(weights, lr, weight_decay=weight_decay, fused=fused)
+    spared = [weight for weight in weights if spare and weight.ndim < 2]
+    decayed = [weight for weight in weights if not (spare and weight.ndim < 2)]
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": spared, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr, weight_decay=weight_decay, fused=fused)

@@ -33,7 +33,8 @@ def _not_gensim(value: Any) -> Any:
 
 class VocabularyConfig(Section):
     source: Annotated[
-        Literal["train", "word2vec_bin", "word2vec_text"], BeforeValidator(_not_gensim)
+        Literal["train", "word2vec_bin", "word2vec_text", "transformer"],
+        BeforeValidator(_not_gensim),
     ] = "train"
     vectors: Name | None = None
     dim: Count = 100
@@ -59,7 +60,16 @@ class VocabularyConfig(Section):
                 if (value := getattr(self, key)) not in (0, "training"):
                     yield wrong_value(key, value, "needs a source of vectors other than 'train'")
         elif self.vectors is None:
-            text = f"source {self.source!r} needs the path of a vector file"
-            yield wrong_value("vectors", None, text)
+            text = "the name or folder of a model"
+            if self.source != "transformer":
+                text = "the path of a vector file"
+            yield wrong_value("vectors", None, f"source {self.source!r} needs {text}")
+        elif self.source == "transformer":
+            from pipeline.words.transformer import model_folder
+
+            if model_folder(self.vectors) is None:
+                text = "neither a folder nor a model in the Hugging Face cache; with internet: "
+                text += f"hf download {self.vectors}"
+                yield wrong_value("vectors", self.vectors, text)
         elif not os.path.isfile(self.vectors):
             yield wrong_value("vectors", self.vectors, "no such file")

@@ -14,6 +14,7 @@ from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import Progress
 from pipeline.words.files import Stream, read_binary, read_text
 from pipeline.words.sample import Background, WordSample
+from pipeline.words.transformer import Transformer
 
 WINDOW = 5  # words on either side that a word is to predict, at most
 
@@ -24,6 +25,7 @@ class WordVectors:
     rows: dict[str, np.ndarray]  # word to (D,) float32, all finite
     respelt: dict[str, str] = field(default_factory=dict)  # word to the other spelling it took
     background: Background | None = None  # a sample of other words
+    sha256: dict[str, str] = field(default_factory=dict)  # of a transformer's files, by name
 
 
 def train_vectors(
@@ -78,19 +80,28 @@ def read_vectors(
     seed: int = 0,
 ) -> WordVectors:
     """Read the vectors of those of `words` and `unlisted` that a file has (word2vec_bin, or
-    word2vec_text, also GloVe's; also gzipped); WorkbenchError names the place of a fault.
-    background: size of a sample of other words. other_cases: a word that the file lacks takes the
-    vector of the first of its `spellings` there."""
-    if not path.is_file():
+    word2vec_text, also GloVe's; also gzipped) or a transformer (folder or cached name), which also
+    normalises them; WorkbenchError names the place of a fault. background: size of a sample of
+    other words. other_cases: a word that the file lacks takes the vector of the first of its
+    `spellings` there."""
+    model = Transformer(path) if source == "transformer" else None
+    if model is None and not path.is_file():
         raise WorkbenchError(f"{path}: no such file", "set vocabulary.vectors to a vector file")
-    listed = {word: spellings(word) if other_cases else (word,) for word in words}
-    others = {word: spellings(word) if other_cases else (word,) for word in unlisted}
-    accepted = listed | others
+
+    def accept(word: str) -> tuple[str, ...]:
+        group = spellings(word) if other_cases else (word,)
+        return tuple(map(model.normalise, group)) if model else group
+
+    listed = {word: accept(word) for word in words}
+    accepted = listed | {word: accept(word) for word in unlisted}
     sample = WordSample(background, seed, set(chain.from_iterable(listed.values())))
     wanted = {word.encode(): word for word in chain.from_iterable(accepted.values())}
-    with Stream(path) as stream:
-        read = {"word2vec_bin": read_binary, "word2vec_text": read_text}[source]
-        dim, rows = read(stream, wanted, sample)
+    if model:
+        dim, rows = model.read(set(wanted.values()), sample)
+    else:
+        with Stream(path) as stream:
+            read = {"word2vec_bin": read_binary, "word2vec_text": read_text}[source]
+            dim, rows = read(stream, wanted, sample)
     chosen = {
         word: next(spelling for spelling in group if spelling in rows)
         for word, group in accepted.items()
@@ -100,6 +111,7 @@ def read_vectors(
         _finite(dim, {word: rows[spelling] for word, spelling in chosen.items()}, str(path)),
         respelt={word: spelling for word, spelling in chosen.items() if word != spelling},
         background=sample.result(dim) if background else None,
+        sha256=model.sha256 if model else {},
     )
 
 

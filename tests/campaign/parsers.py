@@ -51,6 +51,7 @@ from tests.campaign.world import ROOT
 from tests.support.embedding_files import FORMATS, write_vectors
 from tests.support.entities_cases import HEIGHT, WIDTH, write_entities
 from tests.support.reader_cases import image_bytes, options, write_parquet, write_tar
+from tests.support.transformer_files import write_model
 
 LONGEST = 5.0  # seconds that an input may take
 HUNG = 60.0  # seconds after which the campaign ends
@@ -282,6 +283,12 @@ PARSERS = {
     "proposals in .mat": _proposals(3_000, "p/one.mat", _write_mats),
     "word2vec's binary": _words(40_000, "word2vec_bin"),
     "word2vec's text": _words(25_000, "word2vec_text"),
+    "words of a transformer": Parser(
+        20_000,
+        "tokenizer.json",
+        lambda at: write_model(at, "BPE", WORDS),
+        lambda at: read_vectors("transformer", at, WORDS, background=2),
+    ),
     "checkpoints of torch": Parser(
         4_000,
         "x",

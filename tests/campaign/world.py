@@ -57,6 +57,7 @@ TINY = {
         "crop": 28, "phases": PHASES, "training": {"batch_size": 12, "workers": 0},
     },
     "scan": {"dim": 8, "word_dim": 8, "training": EPOCHS},
+    "vse_infinity": {"dim": 8, "word_dim": 8, "training": EPOCHS},
     "dp_rnn": {
         "dim": 8, "word_dim": 8, "candidates": 2,
         "training": {"epochs": {"matching": 1, "recurrent": 1, "all": 1}, "batch_size": 16},

@@ -9,6 +9,7 @@ from losses import pair_loss
 from models.scan.network import SCAN
 from models.two_branch.network import TwoBranch
 from models.vse.network import VSE
+from models.vse_infinity.network import VSEInfinity
 
 generator = torch.Generator().manual_seed(1)
 VECTORS, SENTENCES = (torch.randn(6, width, generator=generator) for width in (9, 7))
@@ -21,6 +22,8 @@ CASES = {
     "vse": (partial(VSE, 9, 20, 7, 5, 8), VECTORS, *WORDS),
     "scan t2i": (partial(gated_scan, direction="t2i", pooling="mean"), *REGIONS, *WORDS),
     "scan i2t": (partial(gated_scan, direction="i2t", pooling="lse"), *REGIONS, *WORDS),
+    "gpo": (partial(VSE, 9, 20, 7, 5, 8, text_pool="gpo"), VECTORS, *WORDS),
+    "vse infinity": (partial(VSEInfinity, 9, 20, 7, 8), *REGIONS, *WORDS),
     "two branches": (partial(two_branch, hidden=12), VECTORS, SENTENCES),
     "without batch norm": (partial(two_branch, hidden=12, batch_norm=0), VECTORS, SENTENCES),
     "linear": (partial(two_branch, hidden=0), VECTORS, SENTENCES),

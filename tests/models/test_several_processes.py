@@ -9,7 +9,7 @@ from dual_path_runs import stage_1, stage_2, write_world
 from fine_tuning_runs import PHASE, write_own_sentences
 from fine_tuning_runs import RUN as FINE_TUNED
 from forked import run_script
-from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE
+from model_runs import DP_RNN, SCAN, TWO_BRANCH, VSE, VSE_INFINITY
 from tiny_inputs import PATHS, write_tables
 
 from models.ranking import LOSSES
@@ -20,25 +20,29 @@ pytestmark = pytest.mark.slow
 SIZE = {"training__batch_size": 7}
 FEATURES = stage_1(4)
 FEATURES["weights"]["ranking"] = 0.5
-# From 20 steps on in all. Dropout draws other numbers in every process, and positions are float32.
+# From 20 steps on in all. What is drawn differs in several processes, and positions are float32.
 CHANGES = {
     "vse": {"text_pool": "mean", "training__epochs": 3},
     "two_branch": {"dropout": 0.0, "weights__image_image": 0.1, "training__epochs": 3},
     "dual_path": {"dropout": 0.0, "phases": [FEATURES, stage_2(1)]},
     "scan": {},
+    "vse_infinity": {"drop_regions": 0.0},
     "dp_rnn": {
         "position_gate": False,
         "training__epochs": {"matching": 1, "recurrent": 1, "all": 1},
     },
 }
-RUNS = {run.name: run for run in (VSE, TWO_BRANCH, DUAL_PATH, SCAN, DP_RNN)}
+RUNS = {run.name: run for run in (VSE, TWO_BRANCH, DUAL_PATH, SCAN, DP_RNN, VSE_INFINITY)}
 CASES = [f"{model}-{loss}" for model in RUNS for loss in LOSSES]
 # with the image CNN in front, which no loss knows of
 RUNS["fine_tuned"] = FINE_TUNED
 CHANGES["fine_tuned"] = {"dropout": 0.0, "fine_tuning": PHASE | {"batch_size": 7, "flip": True}}
 CHANGES["fine_tuned"] |= {"training__lr": 0.0001}  # so that the second phase is the better one
 CASES.append("fine_tuned-knn_margin")
-COLOURED = ("dual_path", "fine_tuned")
+RUNS["accumulated"] = DUAL_PATH
+CHANGES["accumulated"] = {"phases": [stage_1(4)], "dropout": 0.0, "training__accumulate": 2}
+CASES.append("accumulated-sum_margin")
+COLOURED = ("dual_path", "fine_tuned", "accumulated")
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from corpora import change_params, write_corpus
 from gensim.models import KeyedVectors
+from transformer_files import TABLE, write_model
 
 from pipeline.corpus.vocabulary import (
     Vocabulary,
@@ -14,6 +15,7 @@ from pipeline.corpus.vocabulary import (
     load_unlisted_vectors,
     load_word_vectors,
 )
+from pipeline.runtime.files import sha256_file
 from pipeline.storage.features import FeatureFile
 
 SPLITS = {
@@ -87,6 +89,20 @@ def test_vectors_from_a_file_and_known_words_only(workspace, build, tmp_path):
     text = (folder / "vocabulary" / "vocabulary.json").read_text()
     assert json.loads(text)["made_from"]["vectors"] == "v.bin"
     assert str(tmp_path) not in text
+
+
+def test_vectors_of_a_transformer_keep_its_digests(workspace, build, tmp_path):
+    write_model(tmp_path / "tiny", "BPE", ["red", "dog"])
+    process = build(workspace(source="transformer", vectors=str(tmp_path / "tiny")))
+    words, vectors = load_known_vectors(tmp_path / "vocabulary")
+    assert words == ["dog", "red"]
+    np.testing.assert_array_equal(vectors, TABLE[[5, 4]])
+    assert "40.0 % of the words and 50.0 % of their occurrences" in process.stderr
+    made = json.loads((tmp_path / "vocabulary" / "vocabulary.json").read_text())["made_from"]
+    files = ("tokenizer.json", "model.safetensors")
+    assert made["sha256"] == {name: sha256_file(tmp_path / "tiny" / name) for name in files}
+    workspace(source="transformer", vectors="nobody/nothing")
+    assert "hf download nobody/nothing" in build(tmp_path, check=False).stderr
 
 
 def test_other_spellings_and_a_background(workspace, build, tmp_path):

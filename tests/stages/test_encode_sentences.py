@@ -3,13 +3,16 @@
 import json
 import os
 import shutil
+import socket
 
 import numpy as np
 import pytest
 from commands import invoke
 from corpora import SHARDS, change_params, write_corpus
+from text_networks import write_text_network
 from tiny_inputs import write_params, write_vocabulary
 
+from models.base.texts import sentence_encoder, sentence_vector
 from pipeline.corpus.tables import captions_digest, in_split, load_captions
 from pipeline.corpus.vocabulary import load_word_vectors
 from pipeline.runtime import files
@@ -183,6 +186,64 @@ def test_captions_without_a_known_word_are_zeros_or_an_error_where_asked_for(fol
     assert code == 1
     assert "error: 1 of 44 captions have no known word: test7#0\n" in printed
     assert not list(folder.glob("no*.h5"))
+
+
+@pytest.fixture
+def network(folder):
+    """The folder of a network of random weights, named in params.yaml."""
+    pytest.importorskip("sentence_transformers", reason="the extra `text` is not installed")
+    write_text_network(folder / "tiny", WORDS)
+    set_params(folder, "transformer", transformer__model="tiny")
+    return folder / "tiny"
+
+
+def test_a_network_s_vectors_and_a_query_s(folder, network, monkeypatch):
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("asked the internet"))
+    assert run(folder)[0] == 0
+    file = FeatureFile(folder / "sentences.h5")
+    said, chosen = file.attributes, json.loads(file.attributes["params"])["transformer"]
+    assert said["layer"] == "pooling mean of 12 tokens"
+    assert said["weights_sha256"] == sha256_file(folder / "encoder.h5")
+    assert (chosen["model"], len(chosen["sha256"])) == ("tiny", 64)
+    first = [(folder / name).read_bytes() for name in ("sentences.h5", "encoder.h5")]
+    network.rename(folder / "moved")  # search, serve and exports need the encoder's file alone
+    encoder = sentence_encoder(file, folder / "encoder.h5", None)
+    for row, words in enumerate(captions(folder)[:5]):
+        (vector,) = sentence_vector(words, file, encoder)
+        np.testing.assert_array_equal(vector[0].half(), file.load()[row])
+    assert "tiny: no such folder, and no name" in run(folder)[1]
+    # the weights count, the place of the folder does not
+    (folder / "elsewhere").mkdir()
+    (folder / "moved").rename(folder / "elsewhere/tiny")
+    set_params(folder, "transformer", transformer__model="elsewhere/tiny")
+    assert run(folder)[0] == 0
+    assert first == [(folder / name).read_bytes() for name in ("sentences.h5", "encoder.h5")]
+    write_text_network(folder / "elsewhere/tiny", WORDS, seed=1)
+    assert run(folder)[0] == 0
+    other = json.loads(FeatureFile(folder / "sentences.h5").attributes["params"])["transformer"]
+    assert other["sha256"] != chosen["sha256"]
+
+
+def test_a_network_continues_where_it_was_stopped(folder, network, monkeypatch):
+    from pipeline.sentences.encodings.transformer import Transformer
+
+    monkeypatch.setattr(Transformer, "block", 8)
+    assert run(folder)[0] == 0
+    expected = (folder / "sentences.h5").read_bytes()
+    encode_block, sizes = Transformer.encode, []
+
+    def stopping(made, block):
+        sizes.append(len(block))
+        if len(sizes) == 3:
+            raise StoppedError
+        return encode_block(made, block)
+
+    monkeypatch.setattr(Transformer, "encode", stopping)
+    with pytest.raises(StoppedError):
+        run(folder)
+    assert run(folder)[0] == 0
+    assert sizes == [8, 8, 8, 8, 8, 8, 4]  # none of the first two again
+    assert (folder / "sentences.h5").read_bytes() == expected
 
 
 class StoppedError(Exception):

@@ -10,7 +10,7 @@ from corpora import change_params, write_corpus
 from pipeline.corpus.tables import RELEVANCE
 from pipeline.evaluation.columns import METRICS
 from pipeline.evaluation.file import read_query_ranks, read_ranks
-from pipeline.scores.file import SplitScores, write_scores
+from pipeline.scores.file import SplitScores, read_scores, write_scores
 
 
 @pytest.fixture
@@ -38,8 +38,11 @@ def test_writes_metrics_and_ranks_twice_the_same(project, run_stage):
     metrics = project / "m/vse.json"
     content = json.loads(metrics.read_text())
     assert list(content) == ["naive", "inverted_softmax", "protocol"]
-    assert list(content["naive"]) == ["i2t", "t2i", "rsum"]
-    assert list(content["inverted_softmax"]) == ["transductive", "i2t", "t2i", "rsum"]
+    assert list(content["naive"]) == ["i2t", "t2i", "rsum", "hubs", "separation"]
+    assert list(content["inverted_softmax"]) == ["transductive", "i2t", "t2i", "rsum", "hubs"]
+    found = np.bincount(read_scores(project / "vse.h5", "test").matrix.argmax(0), minlength=20)
+    shares = {"none": 100 * (found == 0).mean(), "ten": 100 * (found >= 10).mean()}
+    assert content["naive"]["hubs"]["t2i"] == shares
     assert list(content["naive"]["i2t"]) == [metric.name for metric in METRICS]
     record = read_ranks(project / "r/vse.h5")
     low, high = record.intervals["naive"]["rsum"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models.ranking import LOSSES
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.yaml_text import read_yaml
-from stages.params import NAMED, TRACKED, filled, find_problems, load_params
+from stages.params import INHERITED, NAMED, TRACKED, Params, filled, find_problems, load_params
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -104,8 +104,19 @@ def phases(first=(), second=()):
     return {"dual_path__phases": changed}
 
 
+SAMPLED = {"dual_path__sampled_classes": 9}
+ACCUMULATED = {"dual_path__training__accumulate": 4, **phases((), {"epochs": 0})}
+
+
 def own(path):
     return {"path": path, "ids": "ids", "features": "features"}
+
+
+RERANK = {"first": "vse", "second": "scan", "top": 5}
+
+
+def rerank(**changes):
+    return {"rerank": {"mine": RERANK | changes}}
 
 
 def average(**changes):
@@ -128,6 +139,8 @@ def search(**changes):
         average(members=["scan", "scan_i2t-2"], normalise="z"),
         average(members=["a", "b", "c", "d"], weights=[1, 2, 3.5, 4]),
         {"average_scores": {}},
+        {"rerank": {}},
+        rerank(second="scan_dp_rnn"),
         {"external": {"mine": SCORES, "cca-2": SCORES | {"val_scores": "dvc.yaml"}}},
         {"external": {"mine": PAIR, "cca-2": PAIR | {"similarity": "dot"}}},
         search(index="hnsw", models=["vse", "scan"]),
@@ -150,6 +163,8 @@ def search(**changes):
             "image_features__weights": "random",
         },
         *({"corpus__val_images": number} for number in (1, 1000, 0.1, 0.999)),
+        {"vse__training__clip": 1.0},
+        ACCUMULATED,
     ],
     ids=str,
 )
@@ -190,6 +205,16 @@ COMPONENTS = "must be a whole number from 1, or none"
             )
             for model in ("vse", "scan", "dp_rnn", "dual_path")
         ),
+        ({"training__clip": -1}, "training.clip = -1: must be greater than or equal to 0"),
+        ({"vse__training__lr_warmup_epochs": 9}, "must be below epochs = 9; 0: none"),
+        ({"scan__training__accumulate": 4}, "unknown key; a ranking loss takes its negatives from"),
+        (
+            {"dual_path__training__accumulate": 4},
+            "= 4: the ranking loss of 'stage_2' takes its neg",
+        ),
+        (SAMPLED | ACCUMULATED, "accumulate = 4: must be 1 with dual_path.sampled_classes = 9"),
+        ({"dual_path__training__warmup_epochs": 1}, "unknown key; its phases choose their losses"),
+        ({"cca__training": {"lr": 0.1}}, "unknown key; it is fitted at once, without epochs"),
         ({"detector__weights": "no.pth"}, "no such file"),
         ({"detector__names": "no/folder"}, "no such folder"),
         ({"detector__anchors": [[1.0]] * 5}, "detector.anchors"),
@@ -275,6 +300,9 @@ COMPONENTS = "must be a whole number from 1, or none"
         (average(members=["cca", "cca"]), "members = ['cca', 'cca']: cca twice; use weights"),
         (average(members=["cca", "../x"]), "'../x': a name has letters, digits, _ and - alone"),
         (average(members=["cca", "mine"]), "an average cannot be a member of itself"),
+        (rerank(second="vse"), "rerank.mine.second = 'vse': must be another model than first"),
+        (rerank(first="mine"), "rerank.mine.first = 'mine': has no scores; allowed are cca, dp_rn"),
+        (rerank(top=0), "rerank.mine.top = 0: must be"),
         (average(weights=[1]), "weights = [1.0]: must be 2 numbers, one for each member, or nul"),
         (average(weights=[1, 0]), "average_scores.mine.weights.1 = 0: must be greater than 0"),
         (average(normalize="z"), "unknown key; did you mean normalise?"),
@@ -286,6 +314,18 @@ def test_one_wrong_value_is_one_line(changes, words):
     text = problems(changed(**changes))
     assert words in text
     assert len(text.splitlines()) == 1
+
+
+def test_a_value_of_one_model_wins_over_that_of_all():
+    """Its own in the file, else its own default, else that of the section `training`."""
+    values = changed(training__clip=0.5, training__precision="bf16", vse__training__clip=1.5)
+    del values["two_branch"]["training"]["clip"]
+    params = Params.model_validate(filled(values))
+    clips = {name: getattr(params, name).training.clip for name in INHERITED}
+    shared = dict.fromkeys(("scan", "dp_rnn", "vse_infinity"), 0.5)
+    assert clips == dict.fromkeys(INHERITED, 0.0) | shared | {"vse": 1.5}
+    assert {getattr(params, name).training.precision for name in INHERITED} == {"bf16"}
+    assert params.model("vse").used("vse")["vse"]["training"]["precision"] == "bf16"
 
 
 KINDS = (
@@ -314,7 +354,10 @@ def test_wrong_external_items_are_named(external, words):
     assert "\n" not in text
 
 
-@pytest.mark.parametrize(("section", "item"), [("average_scores", AVERAGE), ("external", SCORES)])
+@pytest.mark.parametrize(
+    ("section", "item"),
+    [("average_scores", AVERAGE), ("external", SCORES), ("rerank", RERANK)],
+)
 def test_wrong_names_of_score_files(section, item):
     for name in ("scan", "detector", "loss"):
         text = problems(changed(**{section: {name: item}}))
@@ -324,7 +367,9 @@ def test_wrong_names_of_score_files(section, item):
         text = problems(changed(**{section: {name: item}}))
         assert text == f"{section}: {name!r}: a name has letters, digits, _ and - alone"
     text = problems(changed(average_scores={"both": AVERAGE}, external={"both": SCORES}))
-    assert text == "external.both: an average of average_scores has this name"
+    assert text == "external.both: average_scores has this name; choose another"
+    text = problems(changed(average_scores={"both": AVERAGE}, rerank={"both": RERANK}))
+    assert text == "rerank.both: average_scores has this name; choose another"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from commands import fail, succeed
+from commands import fail, run_command, succeed
 from report_world import made_scores, put_corpus, put_model
 
 from pipeline.training.curve import curve_tsv
@@ -14,6 +14,7 @@ from stages.average_scores import main as average_scores
 from stages.compare import main as compare
 from stages.evaluate import main as evaluate
 from stages.tabulate_plots import main as tabulate_plots
+from vse_workbench.commands.compare import main as compare_runs
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("vse", "scan")
@@ -50,6 +51,20 @@ def made(tmp_path_factory) -> Path:
 @pytest.fixture
 def project(made, tmp_path: Path) -> Path:
     return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+
+
+def test_further_recalls_go_from_scores_to_the_table_and_the_page(project: Path) -> None:
+    params = project / "params.yaml"
+    params.write_text(params.read_text().replace("recall_k: []", "recall_k: [2]"))
+    succeed(evaluate, project, *evaluated(project, "vse"))
+    assert "vse and scan differ in their metrics" in fail(compare, project, *compared(project))
+    succeed(evaluate, project, *evaluated(project, "scan"))
+    succeed(compare, project, *compared(project))
+    assert (project / "r/c.md").read_text().count("|   R@2 |") == 4  # naive, and all at once
+    assert ">R@2<" in (project / "r/index.html").read_text()
+    both = run_command(compare_runs, "ranks/vse.h5", "ranks/scan.h5", folder=project).stdout
+    recall = json.loads((project / "metrics/vse.json").read_text())["naive"]["t2i"]["r2"]
+    assert re.search(rf"t2i R@2 +\| +{recall:.1f} \|", both)
 
 
 def exchange(folder: Path, *kinds: str) -> None:

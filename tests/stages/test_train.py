@@ -40,7 +40,10 @@ def test_keeps_the_best_epoch_and_leaves_no_work(folder):
         ("seed", 1),
         ("vse__margin", 0.3),
         ("vse__training__clip", 0.1),
+        ("vse__training__schedule", "cosine"),
+        ("vse__training__weight_decay", 0.1),
         ("vse__text_pool", "mean"),
+        ("vse__text_pool", "gpo"),
         ("vse__text_encoder", "lstm"),
     ],
 )
@@ -63,8 +66,8 @@ def test_the_text_encoder_is_that_of_the_checkpoint(folder):
 
 
 def test_what_cannot_be_trained_is_named(folder):
-    message = fail(main, folder, "vsr", *VSE.training_command()[1:])
-    assert "model 'vsr': allowed are cca, dp_rnn, dual_path, scan, two_branch, vse" in message
+    said = fail(main, folder, "vsr", *VSE.training_command()[1:])
+    assert "model 'vsr': allowed are cca, dp_rnn, dual_path, scan, two_branch, vse, vse_i" in said
     write_image_features(folder, ["a", "b"], np.ones((2, 3, 4), np.float16))
     assert "features of shape (2, 3, 4)" in VSE.refused(folder)
 

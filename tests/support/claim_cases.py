@@ -1,7 +1,13 @@
 """Small ledgers and kept runs for the tests of claims."""
 
-from vse_workbench.claims.ledger import FIGURES, Ledger, setting_digest
-from vse_workbench.claims.results import Row
+import numpy as np
+
+from vse_workbench.claims.ledger import FIGURES, Ledger
+from vse_workbench.claims.ranks import Ranks, write_ranks
+from vse_workbench.claims.results import Kept, Row, State
+
+SEEDS = [1, 2, 3]
+COMMIT = "e" * 12
 
 
 def ledger(**claim):
@@ -11,13 +17,20 @@ def ledger(**claim):
 
 def content(**claim):
     return {
-        "measures": {"rsum": ["rsum"], "less": ["t2i.r1", "-i2t.r1"]},
-        "datasets": {"world": {"title": "the world"}},
+        "seeds": SEEDS,
+        "search": {"factors": [0.5, 1.0, 3.0], "keys": {"two_branch": ["two_branch.lr"]}},
+        "measures": {
+            "r1": ["i2t.r1", "t2i.r1"],
+            "less": ["t2i.r1", "-i2t.r1"],
+            "map": ["i2t.mapr"],
+        },
+        "datasets": {"world": {"title": "the world", "has": {"train_images": 60, "words": "few"}}},
         "settings": {
             "narrow": {"model": "vse", "set": {"vse.dim": 8}},
             "wide": {"base": "narrow", "set": {"vse.dim": 16}},
-            "csls": {"base": "wide", "criterion": "csls", "set": {"inference.criteria": ["csls"]}},
+            "csls": {"base": "wide", "criterion": "csls"},
             "cca": {"model": "cca"},
+            "searched": {"model": "two_branch"},
         },
         "claims": {
             "wider": {
@@ -26,54 +39,38 @@ def content(**claim):
                 "says": "Wide is ahead.",
                 "first": "wide",
                 "second": "narrow",
-                "measure": "rsum",
-                "published": {"on": "Flickr30k", "first": [320.0], "second": [310.0]},
+                "measure": "r1",
+                "datasets": ["world"],
+                "published": {"on": "Flickr30k", "first": [35.0, 25.0], "second": [30.0, 20.0]},
             }
             | claim
         },
     }
 
 
-def row(setting, seed, rsum, *, ledger_=None, dataset="world", **changed):
-    """A kept run; every figure but rsum is the seed."""
-    figures = dict.fromkeys(FIGURES, float(seed)) | {"rsum": float(rsum)}
-    digest = setting_digest(ledger_ or ledger(), setting, dataset)
-    values = {"setting": setting, "dataset": dataset, "seed": seed, "digest": digest}
-    values |= {"corpus": "c" * 12, "code": "d" * 12, "commit": "e" * 12, "figures": figures}
-    return Row(**(values | changed))
+def row(setting, seed, i2t=50.0, t2i=50.0, **changed):
+    """A kept run; every figure but R@1 is the seed."""
+    figures = dict.fromkeys(FIGURES, float(seed)) | {"i2t.r1": i2t, "t2i.r1": t2i}
+    values = {"setting": setting, "dataset": "world", "seed": seed, "factor": 1.0}
+    values |= {"digest": setting[:12], "corpus": "c" * 12, "code": "d" * 12, "commit": COMMIT}
+    values |= {"minutes": 2.5, "val_rsum": 100.0, "best_epoch": 4, "last_epoch": 7, "cap": 30}
+    return Row(**(values | {"outcome": "", "figures": figures} | changed))
 
 
-def lock(dim=16, seed=0, corpus="c", features="f", code="v", metrics="", trained_on=None):
-    """A dvc.lock of vse: corpus, features, training, scores, evaluation; digests by a letter."""
-    tables = [
-        {"path": f"data/corpus/{name}.parquet", "md5": corpus} for name in ("images", "captions")
-    ]
+def state(*rows, commit=COMMIT):
+    return State(commit, frozenset(one.key for one in rows))
 
-    def file(path, md5):
-        return {"path": path, "md5": md5}
 
-    def stage(deps, outs, **params):
-        return {"deps": deps, "outs": outs, "params": {"params.yaml": params}}
+def kept(folder, rows, states=None):
+    """Rows with ranks of their own beside them, all of one state of the code."""
+    found = Kept(folder / "claims.tsv", list(rows), states or [state(*rows)])
+    for one in rows:
+        write_ranks(found.ranks / one.ranks, ranks(one.seed))
+    return found
 
-    return {
-        "check_params": stage([], [file("data/.checks/params.ok", "k")], seed=77, vse={"dim": 77}),
-        "prepare_corpus": stage(
-            [file("data/.checks/params.ok", "k"), file("pipeline/readers", "r")],
-            list(tables),
-            **{"seed": seed, "shapes.seed": 0},
-        ),
-        "extract": stage(
-            [*tables, file("pipeline/storage", "s")], [file("data/image.h5", features)], seed=seed
-        ),
-        "train@vse": stage(
-            [*tables, file("data/image.h5", trained_on or features), file("models/vse", code)],
-            [file("data/checkpoint", "m")],
-            vse={"dim": dim},
-            seed=seed,
-        ),
-        "score@vse": stage([*tables, file("data/checkpoint", "m")], [file("data/scores", "s")]),
-        "evaluate@vse": stage(
-            [file("data/scores", "s")], [file("metrics/vse.json", metrics)], seed=seed
-        ),
-        "train@scan": stage([], [file("data/scan", "x")], scan={"dim": 1}, seed=99),
-    }
+
+def ranks(seed, images=20, captions=2):
+    random = np.random.default_rng(seed)
+    groups = {"i2t": np.arange(images), "t2i": np.repeat(np.arange(images), captions)}
+    drawn = {way: random.integers(0, 15, len(own)) for way, own in groups.items()}
+    return Ranks(drawn, groups)

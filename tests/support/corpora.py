@@ -59,7 +59,7 @@ def change_params(folder: Path, **changes: Any) -> None:
         node = values
         for parent in parents:
             node = node[parent]
-        node[last] = merged(node[last], value)
+        node[last] = merged(node.get(last), value)
     path.write_text(json.dumps(values, indent=1))  # YAML, too, and written in a tenth of the time
 
 
@@ -67,4 +67,4 @@ def merged(old: Any, new: Any) -> Any:
     """new, or the keys of old with those of new set where both are sections and old has any."""
     if not (isinstance(old, dict) and old and isinstance(new, dict)):
         return new
-    return {**old, **{key: merged(old[key], value) for key, value in new.items()}}
+    return {**old, **{key: merged(old.get(key), value) for key, value in new.items()}}

@@ -21,6 +21,7 @@ from models.dual_path.build import build
 from models.scan.network import SCAN
 from models.two_branch.network import TwoBranch
 from models.vse.network import VSE
+from models.vse_infinity.network import VSEInfinity
 from pipeline.inputs.files import Inputs
 from pipeline.inputs.regions import RegionInputs
 from pipeline.inputs.sources import VectorInputs
@@ -46,13 +47,14 @@ NETWORKS = {
     "two_branch": (TwoBranch, {"sentence_dim": 6, "hidden": 0, "dim": 7, "batch_norm": 0}),
     "cca": (CCA, {"sentence_dim": 6, "dim": 4}),
     "scan": (SCAN, PAIRS | {"position_gate": True}),
+    "vse_infinity": (VSEInfinity, PAIRS),
     "dp_rnn": (DPRNN, PAIRS),
     "dual_path": (build, {"vocabulary_size": len(WORDS) + 2, "word_dim": 6, "text_cnn": "resnet18",
                           "text_width": 8, "hidden": 9, "dim": 7, "slots": 8}),
 }  # fmt: skip
 # of the others WordInputs
 KINDS = {"cca": VectorInputs, "two_branch": VectorInputs}
-KINDS |= dict.fromkeys(("dp_rnn", "scan"), RegionInputs)
+KINDS |= dict.fromkeys(("dp_rnn", "scan", "vse_infinity"), RegionInputs)
 
 
 def small_params(folder, **changes):
@@ -156,7 +158,7 @@ def draw_weights(model, seed=0, **changed):
     network = kind(**sizes)
     state = network.state_dict()
     drawn = {name: torch.randn(value.shape) / 4 for name, value in state.items()}
-    if model in ("scan", "dp_rnn"):  # buffers are kept
+    if model in ("scan", "dp_rnn", "vse_infinity"):  # buffers are kept
         state |= {name: 4 * drawn[name] for name, _ in network.named_parameters()}
         state |= {"recurrence": torch.ones((), dtype=torch.uint8)} if model == "dp_rnn" else {}
     elif model != "dual_path":  # whose own weights are drawn already

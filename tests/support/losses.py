@@ -16,12 +16,14 @@ TEMPERATURE = math.exp(-1.25)
 
 
 def pair_loss(name, margin=0.2, k=2, reduction="sum", temperature=TEMPERATURE):
-    return PairLoss(make_loss(name, margin=margin, k=k, temperature=temperature), reduction)
+    """In evaluation mode, in which random_margin draws the same negatives again."""
+    loss = make_loss(name, margin=margin, k=k, temperature=temperature)
+    return PairLoss(loss, reduction).eval()
 
 
 def structure_loss(name, margin, k=50, structure_k=50, reduction="sum", **weights):
-    ranking = make_loss(name, margin=margin, k=k, temperature=TEMPERATURE)
-    return StructureLoss(ranking.double(), margin, structure_k, **weights, reduction=reduction)
+    ranking = make_loss(name, margin=margin, k=k, temperature=TEMPERATURE).double().eval()
+    return StructureLoss(ranking, margin, structure_k, **weights, reduction=reduction)
 
 
 def slow_direction(name, scores, pairs, negatives, margin, k, temperature=TEMPERATURE):

@@ -41,7 +41,7 @@ class ModelRuns:
 
     def set_params(self, folder: Path, **changes: Any) -> None:
         """Write params.yaml; changes: keys of the model's section, `__` for a dot, or of others."""
-        others = Params.model_fields
+        others = Params.model_fields.keys() - {"training"}  # the model's own
         named = {
             key if key.split("__")[0] in others else f"{self.name}__{key}": value
             for key, value in (self.params | changes).items()
@@ -96,4 +96,5 @@ VSE = ModelRuns("vse")
 TWO_BRANCH = ModelRuns("two_branch", {"text": SENTENCES})
 CCA = ModelRuns("cca", {"text": SENTENCES})
 SCAN = ModelRuns("scan", {"features": REGIONS})
+VSE_INFINITY = ModelRuns("vse_infinity", {"features": REGIONS})
 DP_RNN = ModelRuns("dp_rnn", {"features": REGIONS}, scoring=("--shortlist", str(SHORTLIST)))

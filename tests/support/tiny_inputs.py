@@ -128,6 +128,7 @@ SMALL = {
     "two_branch": {"hidden": 16, "dim": 8, "training": TRAINING | {"epochs": 4}},
     "cca__dim": 4,
     "scan": {"dim": 8, "word_dim": 6, "training": TRAINING | {"epochs": 3}},
+    "vse_infinity": {"dim": 8, "word_dim": 6, "training": TRAINING | {"epochs": 3}},
     "dp_rnn": {"dim": 8, "word_dim": 6, "candidates": 2, "training": TRAINING | {"epochs": EPOCHS}},
 }
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pipeline.evaluation.correlation import Correlation
 from pipeline.evaluation.separation import separation
 from pipeline.report.curve_files import ERROR
 from pipeline.runtime.files import write_json, write_text
 from pipeline.runtime.text import printable
 from pipeline.scores.file import SplitScores
 from vse_workbench.analysis import figures
-from vse_workbench.analysis.correlation import Correlation
 from vse_workbench.analysis.discriminative import by_word
 from vse_workbench.analysis.examples import draw_examples
 from vse_workbench.analysis.training_curve import read_phases

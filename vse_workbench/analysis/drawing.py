@@ -18,10 +18,13 @@ logging.getLogger("matplotlib").setLevel(logging.ERROR)
 TRUE, OTHER, FAINT = "#0a5fa5", "#c8501e", "#8a8a8a"  # told apart also by colour-blind readers
 SERIES = (TRUE, OTHER, "#2a7d46", "#7b4fa3")
 DPI = 150
+UNDATED = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # words and names may hold dollar signs
-    "font.family": "DejaVu Sans",  # comes with matplotlib: no font of the machine
+    "svg.fonttype": "none",
+    "svg.hashsalt": "",
+    "font.family": ["DejaVu Sans", "sans-serif"],  # comes with matplotlib: no font of the machine
     "font.size": 10,
     "axes.titlesize": 11,
     "axes.grid": True,
@@ -42,7 +45,8 @@ def picture(path: Path, width: float, height: float) -> Iterator[Figure]:
         drawn = Figure(figsize=(width, height))
         yield drawn
         with atomic_path(path) as temporary:
-            drawn.savefig(temporary, format="png", dpi=DPI, metadata={"Software": None})
+            kind = path.suffix[1:]
+            drawn.savefig(temporary, format=kind, dpi=DPI, metadata=UNDATED[kind])
 
 
 def panels(drawn: Figure, count: int, columns: int = 3, **shared: Any) -> Sequence[Axes]:

@@ -8,10 +8,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from pipeline.evaluation.correlation import Correlation
 from pipeline.evaluation.findings import Separation
 from pipeline.report.curve_files import Curve
 from pipeline.report.figures import logarithmic
-from vse_workbench.analysis.correlation import Correlation
 from vse_workbench.analysis.drawing import FAINT, OTHER, SERIES, TRUE, panels, picture, rows_of
 from vse_workbench.analysis.training_curve import Stretch
 

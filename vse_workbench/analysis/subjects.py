@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from pipeline.evaluation.correlation import Correlation, correlate, sample_rows
 from pipeline.runtime.errors import OUT_OF_STEP, WorkbenchError, listing
 from pipeline.scores.file import SplitScores
 from pipeline.storage.features import FeatureFile
-from vse_workbench.analysis.correlation import Correlation, correlate, sample_rows
 
 FEATURES = "image features"  # the label of what a model was given, before any training
 

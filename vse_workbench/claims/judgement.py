@@ -1,96 +1,146 @@
-"""A claim on a dataset: which kept runs count, what they differ by, and what is wrong with them."""
+"""A claim on a dataset: which kept runs count, what they differ by, and the word for it."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
 
+import numpy as np
+
+from pipeline.comparison.paired import RESAMPLES
+from pipeline.comparison.seeds import over_seeds
+from pipeline.evaluation.figures import DECIMALS
 from pipeline.runtime.errors import listing
-from vse_workbench.claims.ledger import Claim, Ledger, resolved, setting_digest
-from vse_workbench.claims.results import Row
-from vse_workbench.claims.verdict import Spread, Verdict, judge, spread
+from vse_workbench.claims.ledger import SEARCHED, Claim, Ledger, seeds_of, unmet
+from vse_workbench.claims.ranks import Reached, drawn_differences, read_ranks
+from vse_workbench.claims.results import COLLAPSED, Kept, Row, State, check_rows
+from vse_workbench.claims.verdict import corrected, decided, p_value, smallest_of_interest
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is known of a claim on a dataset: `published`, the paper's difference in points, if any;
-    `found` and `verdict`, None where no pair counts; `problems`, which runs were left out and why;
-    `lacks`, what was not run."""
+    """What is known of a claim on a dataset. All numbers are points of the claim's measure, first
+    setting minus second, None where it was not judged."""
 
     name: str
     claim: Claim
     dataset: str
-    published: float | None
-    seeds: list[int] = field(default_factory=list)
-    found: Spread | None = None
-    verdict: Verdict | None = None
-    problems: list[str] = field(default_factory=list)
-    lacks: str = ""
+    word: str  # one of verdict.WORDS
+    published: float | None  # the paper's difference, None without figures
+    interest: float  # the smallest difference of interest
+    levels: tuple[float, float] | None = None  # means over the seeds, of first and second
+    n: int = 0  # seeds
+    differences: tuple[float, ...] = ()  # of each seed
+    mean: float | None = None
+    low: float | None = None  # ends of the 95 % interval
+    high: float | None = None
+    s: float | None = None  # deviation of the seeds' differences
+    # deviation of the mean over the seeds under other test images; None: no ranks for this measure
+    q: float | None = None
+    p: float | None = None
+    corrected: float | None = None  # for the number of claims that were judged
+    minutes: float = 0.0  # what its counted runs and their search cost
+    notes: list[str] = field(default_factory=list)  # what is missing, or left out, and why
 
 
-def judge_claim(
-    ledger: Ledger, name: str, claim: Claim, dataset: str, rows: Sequence[Row]
-) -> Judgement:
-    """One claim on one dataset; `rows` are the kept runs of any setting."""
+def judge_claims(ledger: Ledger, kept: Kept) -> list[Judgement]:
+    """All claims on all their datasets; p values are corrected over those that were judged."""
+    check_rows(ledger, kept.rows)
+    made = [
+        _judged(ledger, name, claim, dataset, kept)
+        for name, claim in ledger.claims.items()
+        for dataset in claim.datasets
+    ]
+    judged = [each for each in made if each.p is not None]
+    values = iter(corrected([each.p for each in judged if each.p is not None]))
+    return [each if each.p is None else _worded(each, next(values)) for each in made]
+
+
+def _worded(made: Judgement, p: float) -> Judgement:
+    assert made.mean is not None
+    assert made.low is not None
+    assert made.high is not None
+    region, interval = made.claim.region, (made.low, made.high)
+    word = decided(made.mean, *interval, p, region, made.interest)
+    return replace(made, word=word, corrected=p)
+
+
+def _judged(ledger: Ledger, name: str, claim: Claim, dataset: str, kept: Kept) -> Judgement:
+    """One claim on one dataset before the correction: `undecided` where it has a p value."""
     measure = ledger.measures[claim.measure]
     signs = {name.removeprefix("-"): -1 if name.startswith("-") else 1 for name in measure}
     published = None
     if claim.published is not None:
         pairs = zip(signs.values(), claim.published.first, claim.published.second, strict=True)
         published = sum(sign * (a - b) for sign, a, b in pairs)
-    made = Judgement(name, claim, dataset, published)
-    sides = []
-    for side in (claim.first, claim.second):
-        digest = setting_digest(ledger, side, dataset)
-        own = [row for row in rows if (row.setting, row.dataset) == (side, dataset)]
-        if old := [row for row in own if row.digest != digest]:
-            made.problems.append(f"{side}: {_seeds(old)} run with what claims.yaml said before")
-        sides.append([row for row in own if row.digest == digest])
-    if mixed := _mixed(ledger, sides):
-        made.problems.extend(mixed)
-        return made
-    first, second = ({row.seed: row for row in side} for side in sides)
-    seeds = sorted(first.keys() & second.keys())
-    if not seeds:
-        sides_of = {claim.first: sorted(first), claim.second: sorted(second)}
-        missing = [name for name, there in sides_of.items() if not there]
-        common = ", ".join(f"{name} {there}" for name, there in sides_of.items())
-        lacks = f"not run: {', '.join(missing)}" if missing else f"no seed in common: {common}"
-        return replace(made, lacks=lacks)
-    paired = [row for seed in seeds for row in (first[seed], second[seed])]
-    lacking = [f"{r.setting} seed {r.seed}" for r in paired if not signs.keys() <= r.figures.keys()]
-    if lacking:
-        made.problems.append(f"no figures of measure {claim.measure}: {listing(lacking)}")
-        return made
-    if alone := sorted(first.keys() ^ second.keys()):
-        made.problems.append(f"seeds {listing(alone)} were run of one setting alone")
-    found = spread([_value(first[s], signs) - _value(second[s], signs) for s in seeds])
-    verdict = judge(found, published, claim.region)
-    return replace(made, seeds=seeds, found=found, verdict=verdict)
+    interest = claim.interest or smallest_of_interest(published, len(measure))
+    made = Judgement(name, claim, dataset, "not run", published, interest)
+    if lacking := unmet(ledger, claim, dataset):
+        return replace(made, word="premise not met", notes=lacking)
+    own = [row for row in kept.rows if row.dataset == dataset]
+    seeds, notes = seeds_of(ledger, claim), list[str]()
+    for state in reversed(kept.states or [State("", frozenset())]):
+        here = [row for row in own if row.key in state.keys and signs.keys() <= row.figures.keys()]
+        sides = [_complete([row for row in here if row.setting == side], seeds)
+                 for side in (claim.first, claim.second)]  # fmt: skip
+        if shared := [corpus for corpus in sides[0] if corpus in sides[1]]:
+            break
+        if not notes:  # under the newest code
+            lacking = [_lacks(here, side, claim, seeds) for side in (claim.first, claim.second)]
+            notes = [note for note in lacking if note] or ["the sides have no corpus in common"]
+    else:
+        return replace(made, notes=notes)
+    first, second = (side[shared[-1]] for side in sides)
+    used = [*first, *second]
+    settings = {row.place[:2] for row in used}
+    searches = [row for row in here if row.place[:2] in settings and row.seed == SEARCHED]
+    values = [[sum(sign * row.figures[f] for f, sign in signs.items()) for row in side]
+              for side in (first, second)]  # fmt: skip
+    reached = [[_reached(row, kept.ranks) for row in side] for side in (first, second)]
+    drawn = drawn_differences(list(zip(*reached, strict=True)), signs, RESAMPLES)
+    differences = [round(a - b, DECIMALS) for a, b in zip(*values, strict=True)]
+    resampled = np.zeros(2) if drawn is None else drawn  # no deviation: the seeds alone
+    found = over_seeds(differences, resampled)
+    made = replace(
+        made,
+        word="undecided",
+        levels=(fmean(values[0]), fmean(values[1])),
+        n=len(seeds),
+        differences=tuple(differences),
+        mean=found.mean,
+        low=found.low,
+        high=found.high,
+        s=found.s,
+        q=None if drawn is None else found.q,
+        minutes=sum(row.minutes for row in (*used, *searches)),
+        notes=[f"judged by the code of commit {state.commit}: {note}" for note in notes],
+    )
+    collapsed = [row for row in used if row.outcome == COLLAPSED]
+    early = [row for row in used if not row.has_converged]
+    made.notes.extend(f"{row.name}: collapsed" for row in collapsed)
+    made.notes.extend(
+        f"{row.name}: best epoch {row.best_epoch} of at most {row.cap}" for row in early
+    )
+    if early or len(collapsed) == len(used):
+        return replace(made, word="not converged" if early else "collapsed")
+    return replace(made, p=p_value(differences, resampled, claim.region))
 
 
-def _value(row: Row, signs: Mapping[str, int]) -> float:
-    return sum(sign * row.figures[name] for name, sign in signs.items())
+def _complete(rows: Sequence[Row], seeds: Sequence[int]) -> dict[str, list[Row]]:
+    """By corpus the runs of all seeds, in their order; corpora that lack any are left out."""
+    found = {
+        row.corpus: {one.seed: one for one in rows if one.corpus == row.corpus} for row in rows
+    }
+    return {corpus: [own[seed] for seed in seeds] for corpus, own in found.items()
+            if own.keys() >= set(seeds)}  # fmt: skip
 
 
-def _mixed(ledger: Ledger, sides: Sequence[Sequence[Row]]) -> list[str]:
-    """Why runs cannot be compared: of one model they need one digest of code, else one commit."""
-    rows = [row for side in sides for row in side]
-    models = {resolved(ledger, row.setting).model for row in rows}
-    problems = []
-    for key in ("corpus", "code" if len(models) == 1 else "commit"):
-        groups = defaultdict[str, list[Row]](list)
-        for row in rows:
-            groups[getattr(row, key)].append(row)
-        if len(groups) > 1:
-            parts = (f"{value} ({_runs(group)})" for value, group in groups.items())
-            problems.append(f"runs of different {key}: {'; '.join(parts)}")
-    return problems
+def _lacks(rows: Sequence[Row], side: str, claim: Claim, seeds: Sequence[int]) -> str:
+    there = {row.seed for row in rows if row.setting == side}
+    lacking = listing([seed for seed in seeds if seed not in there], 20)
+    return f"{side} lacks {claim.measure} of seeds {lacking}" if lacking else ""
 
 
-def _runs(rows: Sequence[Row]) -> str:
-    names = dict.fromkeys(row.setting for row in rows)
-    return ", ".join(f"{n} {_seeds(row for row in rows if row.setting == n)}" for n in names)
-
-
-def _seeds(rows: Iterable[Row]) -> str:
-    return f"seeds {listing(sorted(row.seed for row in rows), 20)}"
+def _reached(row: Row, folder: Path) -> Reached:
+    is_without = row.outcome == COLLAPSED and not (folder / row.ranks).exists()
+    return Reached(row.figures, None if is_without else read_ranks(folder / row.ranks))

@@ -10,17 +10,20 @@ from pydantic import Field, ValidationError
 
 from pipeline.evaluation.columns import COLUMNS
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import fingerprint
-from pipeline.runtime.graph import LOCALISING
 from pipeline.runtime.recipes import merge, read_recipe
-from pipeline.runtime.section import Name, Positive, Section
+from pipeline.runtime.section import Count, Name, Positive, Section
 from pipeline.runtime.yaml_text import read_yaml
 
-# of models of retrieval, and of models of phrases
+# of models of retrieval, what their metrics files have beside, and of models of phrases
+BESIDE = ("separation", "correlation", "in_shortlist.i2t", "in_shortlist.t2i",
+          "hubs.i2t.none", "hubs.i2t.ten", "hubs.t2i.none", "hubs.t2i.ten")  # fmt: skip
 PHRASE_FIGURES = ("phrases.r1", "phrases.r5", "phrases.r10", "phrases.map")
-FIGURES = (*(".".join(column.keys) for column in COLUMNS), *PHRASE_FIGURES)
-PHRASE_MODELS = "phrase_"  # what the names of models of phrases begin with
+FEATURES = "features"  # as a criterion: figures of what a model is given
+FIGURES = (*(".".join(column.keys) for column in COLUMNS), *BESIDE, *PHRASE_FIGURES)
 ALL = "all"  # in place of the name of a setting
+SEARCHED = 0  # the seed of the search, which counts in no verdict
+
+Premises = dict[str, int | str]  # a number: at least so many; a word: the same
 
 Figure = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -29,6 +32,7 @@ class Dataset(Section):
     """Where claims are tried: a recipe laid over the defaults, `set` over that."""
 
     title: Name
+    has: Premises = Field(default_factory=dict)
     recipe: Name | None = None
     set: dict[str, Any] = Field(default_factory=dict)  # by dotted key
     over: dict[str, dict[str, Any]] = Field(default_factory=dict)  # by setting or `all`, over its
@@ -42,9 +46,11 @@ class Setting(Section):
     """How a run is made: values over those of `base` or of a recipe."""
 
     model: Name | None = None  # whose figures count
-    criterion: Name | None = None  # what ranked them
+    criterion: Name | None = None  # what ranked them, or FEATURES
     base: Name | None = None  # another setting, with all of which this one begins
     recipe: Name | None = None  # not beside a base
+    has: Premises = Field(default_factory=dict)  # over what the dataset has
+    seeds: list[Count] | None = None  # of this setting, in place of those of all
     set: dict[str, Any] = Field(default_factory=dict)  # by dotted key; numbers: places in a list
 
 
@@ -68,7 +74,9 @@ class Claim(Section):
     published: Published | None = None
     within: Positive | None = None  # small: at most so many points of the measure to each side
     at_most: Positive | None = None  # no gain: below so many points
-    datasets: list[Name] | None = None  # where it is tried, None: everywhere
+    interest: Positive | None = None  # smallest difference of interest, None: by the figures
+    needs: Premises = Field(default_factory=dict)  # what a dataset must have, or it is not tried
+    datasets: list[Name] = Field(default_factory=list)  # where it is tried
 
     @property
     def region(self) -> tuple[float, float]:
@@ -78,9 +86,19 @@ class Claim(Section):
         return (0.0, math.inf) if self.at_most is None else (-math.inf, self.at_most)
 
 
-class Ledger(Section):
-    """The whole file. measures: name -> figures that are added up, `-` before those taken away."""
+class Search(Section):
+    """What every setting is given on validation, with the seed SEARCHED, before its seeds."""
 
+    factors: list[Positive]
+    keys: dict[str, list[Name]]  # by model: what is multiplied; a model without any has no search
+
+
+class Ledger(Section):
+    """The whole file. measures: name -> figures that are added up, `-` before those taken away;
+    seeds: those of every setting, fixed before the first run."""
+
+    seeds: Annotated[list[Count], Field(min_length=2)]
+    search: Search
     measures: dict[str, list[str]]
     datasets: dict[str, Dataset]
     settings: dict[str, Setting]
@@ -108,45 +126,64 @@ def chosen(ledger: Ledger, names: tuple[str, ...]) -> dict[str, Claim]:
     return {name: ledger.claims[name] for name in names or ledger.claims}
 
 
-def claim_datasets(ledger: Ledger, claim: Claim) -> list[str]:
-    return list(ledger.datasets) if claim.datasets is None else claim.datasets
-
-
 def resolved(ledger: Ledger, name: str) -> Setting:
-    """A setting with all that its bases give it: no base, a model, a criterion."""
+    """A setting with all that its bases give it: no base, a model, a criterion, seeds."""
     setting = ledger.settings[name]
     if setting.base is None:
-        return setting.model_copy(update={"criterion": setting.criterion or "naive"})
+        criterion, seeds = setting.criterion or "naive", setting.seeds or ledger.seeds
+        return setting.model_copy(update={"criterion": criterion, "seeds": seeds})
     base = resolved(ledger, setting.base)
-    own = {"model": setting.model or base.model, "set": base.set | setting.set}
-    return base.model_copy(update=own | {"criterion": setting.criterion or base.criterion})
+    names = ("model", "criterion", "seeds")
+    own: dict[str, Any] = {key: getattr(setting, key) or getattr(base, key) for key in names}
+    own |= {"set": base.set | setting.set, "has": base.has | setting.has}
+    return base.model_copy(update=own)
 
 
-def evaluation(model: str) -> str:
-    return f"{LOCALISING if model.startswith(PHRASE_MODELS) else 'evaluate'}@{model}"
+def seeds_of(ledger: Ledger, claim: Claim) -> list[int]:
+    """The seeds that judge a claim: those of both its settings."""
+    first, second = (resolved(ledger, side).seeds or [] for side in (claim.first, claim.second))
+    return [seed for seed in first if seed in second]
 
 
-def setting_digest(ledger: Ledger, name: str, dataset: str) -> str:
-    """Digest of what claims.yaml says of a setting on a dataset, 12 hex digits."""
-    setting = resolved(ledger, name).model_dump()
-    where = ledger.datasets[dataset]
-    more = {"recipe": where.recipe, "over": where.over_setting(name)}
-    said = {key: value for key, value in more.items() if value}
-    return fingerprint(setting=setting, dataset=where.set, **said)[:12]
+def factors_of(ledger: Ledger, name: str) -> list[float]:
+    """What the keys of a setting's search are multiplied by; [1.0]: it has no search."""
+    return ledger.search.factors if resolved(ledger, name).model in ledger.search.keys else [1.0]
+
+
+def unmet(ledger: Ledger, claim: Claim, dataset: str) -> list[str]:
+    """The premises of a claim that a dataset, or a setting on it, lacks, a line each."""
+    found = dict[str, None]()
+    for side in (claim.first, claim.second):
+        has = ledger.datasets[dataset].has | resolved(ledger, side).has
+        for key, need in claim.needs.items():
+            there = has.get(key, "none")
+            is_number = isinstance(need, int) and isinstance(there, int)
+            if int(there) < int(need) if is_number else there != need:
+                found[f"needs {key} {need}, {dataset} has {there}"] = None
+    return list(found)
 
 
 def setting_params(
-    ledger: Ledger, name: str, dataset: str, defaults: Mapping[str, Any], recipes: Path
+    ledger: Ledger,
+    name: str,
+    dataset: str,
+    defaults: Mapping[str, Any],
+    recipes: Path,
+    factor: float = 1.0,
 ) -> dict[str, Any]:
-    """The params.yaml of a setting: defaults, recipes, dataset, setting, the dataset's `over`."""
+    """The params.yaml of a setting: defaults, recipes, dataset, setting, the dataset's `over`, the
+    factor of the search."""
     setting, where = resolved(ledger, name), ledger.datasets[dataset]
     params = copy.deepcopy(dict(defaults))
     for recipe in (where.recipe, setting.recipe):
         if recipe is not None:
             params = merge(params, read_recipe(recipes, recipe).settings)
+    place = f"claims.yaml, setting {name} on {dataset}"
     for values in (where.set, setting.set, where.over_setting(name)):
         for key, value in values.items():
-            _assign(params, key, value, f"claims.yaml, setting {name} on {dataset}")
+            _assign(params, key, value, place)
+    for key in ledger.search.keys.get(str(setting.model), []) if factor != 1 else ():
+        _assign(params, key, float(f"{dict(leaves(params))[key] * factor:.6g}"), place)
     return params
 
 
@@ -164,7 +201,10 @@ def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def _assign(params: dict[str, Any], key: str, value: Any, where: str) -> None:
     node: Any = params
+    section, _, shared = key.partition(".training.")
     try:
+        if shared in params.get("training", ()):  # the model's own value of it
+            params[section]["training"].setdefault(shared)
         for part in key.split("."):
             holder, place = node, int(part) if isinstance(node, list) else part
             node = holder[place]
@@ -187,6 +227,10 @@ def _problems(ledger: Ledger) -> Iterator[str]:
             yield f"datasets.{dataset}.over: {listing(sorted(strange))}: no such setting"
     for name, claim in ledger.claims.items():
         yield from (f"claims.{name}: {text}" for text in _claim_problems(ledger, claim))
+    known = {key for where in ledger.datasets.values() for key in where.has}
+    for name, setting in ledger.settings.items():
+        if unsaid := sorted(setting.has.keys() - known):
+            yield f"settings.{name}.has: {listing(unsaid)}: no dataset says it"
 
 
 def _setting_problem(ledger: Ledger, name: str) -> str:
@@ -205,10 +249,14 @@ def _setting_problem(ledger: Ledger, name: str) -> str:
 def _claim_problems(ledger: Ledger, claim: Claim) -> Iterator[str]:
     named = [("first", claim.first, "settings"), ("second", claim.second, "settings")]
     named += [("measure", claim.measure, "measures")]
-    named += [("dataset", name, "datasets") for name in claim.datasets or []]
-    for key, name, section in named:
-        if name not in getattr(ledger, section):
-            yield f"{key} {name!r} is not in claims.yaml"
+    named += [("dataset", name, "datasets") for name in claim.datasets]
+    lost = [(key, name) for key, name, section in named if name not in getattr(ledger, section)]
+    yield from (f"{key} {name!r} is not in claims.yaml" for key, name in lost)
+    for name in () if lost else claim.datasets:
+        if strange := sorted(claim.needs.keys() - ledger.datasets[name].has.keys()):
+            yield f"needs {listing(strange)}: datasets.{name}.has does not say it"
+    if not lost and len(seeds := seeds_of(ledger, claim)) < 2:
+        yield f"seed {listing(seeds) or 'none'} alone is of both settings; an interval needs two"
     if claim.within is not None and claim.at_most is not None:
         yield "within beside at_most; a claim has one of them"
     if claim.published is not None and claim.measure in ledger.measures:

@@ -1,84 +1,130 @@
-"""The table of kept runs, from which verdicts are computed again without running anything."""
+"""The table of kept runs, from which verdicts are computed again without running anything, and the
+table of the code and settings that there were."""
 
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from pipeline.runtime.errors import WorkbenchError, listing
-from pipeline.runtime.files import write_text
-from vse_workbench.claims.ledger import FIGURES, Ledger, leaves, resolved, setting_digest
-from vse_workbench.claims.recorded import Recorded
+from pipeline.runtime.files import fingerprint, write_text
+from vse_workbench.claims.ledger import FIGURES, SEARCHED, Ledger, factors_of, resolved
 
-KEYS = ("setting", "dataset", "seed", "digest", "corpus", "code", "commit")
-# What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
-# which other criteria its scores were ranked.
-FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence", "inference.criteria")
+COLLAPSED = "collapsed"  # outcome of a run whose scores are at chance level
+LAST = 0.9  # a best epoch after this share of the cap: the training was not at its end
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run of a setting; `corpus` and `code` as in Recorded."""
+    """One run of a setting. Digests have 12 hex digits; epochs: of the best one's phase."""
 
     setting: str
     dataset: str
     seed: int
-    digest: str  # of what claims.yaml said of the setting then
-    corpus: str
-    code: str
-    commit: str  # that the experiment started from
+    factor: float  # of the search: what its keys were multiplied by
+    digest: str  # of all values of params.yaml that its stages read, but seed and factor
+    corpus: str  # of the tables that it was scored on
+    code: str  # of the lists of code of its stages
+    commit: str  # that it started from
+    minutes: float  # that it took, on one thread
+    val_rsum: float  # of the best epoch
+    best_epoch: int
+    last_epoch: int
+    cap: int  # most epochs of the phase, 0 for a model without epochs
+    outcome: str  # "" or COLLAPSED
     figures: Mapping[str, float]  # by names such as i2t.r1
 
     @property
-    def place(self) -> tuple[str, str, int, str, str, str]:
-        """What identifies it; the commit does not where the code is the same."""
-        return self.setting, self.dataset, self.seed, self.digest, self.corpus, self.code
+    def key(self) -> str:
+        """What a State has of it: its settings and its code."""
+        return f"{self.digest}.{self.code}"
+
+    @property
+    def place(self) -> tuple[str, str, int, float, str, str]:
+        """What identifies it."""
+        return self.setting, self.dataset, self.seed, self.factor, self.key, self.corpus
+
+    @property
+    def name(self) -> str:
+        return f"{self.setting} on {self.dataset}, seed {self.seed}"
+
+    @property
+    def ranks(self) -> str:
+        """The name of the file with the ranks of its queries."""
+        made = fingerprint(place=self.place)[:8]
+        return f"{self.setting}.{self.dataset}.{self.seed}.{made}.npz"
+
+    @property
+    def has_converged(self) -> bool:
+        """Whether it ended before its cap ended it; what collapsed has ended, too."""
+        return self.outcome == COLLAPSED or not self.cap or self.best_epoch <= LAST * self.cap
 
 
-def matching_rows(
-    ledger: Ledger,
-    wanted: Mapping[tuple[str, str], Mapping[str, Any]],
-    model: str,
-    run: Recorded,
-    commit: str,
-) -> list[Row]:
-    """A row for each key of `wanted`, setting and dataset, whose params.yaml a run agrees with."""
-    rows = []
-    for (name, dataset), params in wanted.items():
-        setting = resolved(ledger, name)
-        criterion = setting.criterion or "naive"
-        if setting.model != model or criterion not in run.metrics:
+@dataclass(frozen=True)
+class State:
+    """A commit, and the keys (Row.key) that runs of all settings had there: rows with keys of one
+    state were made by the same code."""
+
+    commit: str
+    keys: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """All that is kept of runs: the table, the states beside it, and the folder of their ranks."""
+
+    path: Path
+    rows: list[Row]
+    states: list[State]  # the newest last
+
+    @property
+    def ranks(self) -> Path:
+        return self.path.with_name(f"{self.path.stem}_ranks")
+
+
+KEYS = tuple(field.name for field in fields(Row))[:-1]
+KINDS: dict[str, Any] = {field.name: field.type for field in fields(Row)}
+
+
+def chosen_factor(factors: Sequence[float], rows: Iterable[Row]) -> float | None:
+    """The factor with the best validation among runs of one setting with the seed of the search,
+    of equal ones the nearest to 1; None while some are lacking."""
+    if len(factors) == 1:
+        return factors[0]
+    found = {row.factor: row.val_rsum for row in rows if row.seed == SEARCHED}
+    if not found.keys() >= set(factors):
+        return None
+    return max(factors, key=lambda factor: (found[factor], -abs(math.log(factor))))
+
+
+def check_rows(ledger: Ledger, rows: Sequence[Row]) -> None:
+    """Raise WorkbenchError for runs with a seed that claims.yaml does not list, or with another
+    factor than the one that their search has chosen."""
+    for row in rows:
+        if row.setting not in ledger.settings or row.seed == SEARCHED:
             continue
-        free = tuple(f"{key}." for key in (*FREE, *["inference"] * (criterion == "naive")))
-        read = {k: v for k, v in run.params.items() if not f"{k}.".startswith(free)}
-        if any(key not in params or params[key] != value for key, value in read.items()):
-            continue
-        measured = {k: v for k, v in leaves(run.metrics[criterion]) if k in FIGURES}
-        figures = {key: float(value) for key, value in measured.items() if math.isfinite(value)}
-        own = name, dataset, run.params["seed"], setting_digest(ledger, name, dataset)
-        rows.append(Row(*own, run.corpus, run.code, commit, figures))
-    return rows
+        seeds = resolved(ledger, row.setting).seeds or []
+        if row.seed not in seeds:
+            text = f"{row.name}: claims.yaml has the seeds {listing(seeds, 20)}"
+            raise WorkbenchError(text, "seeds are fixed before a run: remove its line")
+        alike = [one for one in rows if one.place[:2] == row.place[:2] and one.key == row.key]
+        factor = chosen_factor(factors_of(ledger, row.setting), alike)
+        if factor != row.factor:
+            chosen = "is not complete" if factor is None else f"has chosen {factor:g}"
+            text = f"{row.name}: run with factor {row.factor:g}; its search {chosen}"
+            raise WorkbenchError(text, "remove its line")
 
 
-def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
-    """Kept and new rows, sorted, each once; WorkbenchError where figures of one run differ."""
-    rows = dict[tuple[str, str, int, str, str, str], Row]()
-    for row in (*kept, *new):
-        there = rows.setdefault(row.place, row)
-        shared = there.figures.keys() & row.figures.keys()
-        if any(there.figures[key] != row.figures[key] for key in shared):
-            raise WorkbenchError(
-                f"two runs of {row.setting} on {row.dataset}, seed {row.seed}, code {row.code}, "
-                f"corpus {row.corpus} have different figures",
-                "remove the wrong one's line from the table; machines and thread counts differ in "
-                "the last bits, so measure a claim on one machine",
-            )
-    return sorted(rows.values(), key=lambda row: row.place)
+def with_row(rows: Sequence[Row], row: Row) -> list[Row]:
+    """The rows with one more, those of a setting beside each other, in the order of the runs."""
+    at = [place for place, one in enumerate(rows) if one.place[:2] == row.place[:2]]
+    end = at[-1] + 1 if at else len(rows)
+    return [*rows[:end], row, *rows[end:]]
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -88,6 +134,16 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
         figures = (row.figures.get(key, "") for key in FIGURES)
         lines.append((*(getattr(row, key) for key in KEYS), *figures))
     write_text(path, "".join("\t".join(map(str, line)) + "\n" for line in lines))
+
+
+def read_kept(path: Path) -> Kept:
+    """What is kept beside a table of runs, nothing when there is no such file."""
+    return Kept(path, read_rows(path), read_states(states_of(path)))
+
+
+def states_of(path: Path) -> Path:
+    """The table of states beside a table of runs."""
+    return path.with_name(f"{path.stem}_code.tsv")
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -106,17 +162,34 @@ def read_rows(path: Path) -> list[Row]:
     rows = [_row(path, line, record, figures) for line, record in records]
     for place, count in Counter(row.place for row in rows).items():
         if count > 1:
-            text = "{}: two lines of {} on {}, seed {}, with the same code and corpus"
+            text = "{}: two lines of {} on {}, seed {}, factor {:g}, with the same code and corpus"
             raise WorkbenchError(text.format(path, *place), "keep one of them")
     return rows
 
 
 def _row(path: Path, line: int, record: Mapping[Any, Any], figures: list[str]) -> Row:
     try:
+        values = {key: KINDS[key](record[key]) for key in KEYS}
         numbers = {name: float(record[name]) for name in figures if record[name]}
-        if not all(map(math.isfinite, numbers.values())):
+        floats = [value for value in values.values() if isinstance(value, float)]
+        if not all(map(math.isfinite, [*numbers.values(), *floats])) or values["factor"] <= 0:
             raise ValueError
-        named = {key: record[key] for key in KEYS}
-        return Row(**(named | {"seed": int(record["seed"])}), figures=numbers)
+        return Row(**values, figures=numbers)
     except ValueError:
         raise WorkbenchError(f"{path}, line {line}: a number cannot be read") from None
+
+
+def write_states(path: Path, states: Iterable[State]) -> None:
+    """A line for each state, the newest last: its commit, a tab, its keys."""
+    lines = (f"{state.commit}\t{' '.join(sorted(state.keys))}\n" for state in states)
+    write_text(path, "".join(lines))
+
+
+def read_states(path: Path) -> list[State]:
+    """The states of a file, none when there is none; WorkbenchError for another file."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        parts = [line.split("\t") for line in lines]
+        return [State(commit, frozenset(keys.split())) for commit, keys in parts]
+    except (UnicodeDecodeError, ValueError):
+        raise WorkbenchError(f"{path}: not a table of the code of kept runs") from None

@@ -1,79 +1,63 @@
-"""The one rule that turns paired differences into a verdict.
+"""The one rule that turns differences into a verdict.
 
 A claim says between which two numbers the mean difference of two settings lies: above 0, below a
-margin for "no better", between two margins for "alike". A 95 % t interval over seeds is held
-against that region.
+margin for "no better", between two margins for "alike". The interval over seeds and test images
+(pipeline.comparison.seeds) is held against that region; the p value is the level at which it would
+just touch the region's boundary, corrected for the number of claims.
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import fmean, stdev
 
+import numpy as np
 from scipy import stats
+from scipy.optimize import brentq
 
-CONFIDENCE = 0.95
+from pipeline.comparison.seeds import over_seeds
+
+LEVEL = 0.05  # of the intervals, and of false discoveries among the decided claims
 AHEAD = (0.0, math.inf)  # region of a claim that the first setting is better
-MOST_SEEDS = 10_000  # more than that decide nothing a person could run
+LEAST_P = 1e-12  # smaller ones say no more
+# what a claim on a dataset comes to, best known first
+WORDS = ("holds", "reversed", "no difference", "undecided", "not converged", "collapsed",
+         "premise not met", "not run")  # fmt: skip
+POINTS = 0.5  # smallest difference of interest of a figure: 3 of rsum
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Of n paired differences; low and high are mean -+ t(n - 1, 0.975) deviation / sqrt(n)."""
-
-    n: int
-    mean: float
-    deviation: float | None = None  # of the sample (n - 1); None of one pair, as low and high
-    low: float | None = None
-    high: float | None = None
+def smallest_of_interest(published: float | None, figures: int) -> float:
+    """A quarter of the published difference, and at least POINTS for each figure of the measure."""
+    return max(POINTS * figures, abs(published or 0.0) / 4)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    word: str  # "holds", "reversed" or "undecided"
-    size: str = ""  # "smaller than published" and so on, empty where that is not known
-    seeds: int | None = None  # would decide if mean and deviation stayed; None: no sensible number
+def p_value(differences: Sequence[float], drawn: np.ndarray, region: tuple[float, float]) -> float:
+    """The level at which the interval of the differences of n >= 2 seeds just touches the region's
+    nearest boundary. drawn: (resamples,) as over_seeds takes it."""
+    mean = over_seeds(differences, drawn).mean
+    distance = min(abs(mean - edge) for edge in region)
+
+    def beyond(power: float) -> float:
+        found = over_seeds(differences, drawn, 1 - 10**power)
+        return (found.high - found.low) / 2 - distance
+
+    least = math.log10(LEAST_P)
+    if distance == 0:
+        return 1.0
+    return LEAST_P if beyond(least) <= 0 else 10 ** float(brentq(beyond, least, 0))
 
 
-def spread(differences: Sequence[float]) -> Spread:
-    """Mean and 95 % t interval of paired differences."""
-    n, mean = len(differences), fmean(differences)
-    if n == 1:
-        return Spread(n, mean)
-    deviation = stdev(differences)
-    half = _half_width(n, deviation)
-    return Spread(n, mean, deviation, mean - half, mean + half)
+def corrected(values: Sequence[float]) -> list[float]:
+    """p values after Benjamini and Hochberg (1995): at most LEVEL of those at or below LEVEL are
+    false discoveries."""
+    return [float(p) for p in stats.false_discovery_control(values)] if values else []
 
 
-def judge(found: Spread, published: float | None, region: tuple[float, float]) -> Verdict:
-    """The verdict on a claim; `published` is None where the paper gives no figures."""
-    if found.low is None or found.high is None or found.deviation is None:
-        return Verdict("undecided")
-    (bottom, top), size = region, ""
-    if region == AHEAD and published is not None:
-        size = "as large as published"
-        if published > found.high:
-            size = "smaller than published"
-        elif published < found.low:
-            size = "larger than published"
-    if bottom < found.low and found.high < top:
-        return Verdict("holds", size)
-    if found.high < bottom or found.low > top:
-        return Verdict("reversed")
-    # An interval that is undecided and holds the published effect says nothing about it.
-    told = size if size != "as large as published" else ""
-    nearest = min(abs(found.mean - bottom), abs(found.mean - top))
-    return Verdict("undecided", told, seeds_needed(nearest, found.deviation))
-
-
-def seeds_needed(distance: float, deviation: float) -> int | None:
-    """The least pairs whose interval is narrower than `distance` to each side, None for no such."""
-    pairs = range(2, MOST_SEEDS + 1)  # one pair has no interval
-    at = bisect_left(pairs, True, key=lambda n: _half_width(n, deviation) < distance)
-    return pairs[at] if at < len(pairs) else None
-
-
-def _half_width(n: int, deviation: float) -> float:
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
-    return quantile * deviation / math.sqrt(n)
+def decided(
+    mean: float, low: float, high: float, p: float, region: tuple[float, float], interest: float
+) -> str:
+    """One of the first four WORDS. p: corrected; interest: as smallest_of_interest, for a claim
+    that the first setting is better."""
+    if region == AHEAD and -interest < low and high < interest:
+        return "no difference"
+    if p > LEVEL:
+        return "undecided"
+    return "holds" if region[0] < mean < region[1] else "reversed"

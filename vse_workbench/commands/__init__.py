@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent
 GROUPS = ("look", "compare", "bring in", "take out", "settings")  # in the order of `vse --help`
 # First words that several commands share, with the help of `vse WORD --help`.
 FIRST_WORDS = {
-    "claims": "Test what the papers claim: queue the runs, keep their results, judge.",
+    "claims": "Test what the papers claim: what lacks, run it, judge.",
     "export": "Write what the pipeline has made in a form for other programs.",
     "import": "Bring in what other programs have made.",
 }

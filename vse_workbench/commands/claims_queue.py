@@ -1,37 +1,35 @@
-"""Print the commands that run what claims lack."""
+"""Print what claims lack."""
 
 from pathlib import Path
 
 import click
 
-from pipeline.runtime.yaml_text import read_yaml
+from pipeline.comparison.table import aligned
+from pipeline.runtime.errors import counted
 from stages.common import command
-from stages.params import default_values
-from vse_workbench.claims.commands import commands
 from vse_workbench.claims.ledger import chosen, read_ledger
-from vse_workbench.claims.results import read_rows
+from vse_workbench.claims.queue import Planner, cost, queue, there, wanted
+from vse_workbench.claims.results import check_rows, read_kept
 
 GROUP = "compare"
 
 
 @command
 @click.argument("names", metavar="[CLAIM]...", nargs=-1)
-@click.option("--seeds", type=click.IntRange(2, 10_000), default=5, help="How many of a setting.")
 @click.option("--claims", type=click.Path(path_type=Path), default=Path("claims.yaml"))
 @click.option("--kept", type=click.Path(path_type=Path), default=Path("docs/claims.tsv"))
-@click.option("--params", type=click.Path(path_type=Path), default=Path("params.yaml"))
 @click.option("--recipes", type=click.Path(path_type=Path), default=Path("recipes"))
-def main(
-    names: tuple[str, ...], seeds: int, claims: Path, kept: Path, params: Path, recipes: Path
-) -> None:
-    """A line for the shell for every setting of the CLAIMs, or of all, that lacks seeds.
+def main(names: tuple[str, ...], claims: Path, kept: Path, recipes: Path) -> None:
+    """The runs that the CLAIMs, or all, lack under today's code, in their order, with their cost.
 
-    Example: vse claims queue --seeds 5 knn_sum | sh && dvc queue start
+    Example: vse claims queue knn_sum
     """
-    ledger, current, defaults = read_ledger(claims), read_yaml(params), default_values()
-    wanted = chosen(ledger, names), read_rows(kept), range(seeds)
-    lines = commands(ledger, *wanted, current, defaults, recipes)
-    if lines:
-        click.echo("\n".join(lines))
-    else:
-        click.echo(f"every setting has {seeds} seeds", err=True)
+    ledger, found = read_ledger(claims), read_kept(kept)
+    named = chosen(ledger, names)
+    check_rows(ledger, found.rows)
+    planner = Planner(ledger, recipes)
+    plans = there(planner.plan(*pair) for pair in wanted(ledger, named))
+    jobs = queue(ledger, plans, found.rows)
+    lines = [[job.name, "unknown" if job.minutes is None else f"{job.minutes:.1f}"] for job in jobs]
+    click.echo("\n".join(aligned([["run", "minutes"], *lines])))
+    click.echo(f"{counted(len(jobs), 'run')}: {cost(jobs)}")

@@ -1,11 +1,13 @@
-"""Compare two runs: which of their differences are within noise?"""
+"""Compare two runs, or two settings over seeds: which differences are within noise?"""
 
 from dataclasses import asdict
 
 import click
 
 from pipeline.comparison.paired import RESAMPLES, conclusion, paired_differences, table
-from pipeline.comparison.revisions import load_run
+from pipeline.comparison.revisions import load_runs
+from pipeline.comparison.seeds import differences_over_seeds
+from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.runtime.process import print_json
 from stages.common import command, json_option
 
@@ -36,22 +38,35 @@ def main(
     """Compare two runs by a paired bootstrap over their test images.
 
     A and B are each a rank file (.h5), a metrics file (.json), or REVISION:MODEL, such as HEAD:vse
-    or an experiment's name. Intervals are of B - A; they say nothing about other training seeds.
+    or an experiment's name. Intervals are of B - A; they say nothing about other training seeds,
+    unless A and B are runs of the same seeds: with commas between them, or folders of rank files.
 
     Example: vse compare metrics/vse.json metrics/two_branch.json
     """
     criteria = criterion, criterion_b or criterion
-    first, second = load_run(a, model, criteria[0]), load_run(b, model, criteria[1])
-    differences = paired_differences(first, second, resamples, confidence, seed)
-    said = conclusion(first, second, differences)
+    runs_a, runs_b = load_runs(a, model, criteria[0]), load_runs(b, model, criteria[1])
+    first, second, draw = [*runs_a.values()], [*runs_b.values()], (resamples, confidence, seed)
+    several = len(first) + len(second) > 2
+    if several and list(runs_a) != list(runs_b):
+        raise WorkbenchError(
+            f"A has {listing(runs_a, 20)}, B has {listing(runs_b, 20)}",
+            "name the same seeds of both, or files of the same names",
+        )
+    if several:
+        differences = differences_over_seeds(first, second, *draw)
+    else:
+        differences = paired_differences(first[0], second[0], *draw)
+    said = conclusion(differences)
     if as_json:
         figures = [asdict(each) | {"better": each.better or None} for each in differences]
-        runs = {"a": a, "b": b, "criteria": criteria, "protocol": first.protocol}
+        runs = {"a": a, "b": b, "criteria": criteria, "protocol": first[0].protocol}
         print_json(runs | {"confidence": confidence, "figures": figures, "conclusion": said})
         return
     click.echo(f"A: {a}, {criteria[0]}\nB: {b}, {criteria[1]}")
     click.echo(
-        f"{len(first.i2t.ids):,} images, {len(first.t2i.ids):,} captions, protocol "
-        f"{first.protocol}, {resamples:,} resamples\n"
+        f"{len(first[0].i2t.ids):,} images, {len(first[0].t2i.ids):,} captions, protocol "
+        f"{first[0].protocol}, {resamples:,} resamples\n"
     )
+    if several:
+        click.echo(f"Means of {listing(runs_a, 20)}; s: deviation over seeds, q: over images\n")
     click.echo("\n".join([*table(differences, confidence), "", said]))

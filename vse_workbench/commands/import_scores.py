@@ -14,7 +14,9 @@ from pipeline.runtime.graph import SCORING, stage_items, stage_paths
 from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import set_threads
 from pipeline.scores.external import Pairs, Similarity, write_external
+from pipeline.scores.file import read_scores
 from pipeline.scores.params import ALLOWED_NAME, FILE_NAME
+from pipeline.storage.groups import GroupFile
 from stages.common import command, existing, sizes_line
 from stages.evaluate import evaluated
 from stages.params import load_params
@@ -58,7 +60,8 @@ def main(
     with TemporaryDirectory() as folder:
         made = [Path(folder) / f"{name}{ending}" for ending in (".json", ".h5")]
         relevance = paths["images"].parent / "relevance.parquet"
-        evaluated(output, relevance, made[0], made[1], chosen, has_page=False)
+        scored = read_scores(output, "test"), GroupFile(output).attributes
+        evaluated(*scored, relevance, made[0], made[1], chosen, has_page=False)
         click.echo("\n".join(described(read_results(made[:1], made[1:]), params.corpus_name)))
 
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,13 @@ def main(name: str, settings: tuple[str, ...], params: Path, recipes: Path | Non
     before, notes = folder / "before.yaml", folder / "last.json"
     last = {} if name == DEFAULTS else _last(notes, name)
     kept = [one for one in last.get("settings", ()) if _holds(one, settings, start)]
-    changes = merge(merge(recipe.settings, parse_settings(tuple(kept))), given)
+    changes: dict[str, Any] = recipe.settings
+    for package, more in recipe.with_installed.items():
+        there = find_spec(package) is not None
+        changes = merge(changes, more) if there else changes
+        said = f"{package} is {'installed' if there else 'not installed'}: this recipe "
+        click.echo(f"{said}{'uses' if there else 'does without'} {json.dumps(more)}")
+    changes = merge(merge(changes, parse_settings(tuple(kept))), given)
     text, lines = applied(start, defaults, changes, find_problems)
     if start != params:
         click.echo(f"{params}: new, from {start}")

@@ -21,7 +21,14 @@ from vse_workbench.export.embedder import MAX_PIXELS, Embedder
 from vse_workbench.export.folder import read_folder
 from vse_workbench.search.page import page
 from vse_workbench.search.photographs import search_folder
-from vse_workbench.search.searcher import Answer, Question, Searcher, as_dict, best_model
+from vse_workbench.search.searcher import (
+    Answer,
+    Question,
+    Searcher,
+    as_dict,
+    best_model,
+    open_searcher,
+)
 
 GROUP = "look"
 
@@ -33,7 +40,7 @@ page_path = click.Path(dir_okay=False, path_type=Path)
 @command
 @click.argument("query", required=False, metavar="[TEXT]")
 @click.option("--image", type=target, help="Image file to search with instead of TEXT.")
-@click.option("--model", "name", help="Model to search with; default: the best.")
+@click.option("--model", "name", help="Model, or item of rerank; default: the best.")
 @click.option("--from", "folder", type=to_folder, help="Exported folder, instead of --model.")
 @click.option("--images", type=to_folder, help="Folder to search with --from, of no run.")
 @click.option("--top", default=5, type=click.IntRange(min=1), help="Results.")
@@ -73,6 +80,9 @@ def main(
         name, answer = _in_folder(folder, images, query, picture, top)
         place = str(images)
     else:
+        if folder is not None and not Path("params.yaml").exists():
+            text = "params.yaml: no such file, so there is no corpus to search here"
+            raise WorkbenchError(text, "name a folder of photographs with --images FOLDER")
         params = load_params()
         set_threads(params.runtime.threads)
         picture = open_rgb(image, int(params.corpus.max_megapixels * 1e6)) if image else None
@@ -81,7 +91,8 @@ def main(
             name, brought, _ = read_folder(folder)
         name = name or best_model()
         device, wordnet = pick_device(params.runtime.device), params.sentences.tfidf.wordnet_folder
-        searcher = Searcher(name, device, wordnet, brought, params.search)
+        opened = {name: Searcher(name, device, wordnet, brought, params.search)} if brought else {}
+        searcher = open_searcher(name, device, params, opened)
         inference = params.inference.model_dump(exclude={"criteria"})
         question = Question(split, top, shortlist, Criterion(criterion, **inference))
         if picture is not None:
@@ -114,7 +125,7 @@ def _in_folder(
         raise WorkbenchError(f"{listing(given)}: of a search in the corpus, not with --images")
     embedder = Embedder.load(exported, "auto")
     if not embedder.scores_are_products:
-        able = "vse, two_branch, cca and dual_path can"
+        able = "vse, two_branch, cca, dual_path and vse_infinity can"
         raise WorkbenchError(f"{embedder.model} has no vector of an image alone: {able}")
     vector = embedder.captions([str(query)])[0] if picture is None else embedder.of_image(picture)
     return embedder.model, search_folder(embedder, images, vector, top)

@@ -13,7 +13,7 @@ from pipeline.runtime.process import say
 from pipeline.runtime.repeatable import pick_device, set_threads
 from stages.common import command
 from stages.params import CommonParams, load_params
-from vse_workbench.search.searcher import Searcher, scored_models
+from vse_workbench.search.searcher import Searcher, open_searcher, scored_models
 
 GROUP = "look"
 
@@ -37,7 +37,7 @@ def main(
     max_upload: float,
     timeout: float,
 ) -> None:
-    """Serve searches with each MODEL, by default with all that are trained, until Ctrl-C.
+    """Serve searches with each MODEL or item of rerank, by default with all, until Ctrl-C.
 
     Example: vse serve vse scan --port 8080
     """
@@ -51,11 +51,16 @@ def main(
         raise WorkbenchError(f"{error.name} is not installed", "pip install '.[serve]'") from None
     params = load_params()
     set_threads(params.runtime.threads)
-    device, wordnet = pick_device(params.runtime.device), params.sentences.tfidf.wordnet_folder
-    searchers, pictures = {}, {}
-    for name in names or scored_models():
-        searchers[name] = Searcher(name, device, wordnet, settings=params.search)
-        if offered(name, "attention", "attention"):
+    device, others = pick_device(params.runtime.device), not_searchable(params)
+    opened, searchers, pictures = dict[str, Searcher](), {}, {}
+    for name in names or [*scored_models(), *params.rerank]:
+        try:
+            searchers[name] = open_searcher(name, device, params, opened)
+        except WorkbenchError as error:
+            if names or name not in params.rerank:
+                raise
+            others[name] = error.message
+        if name not in params.rerank and offered(name, "attention", "attention"):
             pictures[name] = AttentionPictures(searchers[name], device)
     inference = params.inference.model_dump(exclude={"criteria"})
     criteria = {name: Criterion(name, **inference) for name in single_query_criteria()}
@@ -63,9 +68,9 @@ def main(
     with listening_at(host, port) as socket_:
         shown, port = f"[{host}]" if ":" in host else host, socket_.getsockname()[1]
         hosts = ["*"] if host in ANY and not called else [*LOCAL, host, *called]
-        server = SearchServer(searchers, pictures, criteria, limits, not_searchable(params))
-        rsum = searchers[server.best].val_rsum
-        say(f"the page opens on {server.best}: the largest validation rsum ({rsum:.1f})")
+        server = SearchServer(searchers, pictures, criteria, limits, others)
+        if (rsum := searchers[server.best].val_rsum) is not None:
+            say(f"the page opens on {server.best}: the largest validation rsum ({rsum:.1f})")
         say(f"http://{shown}:{port}/ searches with {', '.join(searchers)}; Ctrl-C ends it")
         if host not in LOCAL:
             say("who reaches this address sees all images of the corpus: there is no password")

@@ -23,8 +23,8 @@ class Embedder:
     """An exported model that embeds images and captions.
 
     `Embedder.load(folder)` makes one, of a folder that `vse export model` wrote. Inner products of
-    its vectors are the scores of vse, two_branch, cca and dual_path; of scan and dp_rnn, which
-    compare regions with words, they are the vectors by which search makes its shortlist.
+    its vectors are the model's scores, but of scan and dp_rnn, which compare regions with words:
+    theirs are the vectors by which search makes its shortlist.
 
     model: its name; sha256: the digest of weights and description; export_sha256: that of all files
     of the export; scores_are_products: whether inner products are the model's scores.

@@ -1,6 +1,7 @@
 """Questions about the indexed corpus: a text or an image in, the nearest images or captions out."""
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +9,17 @@ import numpy as np
 import torch
 from PIL import Image
 
-from models.base.queries import Files, Query, open_queries, query_files, rescored
+from models.base.queries import (
+    Files,
+    Query,
+    QueryModel,
+    VectorQueries,
+    open_queries,
+    query_files,
+    rescored,
+)
 from models.base.registry import models_with
+from models.base.texts import Tell
 from pipeline.corpus.tables import load_captions, load_images
 from pipeline.evaluation.criteria import single_query_criteria
 from pipeline.evaluation.criterion import Criterion
@@ -21,6 +31,7 @@ from pipeline.search.index import SHORTLIST, Catalogue, Hit, Index, find_hits, r
 from pipeline.search.params import SearchConfig
 from pipeline.storage.checkpoint import read_checkpoint
 from pipeline.storage.groups import GroupFile
+from stages.params import CommonParams
 
 if TYPE_CHECKING:
     from pipeline.search.built import BuiltIndexes
@@ -77,6 +88,21 @@ def as_dict(hit: Hit) -> dict[str, Any]:
     return {"id" if key == "name" else key: value for key, value in told.items()}
 
 
+@dataclass(frozen=True)
+class Reranking:
+    """A QueryModel: vectors of the first choose what the second scores."""
+
+    first: QueryModel
+    second: QueryModel
+
+    def of_words(self, words: Sequence[str], wordnet: Path | None, tell: Tell = say) -> Query:
+        chosen = self.first.of_words(words, wordnet, tell)
+        return Query(chosen.vector, self.second.of_words(words, wordnet, lambda _: None).rescore)
+
+    def of_image(self, image: Image.Image) -> Query:
+        return Query(self.first.of_image(image).vector, self.second.of_image(image).rescore)
+
+
 class Searcher:
     """A trained model with what it has scored.
 
@@ -94,7 +120,8 @@ class Searcher:
     ) -> None:
         self.name, self.wordnet = name, wordnet
         self.model, self.files, checkpoint = open_queries(name, device, exported)
-        self.sha256, self.val_rsum = checkpoint.sha256, checkpoint.description.val_rsum
+        self.sha256 = checkpoint.sha256
+        self.val_rsum: float | None = checkpoint.description.val_rsum
         images, captions = load_images(self.files["images"]), load_captions(self.files["captions"])
         self.catalogue = Catalogue(images, captions)
         self.splits = sorted(GroupFile(self.files["output"]).layouts)
@@ -174,3 +201,45 @@ class Searcher:
             return criterion.rescored(matrix.astype(np.float32), "t2i")[:, -1]
         matrix = np.vstack([stored.matrix[:, rows], scores])
         return criterion.rescored(matrix.astype(np.float32), "i2t")[-1]
+
+
+class Reranker(Searcher):
+    """The best `top` of one searcher, in the order of another, whose model scores pairs."""
+
+    def __init__(self, name: str, first: Searcher, second: Searcher, top: int) -> None:
+        kinds = [isinstance(each.model, VectorQueries) for each in (first, second)]
+        if kinds != [True, False]:
+            raise WorkbenchError(
+                f"rerank.{name}: a search takes a model of vectors first (vse, say) and one of "
+                f"pairs second (scan, say), not {first.name} and {second.name}"
+            )
+        vars(self).update(vars(first))  # its files, corpus and indexes
+        self.name, self.top, self.val_rsum = name, top, None
+        self.model = Reranking(first.model, second.model)
+
+    def _answer(
+        self, query: Query, index: Index, kind: str, question: Question, notes: list[str]
+    ) -> Answer:
+        if question.criterion.transductive:
+            raise WorkbenchError(f"{self.name} reranks: criterion naive alone is allowed")
+        if question.top > self.top:
+            notes.append(f"{self.name} orders the best {self.top} of its first model, no more")
+        question = replace(question, top=min(question.top, self.top), shortlist=self.top)
+        return super()._answer(query, index, kind, question, notes)
+
+
+def open_searcher(
+    name: str, device: torch.device, params: CommonParams, opened: dict[str, Searcher]
+) -> Searcher:
+    """The searcher of a model, or of an item of `rerank`. opened: those there are, by name."""
+    if name in opened:
+        return opened[name]
+    if (pair := params.rerank.get(name)) is None:
+        wordnet = params.sentences.tfidf.wordnet_folder
+        opened[name] = Searcher(name, device, wordnet, settings=params.search)
+    else:
+        first, second = (
+            open_searcher(n, device, params, opened) for n in (pair.first, pair.second)
+        )
+        opened[name] = Reranker(name, first, second, pair.top)
+    return opened[name]

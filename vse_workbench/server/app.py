@@ -23,7 +23,7 @@ from pipeline.corpus.images import decode_rgb, open_rgb
 from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError, listing
 from pipeline.search.index import Hit
-from vse_workbench.search.searcher import Answer, Question, Searcher, as_dict
+from vse_workbench.search.searcher import Answer, Question, Reranker, Searcher, as_dict
 from vse_workbench.server.attention import AttentionPictures
 from vse_workbench.server.bodies import MAX_TEXT, body_of, file_of, is_json, texts_of
 from vse_workbench.server.guard import ERRORS, Guard, explained
@@ -90,7 +90,7 @@ class SearchServer:
     ) -> None:
         self.searchers, self.pictures, self.others = searchers, pictures, others
         self.criteria, self.limits = criteria, limits
-        self.best = max(searchers, key=lambda name: searchers[name].val_rsum)
+        self.best = max(searchers, key=lambda name: searchers[name].val_rsum or 0.0)
         corpus = searchers[self.best].catalogue
         self.paths = dict(zip(corpus.images["image_id"], corpus.images["path"], strict=True))
         captions = corpus.captions
@@ -145,7 +145,7 @@ class SearchServer:
                 "model": name,
                 "val_rsum": each.val_rsum,
                 "splits": {split: len(each.index(split, "image").ids) for split in each.splits},
-                "criteria": list(self.criteria),
+                "criteria": ["naive"] if isinstance(each, Reranker) else list(self.criteria),
                 "attention": name in self.pictures,
             }
             for name, each in self.searchers.items()

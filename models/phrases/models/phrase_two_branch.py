@@ -11,6 +11,7 @@ from models.base.phases import (
     advice,
     by_own_loss,
     chosen_loss,
+    optimiser_of,
     ranking_phases,
     schedule,
 )
@@ -31,7 +32,7 @@ from models.two_branch.loss import StructureLoss
 from models.two_branch.network import TwoBranch
 from pipeline.runtime.process import say
 from pipeline.training.loop import fit
-from pipeline.training.phases import Fitted, Phase, optimiser
+from pipeline.training.phases import Fitted, Phase
 from pipeline.training.processes import divided, on_first
 from pipeline.training.resume import ResumeFile
 
@@ -90,8 +91,9 @@ def train(
     beside = ResumeFile(resume.path.parent / "mining", resume.fingerprint)
     second = fitted(settings, tuned, phases, hard, validation, config.mining.lr, beside)
     on_first(beside.remove)
-    later = [row | {"epoch": row["epoch"] + len(first.history)} for row in second.history]
-    return replace(second, epoch=second.epoch + len(first.history), history=first.history + later)
+    past = len(first.history)
+    later = [row | {name: row[name] + past for name in ("epoch", "best")} for row in second.history]
+    return replace(second, epoch=second.epoch + past, history=first.history + later)
 
 
 def phrase_loss(settings: Settings, ranking: RankingLoss, **weights: float) -> PhraseLoss:
@@ -113,10 +115,8 @@ def fitted(
     resume: ResumeFile,
 ) -> Fitted:
     training = settings.config.training
-    steps = optimiser(training.optimiser, both.parameters(), lr, training.momentum,
-                      training.weight_decay)  # fmt: skip
-    rates = schedule(training)
-    parts = both, steps, phases, batches, validation, rates, resume
+    learning = optimiser_of(training, both.parameters(), lr)
+    parts = both, learning, phases, batches, validation, schedule(training), resume
     return fit(*parts, judge=validation.judged, advice=advice(settings, NAME))
 
 

@@ -10,7 +10,7 @@ SINGLE_QUERY = True
 
 
 def views(scores: Tiles, queries: Sequence[int], settings: Criterion) -> list[Tiles]:
-    return [scores for _ in queries]
+    return [scores.for_queries(axis) for axis in queries]
 
 
 def reference(s: list[list[float]], settings: Criterion) -> list[list[float]]:

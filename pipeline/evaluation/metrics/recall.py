@@ -23,7 +23,8 @@ def recall(k: int, curve: bool = False) -> Metric:
     def chance(true: np.ndarray, items: int) -> float:
         return 100.0 * (1.0 - float(beyond(true, items)[min(k, items)]))
 
-    return Metric(f"r{k}", f"R@{k}", NOTE, per_query, reference, chance, curve=curve, place=10)
+    place = 11 - 1 / k  # smaller K first, all of them before other metrics
+    return Metric(f"r{k}", f"R@{k}", NOTE, per_query, reference, chance, curve=curve, place=place)
 
 
 ROWS = (recall(1, curve=True), recall(5), recall(10, curve=True))

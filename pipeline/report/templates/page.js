@@ -38,7 +38,8 @@ for (const image of document.querySelectorAll("main img")) {
   button.append(image);
   button.addEventListener("click", () => {
     const { naturalWidth: width, naturalHeight: height } = image;
-    const factor = Math.min(0.92 * innerWidth / width, 0.75 * innerHeight / height);
+    // at most twice its pixels: more would be blurred
+    const factor = Math.min(2, 0.92 * innerWidth / width, 0.75 * innerHeight / height);
     const large = image.cloneNode();
     large.width = Math.round(factor * width);
     large.height = Math.round(factor * height);

@@ -1,19 +1,19 @@
-"""SCAN and DP-RNN, trained once."""
+"""The models on regions, trained once."""
 
 import shutil
 
 import pytest
-from model_runs import DP_RNN, SCAN
+from model_runs import DP_RNN, SCAN, VSE_INFINITY
 
 
 @pytest.fixture(scope="session")
-def both_trained(world, tmp_path_factory):
-    folder = shutil.copytree(world, tmp_path_factory.mktemp("both_trained"), dirs_exist_ok=True)
-    for run in (SCAN, DP_RNN):
+def all_trained(world, tmp_path_factory):
+    folder = shutil.copytree(world, tmp_path_factory.mktemp("all_trained"), dirs_exist_ok=True)
+    for run in (SCAN, DP_RNN, VSE_INFINITY):
         run.train(folder)
     return folder
 
 
 @pytest.fixture
-def trained(both_trained, tmp_path):
-    return shutil.copytree(both_trained, tmp_path, dirs_exist_ok=True)
+def trained(all_trained, tmp_path):
+    return shutil.copytree(all_trained, tmp_path, dirs_exist_ok=True)

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from model_runs import DP_RNN, SCAN, SHORTLIST
 from tiny_inputs import IMAGES, REGIONS, write_regions
@@ -96,7 +97,7 @@ def test_options_of_other_models_are_refused(trained):
     assert "model 'scan' does not take the option --keep" in message
 
 
-def test_without_recurrence_only_the_matching_is_trained_and_nothing_is_selected(folder):
+def test_without_recurrence_only_the_matching_is_trained_and_a_shortlist_is_an_option(folder):
     DP_RNN.train(folder, recurrent=False, training__epochs=SHORT | {"all": 1})
     assert DP_RNN.curve(folder)["phase"].tolist() == ["matching"] * 2
     weights = DP_RNN.checkpoint(folder).weights
@@ -104,4 +105,14 @@ def test_without_recurrence_only_the_matching_is_trained_and_nothing_is_selected
     assert not bool(weights["recurrence"])
     metrics = json.loads(DP_RNN.evaluate(folder))
     assert "shortlist" not in metrics
-    assert (np.abs(DP_RNN.scores(folder).scores) <= 1).all()
+    before = DP_RNN.scores(folder).scores
+    assert (np.abs(before) <= 1).all()
+    metrics = json.loads(replace(DP_RNN, scoring=(*DP_RNN.scoring, "--cut")).evaluate(folder))
+    scores = DP_RNN.scores(folder)
+    kept = scores.scores >= -1
+    assert (kept.sum(0) == SHORTLIST).all()
+    np.testing.assert_array_equal(scores.scores, np.where(kept, before, before - 2))
+    true = np.equal.outer(scores.image_groups, scores.caption_groups) & kept
+    held = {"i2t": 100 * true.any(1).mean(), "t2i": 100 * true.any(0).mean()}
+    assert metrics["shortlist"] == SHORTLIST
+    assert metrics["naive"]["in_shortlist"] == pytest.approx(held, abs=1e-4)

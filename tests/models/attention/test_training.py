@@ -1,4 +1,4 @@
-"""SCAN and DP-RNN through `stages.train`."""
+"""The models on regions through `stages.train`."""
 
 import os
 import shutil
@@ -6,16 +6,16 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from model_runs import DP_RNN, SCAN
+from model_runs import DP_RNN, SCAN, VSE_INFINITY
 from sklearn.preprocessing import StandardScaler
 from tiny_inputs import DIM, REGIONS, SLOTS, WORDS, write_regions
 
 from pipeline.storage.features import FeatureFile
 
-MODELS = ("scan", "dp_rnn")
-RUNS = {"scan": SCAN, "dp_rnn": DP_RNN}
+RUNS = {"scan": SCAN, "dp_rnn": DP_RNN, "vse_infinity": VSE_INFINITY}
+MODELS = tuple(RUNS)
 # as short as a training can be in which every part is used
-SHORT = {"scan": 2, "dp_rnn": {"matching": 1, "recurrent": 1, "all": 0}}
+SHORT = {"scan": 2, "dp_rnn": {"matching": 1, "recurrent": 1, "all": 0}, "vse_infinity": 2}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_constants_of_the_training_regions_travel_with_the_weights(folder, basel
     features, counts = file.read(rows).astype(np.float64), file.read(rows, "counts")
     oracle = StandardScaler().fit(features[np.arange(SLOTS) < counts[:, None]])
     means = [value for name, value in weights.items() if name.endswith("standardise.mean")]
-    assert len(means) == {"scan": 1, "dp_rnn": 2}[model]
+    assert len(means) == (2 if model == "dp_rnn" else 1)
     for mean in means:
         np.testing.assert_allclose(mean, oracle.mean_, atol=1e-6)
 
@@ -61,7 +61,7 @@ def test_words_may_begin_with_the_vocabularys_vectors(folder, model):
     given = RUNS[model].weights(folder, word_vectors="pretrained", **changes)
     vectors = FeatureFile(folder / "vocabulary/vectors.h5").load()
     tables = [name for name, value in given.items() if value.shape == vectors.shape]
-    assert len(tables) == {"scan": 1, "dp_rnn": 2}[model]
+    assert len(tables) == (2 if model == "dp_rnn" else 1)
     for name in tables:
         np.testing.assert_allclose(given[name][2:], vectors[2:], atol=1e-6)
 
@@ -76,6 +76,12 @@ def test_words_may_begin_with_the_vocabularys_vectors(folder, model):
         ("scan", "standardise_images", False),
         ("scan", "loss", "sum_margin"),
         ("scan", "training__reduction", "mean"),
+        ("vse_infinity", "image_mlp", False),
+        ("vse_infinity", "image_pool", "max"),
+        ("vse_infinity", "text_pool", "mean"),
+        ("vse_infinity", "drop_regions", 0.0),
+        ("vse_infinity", "drop_words", 0.2),
+        ("vse_infinity", "standardise_images", False),
         ("dp_rnn", "matching", "scan"),
         ("dp_rnn", "vectors", "unit"),
         ("dp_rnn", "order", "random"),
@@ -114,7 +120,7 @@ def test_the_validation_shortlist_changes_what_is_measured_once_there_is_recurre
     assert [line.split(b"\t")[2] for line in one] == [line.split(b"\t")[2] for line in all_of_them]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["scan", "dp_rnn"])
 def test_positions_need_boxes(folder, model):
     write_regions(folder, has_boxes=0, model="imported from scan_npy")
     imported = {"regions__source": "scan_npy", "regions__path": "."}

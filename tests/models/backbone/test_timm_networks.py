@@ -35,13 +35,14 @@ def ends_of(network, batch: torch.Tensor) -> dict[str, torch.Tensor]:
     with torch.inference_mode():
         found = network.forward_features(batch)
         features = network.forward_head(found, pre_logits=True)
+        joint = network.forward_head(found)
     if found.ndim == 4:
         maps = found if found.shape[1] == network.num_features else found.movedim(3, 1)
-        return {"features": features, "map": maps}
+        return {"features": features, "map": maps, "joint": joint}
     patches = found[:, network.num_prefix_tokens :].transpose(1, 2)
     rows, columns = network.patch_embed.grid_size
     maps = patches.reshape(*patches.shape[:2], rows, columns)
-    return {"features": features, "map": maps, "token": found[:, 0]}
+    return {"features": features, "map": maps, "token": found[:, 0], "joint": joint}
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,7 @@ def ends_of(network, batch: torch.Tensor) -> dict[str, torch.Tensor]:
         "test_vit3",  # torch.fx follows it; it has no class token
         "test_vit",  # torch.fx does not
         "vit_tiny_patch16_224.augreg_in21k",
+        "vit_medium_patch32_clip_224.tinyclip_laion400m",  # joint: CLIP's space
     ],
 )
 @pytest.mark.parametrize("pool", ["mean", "mean_max"])

@@ -1,8 +1,12 @@
 """`python -m stages.train cca` and the scores of what it writes."""
 
+import itertools
+import json
+
 import numpy as np
 import pytest
 from model_runs import CCA
+from scipy.stats import pearsonr
 from tiny_inputs import DIM, SENTENCES, WORDS, write_sentences
 
 from models.cca.fit import fit_cca
@@ -53,6 +57,18 @@ def test_scores_are_the_cosines_of_the_canonical_space(folder, power):
         assert list(scores.caption_ids) == table["caption_id"].tolist()
         row = [list(scores.image_ids).index(name) for name in table["image_id"]]
         np.testing.assert_allclose(scores.scores[row], images @ captions.T, atol=1e-5)
+
+
+def test_how_alike_images_are_before_and_after(folder):
+    """The mean size of Pearson's correlation of two different test images."""
+    fit(folder, dim=5)
+    metrics = json.loads(CCA.evaluate(folder))
+    scores, features = CCA.scores(folder), FeatureFile(folder / "image.h5")
+    given = features.read(features.rows(scores.image_ids)).astype(np.float64)
+    for rows, part in ((scores.image_embeddings, "naive"), (given, "features")):
+        pairs = itertools.combinations(rows, 2)
+        expected = 100 * np.mean([abs(pearsonr(a, b).statistic) for a, b in pairs])
+        assert metrics[part]["correlation"] == pytest.approx(expected, abs=1e-4)
 
 
 def test_what_the_checkpoint_says_of_itself(folder):

@@ -57,12 +57,15 @@ def test_scores_by_log_sum_exp_are_moved_below_all_others(monkeypatch):
     assert np.ptp(every) > 2
     assert result[~selected].max() <= result[selected].min()
     model.enter_phase("matching")
-    plain = scoring.score_selecting(model, toy_split(), CPU, 2).scores
+    plain = scoring.score_selecting(model, toy_split(), CPU, None).scores
     moves = (plain - result)[~selected]
     np.testing.assert_allclose(moves, moves[0], atol=1e-5)
 
 
-def test_nothing_is_selected_without_recurrence(model, pairs):
+@pytest.mark.parametrize("shortlist", [None, 2, 7])
+def test_without_recurrence_the_shortlist_decides_the_order_alone(model, pairs, shortlist):
     model.enter_phase("matching")
-    result = scoring.score_selecting(model, toy_split(), CPU, 2)
-    np.testing.assert_allclose(result.scores, pairs[1], rtol=0, atol=1e-5)
+    result = scoring.score_selecting(model, toy_split(), CPU, shortlist)
+    early, plain, _ = pairs
+    kept = early.argsort(0).argsort(0) >= len(early) - (shortlist or len(early))
+    np.testing.assert_allclose(result.scores, np.where(kept, plain, plain - 2), rtol=0, atol=1e-5)

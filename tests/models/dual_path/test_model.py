@@ -52,7 +52,9 @@ def test_both_stages_beat_chance_from_pixels(tmp_path):
     write_coloured_images(tmp_path, counts, lambda name, number: f"{name[:3]}{number % 15}")
     RUN.set_params(tmp_path, phases=[stage_1(10), stage_2(3)], alignment="left")
     prepare(tmp_path)
-    assert prepared(tmp_path).model.loss.instance.weight.shape == (15, 16)
+    training = prepared(tmp_path)
+    assert training.model.loss.instance.weight.shape == (15, 16)
+    assert [phase.selects for phase in training.phases] == [False, True]
     RUN.run_training(tmp_path)
     assert RUN.curve(tmp_path)["phase"].tolist() == ["stage_1"] * 10 + ["stage_2"] * 3
     assert RUN.curve(tmp_path)["lr"].tolist() == [0.01] * 10 + [0.003] * 3

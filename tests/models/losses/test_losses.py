@@ -49,7 +49,7 @@ def test_one_direction_equals_its_reference(name, seed, rows, columns, k):
     generator = torch.Generator().manual_seed(seed)
     scores = torch.rand(rows, columns, generator=generator, dtype=torch.float64) * 2 - 1
     masks = random_masks(seed, rows, columns)
-    loss = make_loss(name, margin=0.3, k=k, temperature=TEMPERATURE).double()
+    loss = make_loss(name, margin=0.3, k=k, temperature=TEMPERATURE).double().eval()
     leaf = scores.clone().requires_grad_()
     value = loss(leaf, *masks)
     expected = slow_direction(name, scores.tolist(), *(m.tolist() for m in masks), margin=0.3, k=k)
@@ -120,6 +120,21 @@ def test_a_score_that_is_no_number_shows(name):
     scores, groups = random_case(1)
     scores[2, 2] = float("nan")
     assert torch.isnan(pair_loss(name)(scores, groups))
+
+
+def test_random_margin_draws_each_negative_equally_often_and_draws_on_from_its_state():
+    """Scores that name their column; the pair's is 0 and column 2 is neither (eq. 4)."""
+    scores, masks = torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0]]), torch.eye(5, dtype=torch.bool)
+    pairs, negatives = masks[:1], ~(masks[0] | masks[2])[None]
+    loss = make_loss("random_margin", margin=1.0)
+    values = [loss(scores, pairs, negatives).item() for _ in range(600)]
+    counts = [values.count(column + 1.0) for column in range(5)]
+    assert counts[0] == counts[2] == 0
+    assert all(150 < count < 250 for count in (counts[1], *counts[3:]))
+    continued = make_loss("random_margin", margin=1.0)
+    continued.load_state_dict(loss.state_dict())
+    following = [loss(scores, pairs, negatives).item() for _ in range(20)]
+    assert following == [continued(scores, pairs, negatives).item() for _ in range(20)]
 
 
 def test_infonce_is_cross_entropy_over_the_batch():

@@ -1,12 +1,15 @@
 """Differences of two runs against copying the drawn queries, one draw after the other."""
 
 import dataclasses
+import math
+import statistics
 
 import numpy as np
 import pytest
 from ranking_cases import measured_with
 
 from pipeline.comparison.paired import FIGURES, Difference, conclusion, paired_differences
+from pipeline.comparison.seeds import differences_over_seeds
 from pipeline.evaluation.figures import joined, summarise, values_of
 from pipeline.evaluation.file import Queries, QueryRanks
 from pipeline.runtime.errors import WorkbenchError
@@ -75,6 +78,27 @@ def test_intervals_equal_copying_the_drawn_queries(folds):
         assert [getattr(each, side) for each in found] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("folds", [1, 3])
+def test_over_seeds_both_variances_add(folds):
+    """Against a mean of drawn copies, and the quantiles of printed tables."""
+    protocol = "full" if folds == 1 else "10_x3"
+    a = [a_run(seed, protocol=protocol) for seed in (1, 2, 3)]
+    b = [a_run(seed, chance=0.3, protocol=protocol) for seed in (4, 5, 6)]
+    names = np.array([f"g{n}" for n in range(GROUPS)]).reshape(folds, -1)
+    drawn = [differences_by_drawing(*pair, names, 40, seed=7) for pair in zip(a, b, strict=True)]
+    q = statistics.stdev(np.mean(drawn, axis=0)[:, -1])
+    every = range(GROUPS // folds)
+    each = [
+        np.mean([figures_by_drawing(run, fold, every)[-1] for fold in names]) for run in (*a, *b)
+    ]
+    differences = [second - first for first, second in zip(each[:3], each[3:], strict=True)]
+    s, mean = statistics.stdev(differences), statistics.fmean(differences)
+    half = math.sqrt((4.302653 * s / math.sqrt(3)) ** 2 + (1.959964 * q) ** 2)
+    rsum = differences_over_seeds(a, b, 40, 0.95, seed=7)[-1]
+    found = rsum.s, rsum.q, rsum.b - rsum.a, rsum.low, rsum.high
+    assert found == pytest.approx((s, q, mean, mean - half, mean + half), rel=1e-6)
+
+
 def test_rounding_of_sums_is_not_a_difference():
     """R@1 gained in one direction and lost in the other, in equal parts, whoever is drawn."""
     names = [f"g{n}" for n in range(7)]
@@ -102,26 +126,25 @@ def with_better(*sides):
 
 
 def test_the_conclusion_names_what_is_clear():
-    a, b = a_run(1), a_run(2)
-    only_rsum = conclusion(a, b, with_better(*[""] * (MANY - 1), "B"))
+    only_rsum = conclusion(with_better(*[""] * (MANY - 1), "B"))
     assert only_rsum == (
         "B is better in rsum by 2.0 [1.0, 3.0]; the other differences are within noise."
     )
-    both = conclusion(a, b, with_better("A", *[""] * (MANY - 5), "A", "B", "", "B"))
+    both = conclusion(with_better("A", *[""] * (MANY - 5), "A", "B", "", "B"))
     assert both == (
         f"B is better in rsum by 2.0 [1.0, 3.0], also in {FIGURES[-3]}; "
         f"A is better in {FIGURES[-4]} by 2.0 [1.0, 3.0], also in i2t R@1; "
         "the other differences are within noise."
     )
-    assert conclusion(a, b, with_better(*[""] * MANY)) == "All differences are within noise."
-    assert "within noise" not in conclusion(a, b, with_better(*["A"] * MANY))
+    assert conclusion(with_better(*[""] * MANY)) == "All differences are within noise."
+    assert "within noise" not in conclusion(with_better(*["A"] * MANY))
 
 
 def test_the_same_ranks_twice_are_all_zero_and_said_to_be():
     a = a_run(1)
     found = paired_differences(a, a_run(1), 50, 0.95, 0)
     assert all(each.low == each.high == each.b - each.a == 0 for each in found)
-    assert conclusion(a, a, found) == "A and B rank every query alike: all differences are zero."
+    assert conclusion(found).endswith(": all differences are zero.")
 
 
 def test_runs_of_different_queries_are_refused():

@@ -8,7 +8,7 @@ from pipeline.evaluation.bootstrap import MeasuredFold, bootstrap_intervals
 from pipeline.evaluation.columns import COLUMNS, METRICS
 from pipeline.evaluation.criteria import CRITERIA
 from pipeline.evaluation.criterion import Criterion
-from pipeline.evaluation.figures import summarise
+from pipeline.evaluation.figures import plain_rows, summarise
 from pipeline.evaluation.folds import evaluate
 from pipeline.evaluation.protocol import cut_folds, protocol_name
 from pipeline.runtime.errors import WorkbenchError
@@ -47,6 +47,22 @@ def test_a_criterion_ranks_every_fold_by_itself_and_figures_are_averaged(name, f
     for column in COLUMNS:
         mean = np.mean([column.of(summary) for summary in summaries])
         assert column.of(evaluation.metrics[name]) == pytest.approx(mean, abs=1e-4)
+
+
+def test_further_recalls_are_measured_beside_the_others():
+    """Against counting ranks; rsum stays the sum of R@1, R@5 and R@10."""
+    split, rows = a_split(images=30), plain_rows([20, 5, 3])
+    found, plain = evaluate(split, 1, 20, 0.9, 0, metrics=rows), evaluate(split, 1, 20, 0.9, 0)
+    for way in WAYS:
+        figures, ranks = found.metrics["naive"][way], plain.measured["naive"][way].ranks
+        assert list(figures)[:5] == ["r1", "r3", "r5", "r10", "r20"]
+        for k in (3, 20):
+            assert figures[f"r{k}"] == pytest.approx(100 * np.mean(ranks <= k), abs=1e-4)
+        low, high = found.intervals["naive"][way]["r20"]
+        assert low <= figures["r20"] <= high
+    assert found.metrics["naive"]["rsum"] == plain.metrics["naive"]["rsum"]
+    assert found.intervals["naive"]["rsum"] == plain.intervals["naive"]["rsum"]
+    assert found.chance["t2i"]["r20"] == pytest.approx(100 * 20 / 30, abs=1e-4)
 
 
 def test_protocol_names():

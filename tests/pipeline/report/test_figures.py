@@ -81,13 +81,13 @@ def test_names_in_figures_are_escaped():
     assert "a < b & $c$" in [text.text for text in parsed.find("text")]
 
 
-def test_colours_with_dashes_tell_28_models_apart_and_are_those_of_dvc_plots():
-    assert len({(css(colour(n)), dashes(n)) for n in range(28)}) == 28
+def test_colours_with_dashes_tell_36_models_apart_and_are_those_of_dvc_plots():
+    assert len({(css(colour(n)), dashes(n)) for n in range(36)}) == 36
     assert css(colour(len(COLOURS))) == css(colour(0))
     light = (TEMPLATES / "style.css").read_text().partition("@media")[0]
     assert re.findall(r"--series-\d: (#\w+)", light) == list(COLOURS)
     assert [shade(n) for n in range(len(COLOURS))] == list(COLOURS)
-    assert len({shade(n) for n in range(28)}) == 28
+    assert len({shade(n) for n in range(36)}) == 36
     assert numbers_of(["a", "b", "c"], ["c", "new"]) == {"a": 0, "b": 1, "c": 2, "new": 3}
 
 

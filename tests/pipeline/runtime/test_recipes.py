@@ -12,7 +12,6 @@ from pipeline.runtime.recipes import (
     applied,
     find_recipe,
     merge,
-    overlay,
     parse_settings,
     read_recipe,
 )
@@ -84,7 +83,7 @@ def test_recipe_changes_its_values_and_nothing_else(name, alone, paths):
     assert comments(text) == comments((ROOT / "params.yaml").read_text())
     before, after = dict(flat(DEFAULT_VALUES)), dict(flat(plain_yaml(text, "")))
     assert after == before | dict(flat(recipe))
-    differing = {key for key in before if before[key] != after[key]}
+    differing = {key for key in after if before.get(key, ...) != after[key]}
     assert {line.split(":")[0] for line in lines} == differing
 
 
@@ -141,8 +140,10 @@ def test_the_defaults_bring_every_byte_of_the_repository_back(tmp_path, alone):
 # What stands behind the list or the mapping that it sets is what DVC's writer may lose.
 SET = ["cca.regularisation=[0.1,0.2]", "search.models=[vse]", "inference.criteria=[csls,sinkhorn]",
        "+average_scores.mine={members:[cca,vse],weights:null,normalise:z}", "regions.grid=[2,2]",
-       "+external.mine={folder: docs, scores: index.md}", "shapes.objects=[3,7]"]  # fmt: skip
+       "+external.mine={folder: docs, scores: index.md}", "shapes.objects=[3,7]",
+       "+vse.training.clip=1.0"]  # fmt: skip
 UNSET = ["~external.mine", "~average_scores.mine", "search.models=[]", "shapes.objects=null"]
+UNSET += ["~vse.training.clip"]
 
 
 @pytest.mark.parametrize("recipe", ["default", "photographs"])
@@ -156,8 +157,8 @@ def test_what_dvc_exp_run_sets_is_all_that_it_changes(recipe, alone, tmp_path):
     for settings in (SET, UNSET):
         apply_overrides(params, settings)
         before = params.read_text()
-        apply_overrides(params, ["loss=infonce", "vse.training.patience=3"])
-        apply_overrides(params, ["loss=knn_margin", "vse.training.patience=null"])
+        apply_overrides(params, ["loss=infonce", "training.patience=3"])
+        apply_overrides(params, ["loss=knn_margin", "training.patience=null"])
         assert [line.split() for line in params.read_text().splitlines()] == [
             line.split() for line in before.splitlines()
         ]
@@ -175,7 +176,7 @@ def test_a_wrong_runtime_is_named_and_not_replaced(runtime, tmp_path):
 # What a recipe may leave out: paths, what changes no result, what other datasets and sources read.
 NOT_SAID = re.compile(
     r"(detector|corpus|sentences|scoring)\.|.*\.(workers|compile|path|vectors|weights|file\..*)$|"
-    r"vocabulary\.(dim|epochs)|pseudo_classes\.k|evaluation\.(folds|subset)"
+    r"vocabulary\.(dim|epochs)|pseudo_classes\.k|evaluation\.(folds|subset|recall_k)"
 )
 
 
@@ -184,9 +185,11 @@ def test_a_recipe_of_a_paper_says_all_of_its_sections(name):
     """Defaults may change, and a paper's settings do not."""
     settings = READ[name].settings
     models = {target.rpartition("@")[2] for target in READ[name].targets}
-    assert settings.keys() >= {"loss", "dataset", "corpus", "vocabulary", "ranking", *models}
+    sections = {"loss", "dataset", "corpus", "vocabulary", "ranking", "training", *models}
+    assert settings.keys() >= sections
     every = dict(flat({section: DEFAULT_VALUES[section] for section in settings}))
-    left_out = every.keys() - dict(flat(settings)).keys()
+    own = {f"training.{key}" for model in models for key in settings[model].get("training", ())}
+    left_out = every.keys() - dict(flat(settings)).keys() - own
     assert {key for key in left_out if not NOT_SAID.match(key)} == set()
 
 
@@ -210,12 +213,13 @@ def under(section, **values):
 
 VSE = {"loss": "knn_margin", "ranking.k": 3, "vse.margin": 0.2, "vse.dim": 1024}
 VSE |= under("vse", hidden=1024, word_dim=300, text_encoder="gru", text_pool="mean")
-VSE |= under("vse.training", epochs=30, batch_size=128, lr=0.001, lr_step=10, lr_factor=0.1)
+VSE |= under("vse.training", epochs=30, batch_size=128, lr=0.001, lr_step=10)
+VSE |= {"training.lr_factor": 0.1}
 # Wang et al. 2016, sections 2.2, 3.1 and 3.2
 TWO_BRANCH = {"loss": "knn_margin", "ranking.k": 50}
 TWO_BRANCH |= under("two_branch", dropout=0.5, margin=0.1, structure_k=50)
 TWO_BRANCH |= under("two_branch.training", batch_size=1500, epochs=30, lr=0.1, lr_step=10)
-TWO_BRANCH |= under("two_branch.training", lr_factor=0.1, momentum=0.9, weight_decay=0.0005)
+TWO_BRANCH |= under("training", lr_factor=0.1, momentum=0.9, weight_decay=0.0005)
 TWO_BRANCH |= under("image_features", model="vgg19", layers=["fc7"], views="ten_crop", size=None)
 TWO_BRANCH |= under("image_features", resize="squash", normalisation="caffe")
 TWO_BRANCH |= under("vocabulary", source="word2vec_bin", words="all_captions")
@@ -226,19 +230,25 @@ FISHER = WIDE | under("sentences.fisher", mixture="hglmm", centres=30, pca=6000)
 SCAN = {"loss": "max_margin", "regions.source": "scan_npy", "regions.boxes": 36}
 SCAN |= under("scan", dim=1024, word_dim=300, direction="t2i", pooling="mean", temperature=9)
 SCAN |= under("scan", position_gate=False, margin=0.2)
-SCAN |= under("scan.training", batch_size=128, clip=2)
+SCAN |= {"scan.training.batch_size": 128, "training.clip": 2}
+# Chen et al. 2021; the authors' code
+INFINITY = {"loss": "max_margin", "regions.source": "scan_npy", "regions.boxes": 36}
+INFINITY |= under("vse_infinity", dim=1024, margin=0.2, image_mlp=True, drop_regions=0.2)
+INFINITY |= under("vse_infinity", image_pool="gpo", text_pool="gpo", standardise_images=False)
+INFINITY |= under("vse_infinity.training", epochs=25, batch_size=128, lr=0.0005, lr_step=15)
+INFINITY |= under("training", optimiser="adamw", weight_decay=1e-4, clip=2, warmup_epochs=1)
 # Chen and Luo 2020, implementation details and training strategy
 DP_RNN = {"loss": "max_margin", "regions.boxes": 36, "dp_rnn.margin": 0.2}
 DP_RNN |= under("dp_rnn", dim=1024, word_dim=300, candidates=10, beta_words=0.3)
 DP_RNN |= under("dp_rnn", temperature_objects=9, temperature_words=4, orientation="both")
 DP_RNN |= under("dp_rnn", position_gate=True, recurrent=True)
-DP_RNN |= under("dp_rnn.training", lr_step=10, lr_factor=0.1, batch_size=128)
+DP_RNN |= under("dp_rnn.training", lr_step=10, batch_size=128) | {"training.lr_factor": 0.1}
 DP_RNN |= under("dp_rnn.training.epochs", matching=1, recurrent=1)
 # Zheng et al. 2020, figure 2, section 5 and section 6.2
 DUAL = under("dual_path", dim=2048, hidden=2048, dropout=0.75, margin=1.0, alignment="shift")
 DUAL |= under("dual_path", word_dim=300, resize=256, crop=224, flip=True, text_pool="mean")
 DUAL |= under("dual_path", text_cnn="resnet50") | {"image_features.model": "resnet50"}
-DUAL |= under("dual_path.training", optimiser="sgd", momentum=0.9, batch_size=32)
+DUAL |= under("training", optimiser="sgd", momentum=0.9) | {"dual_path.training.batch_size": 32}
 DUAL |= {"vocabulary.known_words_only": True, "pseudo_classes.source": "instance"}
 FLICKR, COCO = {"evaluation.folds": 1}, {"evaluation.folds": 5}
 SHORT = {"image_features.resize": "short_side", "dual_path.slots": 32}
@@ -253,6 +263,7 @@ PAPERS = {
     "two_branch_2016_mscoco_mean_vector": TWO_BRANCH | NARROW,
     "scan_2018_flickr30k": SCAN | FLICKR | under("scan.training", lr=0.0002, lr_step=15, epochs=30),
     "scan_2018_mscoco": SCAN | COCO | under("scan.training", lr=0.0005, lr_step=10, epochs=20),
+    "vse_infinity_2021_flickr30k": INFINITY | FLICKR,
     "dp_rnn_2020_flickr30k": DP_RNN | FLICKR | under("dp_rnn", beta_objects=0.3, training__lr=2e-4),
     "dp_rnn_2020_mscoco": DP_RNN | COCO | under("dp_rnn", beta_objects=0, training__lr=5e-4),
     "dual_path_2020_flickr30k": DUAL | FLICKR | SHORT,
@@ -294,17 +305,17 @@ def test_unknown_recipe_lists_those_there_are():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"los": 1}, "unknown key los"),
-        ({"vse": {"width": 1}}, "unknown key vse.width"),
-        ({"vse": 3}, "vse is a section"),
-        ({"loss": {"name": "x"}}, "loss is a value"),
+        ({"los": 1}, "los = 1: unknown key; did you mean loss"),
+        ({"vse": {"width": 1}}, "vse.width = 1: unknown key"),
+        ({"vse": 3}, "vse = 3: must be a section"),
+        ({"loss": {"name": "x"}}, "loss = .*: allowed are infonce"),
         ({"loss": "bogus"}, "allowed are infonce"),
         ({"image_features": {"layers": []}}, "image_features.layers"),
     ],
 )
-def test_wrong_overlay_is_refused(changes, words):
+def test_wrong_changes_are_refused(changes, words):
     with pytest.raises(WorkbenchError, match=words):
-        overlay(ROOT / "params.yaml", changes, find_problems)
+        applied(ROOT / "params.yaml", DEFAULT_VALUES, changes, find_problems)
 
 
 def test_settings_are_nested_yaml():

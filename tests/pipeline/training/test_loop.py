@@ -1,5 +1,6 @@
 """The training loop: kills at any point, schedule, phases, best epoch, and honest failure."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -68,6 +69,11 @@ class Toy:
 @pytest.fixture
 def toy(tmp_path):
     return Toy(tmp_path)
+
+
+def judged(scores):
+    """A judge that gives these scores, an epoch each."""
+    return lambda found, rows: EpochVerdict({"val_rsum": 1.0}, "", score=float(scores[len(rows)]))
 
 
 def test_equals_a_plain_loop(toy, tmp_path):
@@ -209,24 +215,64 @@ def test_a_phase_ends_when_the_loss_falls_by_too_small_a_share(toy, tmp_path):
 def test_without_a_better_validation_the_rate_falls_and_then_the_phase_ends(toy, scores, rates):
     """Each of two phases waits for its own best validation."""
     toy.schedule = replace(toy.schedule, lr_step=4, patience=2)
-    scripted = [float(score) for score in [*scores, *scores]]
-
-    def judge(found, history):
-        return EpochVerdict({"val_rsum": 1.0}, "", score=scripted[len(history)])
-
+    scripted = [*scores, *scores]
     toy.phases = [Phase(name, 12, toy.objective, lr=0.01) for name in ("one", "two")]
-    history = toy.fit(judge=judge).history
+    history = toy.fit(judge=judged(scripted)).history
     assert [row["phase"] for row in history] == ["one"] * len(rates) + ["two"] * len(rates)
     assert [row["lr"] for row in history] == rates * 2
+    ended = "epochs" if len(rates) == 12 else "patience"
+    assert [row["ended"] for row in history] == [*[""] * (len(rates) - 1), ended] * 2
+    assert {row["cap"] for row in history} == {12}
+    assert history[-1]["best"] == int(np.argmax(scripted)) + 1
+
+
+def test_with_a_cosine_patience_ends_the_phase(toy):
+    toy.schedule = replace(toy.schedule, patience=2, schedule="cosine")
+    toy.phases = [Phase("only", 9, toy.objective)]
+    history = toy.fit(judge=judged([1, 2, 1, 1, 3])).history
+    assert [row["best"] for row in history] == [1, 2, 2, 2]
+    assert [row["ended"] for row in history] == ["", "", "", "patience"]
+    assert history[2]["lr"] == pytest.approx(0.005 * (1 + np.cos(np.pi * 14 / 45)))
+
+
+def killed_after(calls):
+    """The mean over the rows of a batch as an objective; a kill after so many batches."""
+
+    def objective(model, batch):
+        if not left.pop():
+            raise KeyboardInterrupt
+        scores = model(batch.images, batch.captions, batch.lengths)
+        return (1 - scores.float().diagonal()).mean()
+
+    left = [False, *[True] * calls]
+    return objective
+
+
+@pytest.mark.parametrize(("precision", "loose"), [("fp32", 1e-5), ("bf16", 0.01)])
+def test_accumulated_batches_are_the_large_batch_killed_or_not(tmp_path, precision, loose):
+    """Groups of 12 and of 3 + 3 + 2 rows; the kill is between two steps of the second epoch."""
+    ended = {}
+    runs = ("large", 12, 1, 99), ("small", 3, 4, 99), ("killed", 3, 4, 13), ("killed", 3, 4, 99)
+    for name, size, several, calls in runs:
+        one = Toy(tmp_path / name)
+        one.resume = ResumeFile(tmp_path / name / "work", "toy", 0)
+        one.batches = PairBatches(toy_split(10, 0), size, seed=3)
+        one.phases = [Phase("a", 4, killed_after(calls))]
+        one.optimiser = torch.optim.SGD(one.model.parameters(), lr=0.3)  # Adam forgives a factor
+        one.schedule = replace(one.schedule, accumulate=several, precision=precision, clip=0.0)
+        with suppress(KeyboardInterrupt):
+            one.fit()
+            ended[name] = one.model.state_dict()
+    for name, value in ended["small"].items():
+        torch.testing.assert_close(value, ended["large"][name], rtol=10 * loose, atol=loose)
+        assert torch.equal(value, ended["killed"][name])
 
 
 def test_epochs_left_out_count_for_the_rate_of_the_next_phases(toy):
     toy.schedule = replace(toy.schedule, lr_step=3, patience=1)
     toy.phases = [Phase("one", 4, toy.objective), Phase("two", 3, toy.objective)]
-    scripted = [2.0, 1.0, 3.0, 4.0, 5.0, 6.0]  # the epoch after the second is left out
-    history = toy.fit(
-        judge=lambda found, rows: EpochVerdict({"val_rsum": 1.0}, "", score=scripted[len(rows)])
-    ).history
+    # the epoch after the second is left out
+    history = toy.fit(judge=judged([2, 1, 3, 4, 5, 6])).history
     assert [row["phase"] for row in history] == ["one"] * 3 + ["two"] * 3
     assert [row["lr"] for row in history] == [0.01] * 2 + [0.005] * 3 + [0.0025]
 
@@ -254,7 +300,8 @@ def test_a_judge_without_scores_keeps_the_last_epoch_and_gives_its_columns(toy):
     assert fitted.epoch == 3
     assert [row["val_figure"] for row in fitted.history] == [0.9, 0.1, 0.2]
     assert seen == [[], [0.9], [0.9, 0.1]]
-    assert list(fitted.kept) == ["epoch", "phase", "loss", "val_figure", "lr"]
+    columns = ["epoch", "phase", "loss", "val_figure", "lr", "best", "cap", "ended"]
+    assert list(fitted.kept) == columns
     for name, value in toy.model.state_dict().items():
         assert torch.equal(fitted.weights[name], value), name
 
@@ -307,15 +354,15 @@ def test_a_schedule_may_change_the_rate_with_every_step(toy):
         return toy.objective(model, batch)
 
     toy.schedule, toy.rate = WarmupSchedule(4, 0.15, 1.0, "fp32"), 0.01
-    # 5 steps each; a rate of its own follows the steps of its phase
+    # 5 steps each; a rate of its own follows the steps of its phase, which are none of the others
     toy.phases = [
         Phase("a", 1, objective),
         Phase("b", 1, objective),
         Phase("c", 1, objective, lr=1),
     ]
     toy.fit()
-    rising = [0.25 * 1.0, 0.5 * 14 / 15, 0.75 * 13 / 15]
-    falling = [step / 15 for step in range(12, 5, -1)]
+    rising = [0.25 * 1.0, 0.5 * 0.9, 0.75 * 0.8]
+    falling = [*(step / 10 for step in range(7, 1, -1)), 0.15]
     own = [100 * share for share in (0.25, 0.5 * 0.8, 0.75 * 0.6, 0.4, 0.2)]
     assert rates == pytest.approx([*rising, *falling, *own])
 

@@ -1,11 +1,12 @@
-"""The optimisers by name, against torch's own."""
+"""The optimisers by name and the learning rates, against torch's own."""
 
 from functools import partial
 
 import pytest
 import torch
+from torch.optim import lr_scheduler
 
-from pipeline.training.phases import optimiser
+from pipeline.training.phases import Schedule, optimiser
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ def test_steps_are_the_plain_ones_of_torch_to_rounding(name, momentum, kind):
     first = [torch.randn(shape, generator=generator) for shape in ((7, 13), (129,), (3,))]
     sides = [[torch.nn.Parameter(start.clone()) for start in first] for _ in range(2)]
     plain = kind(sides[1], 0.01, weight_decay=0.1, fused=False)
-    steps = optimiser(name, sides[0], 0.01, momentum, 0.1), plain
+    steps = optimiser(name, sides[0], 0.01, momentum, 0.1, spare=False), plain
     fused = name != "sgd" or momentum == 0
     assert all(group["fused"] == fused for group in steps[0].param_groups)
     for _ in range(10):
@@ -35,6 +36,37 @@ def test_steps_are_the_plain_ones_of_torch_to_rounding(name, momentum, kind):
     for one, two, start in zip(*sides, first, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-7)
         assert torch.equal(one, start) == (len(start) == 3)
+
+
+def test_adamw_decays_matrices_alone():
+    """Gradients of 0 leave the decay: a bias and a temperature stay."""
+    first = [torch.full(shape, 2.0) for shape in ((7, 13), (129,), ())]
+    weights = [torch.nn.Parameter(start.clone()) for start in first]
+    for weight in weights:
+        weight.grad = torch.zeros(weight.shape)
+    optimiser("adamw", weights, 0.01, weight_decay=0.1).step()
+    for weight, factor, start in zip(weights, (1 - 0.01 * 0.1, 1, 1), first, strict=True):
+        torch.testing.assert_close(weight, factor * start, rtol=1e-6, atol=0)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of SequentialLR, about itself
+@pytest.mark.parametrize("warmup", [1, 3])
+@pytest.mark.parametrize("name", ["step", "cosine"])
+def test_rates_are_those_of_torchs_schedulers(name, warmup):
+    """Seven epochs of five steps: a linear rise, and a fall every two epochs or a cosine."""
+    schedule = Schedule(2, 0.3, 0.0, "fp32", schedule=name, lr_warmup_epochs=warmup)
+    found = [schedule.share(done // 5, done, 35, 5) for done in range(35)]
+    plain = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], 1.0)
+    rise = lr_scheduler.LinearLR(plain, 1 / (5 * warmup), total_iters=5 * warmup - 1)
+    if name == "step":
+        steps = lr_scheduler.ChainedScheduler([lr_scheduler.StepLR(plain, 2 * 5, 0.3), rise])
+    else:
+        fall = lr_scheduler.CosineAnnealingLR(plain, 35 - 5 * warmup)
+        steps = lr_scheduler.SequentialLR(plain, [rise, fall], [5 * warmup])
+    for share in found:
+        assert share == pytest.approx(plain.param_groups[0]["lr"], rel=1e-9)
+        plain.step()
+        steps.step()
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])

@@ -9,11 +9,11 @@ import pytest
 from PIL import Image
 from report_world import IMAGES, OWNERS, made_scores
 
+from pipeline.evaluation.correlation import correlate
 from pipeline.evaluation.separation import separation
 from pipeline.report.curve_files import Curve
 from pipeline.runtime.errors import WorkbenchError
 from vse_workbench.analysis import artefacts, drawing, figures
-from vse_workbench.analysis.correlation import correlate
 from vse_workbench.analysis.training_curve import Stretch, read_phases
 
 CURVE = (

@@ -1,116 +1,109 @@
-"""Which runs are paired, and which are named and never averaged."""
+"""Which runs judge a claim, which are named and never averaged, and their interval."""
+
+from dataclasses import replace
+from statistics import fmean
 
 import pytest
-from claim_cases import content, ledger, row
+from claim_cases import SEEDS, kept, ledger, ranks, row, state
 
-from vse_workbench.claims.judgement import judge_claim
-from vse_workbench.claims.ledger import Ledger
-from vse_workbench.claims.page import page, word_of
-from vse_workbench.claims.verdict import spread
+from pipeline.runtime.errors import WorkbenchError
+from vse_workbench.claims.judgement import judge_claims
+from vse_workbench.claims.ranks import read_ranks
 
-
-def judged(rows, **claim):
-    claims = ledger(**claim)
-    return judge_claim(claims, "wider", claims.claims["wider"], "world", rows)
+WIDE = [row("wide", seed, 60.0 + seed, 50.0) for seed in SEEDS]
+NARROW = [row("narrow", seed, 50.0, 50.0 - seed % 2) for seed in SEEDS]
 
 
-RUNS = [
-    *(row("wide", seed, rsum) for seed, rsum in ((0, 330.0), (1, 351.0), (2, 342.0))),
-    *(row("narrow", seed, rsum) for seed, rsum in ((2, 330.0), (0, 320.0), (1, 340.0))),
-]
+def judged(folder, rows, states=None, **claim):
+    (made,) = judge_claims(ledger(**claim), kept(folder, rows, states))
+    return made
 
 
-def test_a_measure_adds_and_takes_away():
-    figures = {"t2i.r1": 30.0, "i2t.r1": 10.0}
-    rows = [
-        row("wide", 0, 0, figures=figures),
-        row("narrow", 0, 0, figures=figures | {"i2t.r1": 4.0}),
-    ]
-    published = {"on": "x", "first": [5.0, 1.0], "second": [3.0, 2.0]}
-    made = judged(rows, measure="less", published=published)
-    assert made.found.mean == (30 - 10) - (30 - 4)
-    assert made.published == (5 - 1) - (3 - 2)
+def test_what_was_not_run_is_named(tmp_path):
+    made = judged(tmp_path, [*WIDE, *NARROW[:1]])
+    assert (made.word, made.mean, made.notes) == (
+        "not run",
+        None,
+        ["narrow lacks r1 of seeds 2, 3"],
+    )
+    assert judged(tmp_path, []).word == "not run"
 
 
 @pytest.mark.parametrize(
-    ("rows", "lacks"),
+    ("needs", "notes"),
     [
-        ([], "not run: wide, narrow"),
-        (RUNS[:3], "not run: narrow"),
-        ([row("wide", 0, 1), row("narrow", 1, 1)], "no seed in common: wide [0], narrow [1]"),
-        ([row("wide", 0, 1, dataset="world"), row("cca", 0, 1)], "not run: narrow"),
+        ({"train_images": 60, "words": "few"}, []),
+        ({"train_images": 61}, ["needs train_images 61, world has 60"]),
+        ({"words": "many"}, ["needs words many, world has few"]),
     ],
 )
-def test_what_was_not_run_is_named(rows, lacks):
-    made = judged(rows)
-    assert (made.lacks, made.found, made.verdict) == (lacks, None, None)
-    assert word_of(made) == "not run"
+def test_an_unmet_premise_decides_before_any_run(tmp_path, needs, notes):
+    made = judged(tmp_path, [*WIDE, *NARROW], needs=needs)
+    assert made.notes == notes
+    assert (made.word == "premise not met") == bool(notes)
 
 
-@pytest.mark.parametrize("key", ["corpus", "code"])
-def test_runs_of_another_corpus_or_code_are_named_never_averaged(key):
-    made = judged([*RUNS[:5], row("narrow", 1, 340.0, **{key: "f" * 12})])
-    assert made.found is None
-    assert word_of(made) == "refused"
-    (problem,) = made.problems
-    assert problem.startswith(f"runs of different {key}: ")
-    assert "ffffffffffff (narrow seeds 1)" in problem
-    assert "wide seeds 0, 1, 2, narrow seeds 0, 2" in problem
+def test_the_newest_code_with_all_seeds_of_both_sides_judges(tmp_path):
+    """Runs of other code, settings or corpus stay in the table and are paired with no others."""
+    newer = [replace(one, code="n" * 12, figures=one.figures | {"i2t.r1": 9.0}) for one in WIDE]
+    states = [state(*WIDE, *NARROW), state(*newer, *NARROW, commit="f" * 12)]
+    made = judged(tmp_path, [*WIDE, *newer, *NARROW], states)
+    assert made.levels == (59, fmean([99, 100, 99]))
+    other = [replace(one, code="n" * 12) for one in NARROW]
+    states[1] = state(*newer[:2], *other, commit="f" * 12)
+    made = judged(tmp_path, [*WIDE, *newer[:2], *NARROW, *other], states)
+    assert made.levels == (112, fmean([99, 100, 99]))
+    assert made.notes == [f"judged by the code of commit {'e' * 12}: wide lacks r1 of seeds 3"]
+    apart = [replace(one, corpus="o" * 12) for one in NARROW]
+    assert judged(tmp_path, [*WIDE, *apart]).notes == ["the sides have no corpus in common"]
+    bare = [replace(one, figures={"i2t.r1": 1.0}) for one in NARROW]
+    assert judged(tmp_path, [*WIDE, *bare]).notes == ["narrow lacks r1 of seeds 1, 2, 3"]
 
 
-def test_commits_may_differ_where_the_code_is_the_same_and_not_between_models():
-    made = judged([*RUNS[:5], row("narrow", 1, 340.0, commit="f" * 12)])
-    assert made.found.n == 3
-    alike = [row("wide", 0, 330.0), row("cca", 0, 300.0, code="0" * 12)]
-    assert judged(alike, second="cca").found.mean == 30.0
-    apart = [alike[0], row("cca", 0, 300.0, code="0" * 12, commit="f" * 12)]
-    assert judged(apart, second="cca").problems[0].startswith("runs of different commit: ")
+def test_a_run_that_its_cap_has_ended_decides_nothing(tmp_path):
+    late = replace(WIDE[0], best_epoch=28)
+    made = judged(tmp_path, [late, *WIDE[1:], *NARROW])
+    assert (made.word, made.p) == ("not converged", None)
+    assert made.notes == ["wide on world, seed 1: best epoch 28 of at most 30"]
+    assert judged(tmp_path, [replace(late, best_epoch=27), *WIDE[1:], *NARROW]).word == "holds"
 
 
-def test_runs_of_what_claims_yaml_said_before_are_named_and_left_out():
-    made = judged([*RUNS, row("wide", 3, 500.0, digest="0" * 12), row("narrow", 3, 1.0)])
-    assert made.found.n == 3
-    assert made.problems[0] == "wide: seeds 3 run with what claims.yaml said before"
+def test_a_collapse_is_a_result_that_can_decide(tmp_path):
+    lost = [replace(one, outcome="collapsed", figures=one.figures | {"i2t.r1": 1.0, "t2i.r1": 1.0},
+                    best_epoch=30) for one in NARROW]  # fmt: skip
+    found = kept(tmp_path, [*WIDE, *lost])
+    for one in lost:
+        (found.ranks / one.ranks).unlink()
+    (made,) = judge_claims(ledger(), found)
+    assert (made.word, made.notes[0]) == ("holds", "narrow on world, seed 1: collapsed")
+    assert made.q > 0
+    both = [replace(one, setting="wide", digest="wide") for one in lost]
+    assert judged(tmp_path, [*both, *lost]).word == "collapsed"
+    (found.ranks / WIDE[0].ranks).unlink()
+    with pytest.raises(WorkbenchError, match=r"wide\.world\.1\..*npz: no such file"):
+        judge_claims(ledger(), found)
 
 
-def test_a_figure_that_was_not_measured_is_named():
-    made = judged([row("wide", 0, 0, figures={"i2t.r1": 3.0}), row("narrow", 0, 1)])
-    assert made.problems == ["no figures of measure rsum: wide seed 0"]
-    assert made.found is None
-
-
-def test_runs_are_paired_by_seed_and_the_page_has_what_was_left_out():
-    made = judged([*RUNS, row("wide", 3, 500.0)])
-    assert made.seeds == [0, 1, 2]
-    assert made.found == spread([10.0, 11.0, 12.0])
-    text = page(ledger(), [made])
-    (line,) = [line for line in text.splitlines() if "`wider`, rsum" in line]
-    assert [cell.strip() for cell in line.strip("|").split("|")] == [
-        "**holds**, as large as published: +11.0 (+8.5 to +13.5), n 3",
-        "Wide is ahead. `wider`, rsum; table 1",
-        "+10.0, Flickr30k",
+def test_added_seeds_and_another_search_are_refused_by_name(tmp_path):
+    with pytest.raises(WorkbenchError, match=r"wide on world, seed 4: .* seeds 1, 2, 3"):
+        judged(tmp_path, [*WIDE, *NARROW, row("wide", 4)])
+    search = [
+        row("searched", 0, factor=f, val_rsum=v) for f, v in ((0.5, 9.0), (1.0, 9.0), (3.0, 9.0))
     ]
-    assert "1 claims, each counted once for every dataset: 1 holds." in text
-    assert "- `wider` on world: seeds 3 were run of one setting alone" in text
+    judged(tmp_path, [*search, row("searched", 1)])  # of equal ones the nearest to 1
+    with pytest.raises(WorkbenchError, match="factor 3; its search has chosen 1"):
+        judged(tmp_path, [*search, row("searched", 1, factor=3.0)])
+    with pytest.raises(
+        WorkbenchError, match="seed 1: run with factor 1; its search is not complete"
+    ):
+        judged(tmp_path, [*search[:2], row("searched", 1)])
 
 
-def test_a_claim_has_one_row_and_a_column_for_each_dataset():
-    content_ = content()
-    content_["datasets"]["other"] = {"title": "elsewhere"}
-    both = Ledger.model_validate(content_)
-    rows = [row(r.setting, r.seed, r.figures["rsum"], ledger_=both) for r in RUNS]
-    made = [judge_claim(both, "wider", both.claims["wider"], name, rows) for name in both.datasets]
-    text = page(both, made)
-    assert "| the world | elsewhere | claim | published |" in text
-    (line,) = [line for line in text.splitlines() if "`wider`" in line]
-    assert line.split(" | ")[1] == "not run"
-
-
-def test_the_page_tells_how_many_seeds_would_decide():
-    wide = [row("wide", 0, 1.0), row("wide", 1, 5.0)]
-    made = judged([*wide, row("narrow", 0, 0.0), row("narrow", 1, 0.0)])
-    # mean 3, deviation 2.83: 2.97 to each side with six
-    assert "smaller than published" not in page(ledger(), [made])
-    assert "| **undecided**, 6 seeds would decide: +3.0 (" in page(ledger(), [made])
-    one = judged([RUNS[0], RUNS[4]])
-    assert "| **undecided**, one seed has no interval: +10.0, n 1 |" in page(ledger(), [one])
+def test_ranks_come_back_and_other_files_are_refused(tmp_path):
+    found = kept(tmp_path, WIDE[:1])
+    path = found.ranks / WIDE[0].ranks
+    assert all((read_ranks(path).ranks[way] == own).all() for way, own in ranks(1).ranks.items())
+    assert path.stat().st_size < 1500
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(WorkbenchError, match="not the ranks of a kept run"):
+        read_ranks(path)

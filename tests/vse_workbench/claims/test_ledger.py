@@ -10,7 +10,7 @@ from vse_workbench.claims.ledger import (
     leaves,
     read_ledger,
     resolved,
-    setting_digest,
+    seeds_of,
     setting_params,
 )
 
@@ -48,8 +48,8 @@ def test_a_file_is_read_and_settings_take_what_their_bases_have(tmp_path):
     assert found == ledger()
     setting = resolved(found, "csls")
     assert (setting.model, setting.criterion) == ("vse", "csls")
-    assert setting.set == {"vse.dim": 16, "inference.criteria": ["csls"]}
-    assert resolved(found, "wide").criterion == "naive"
+    assert setting.set == {"vse.dim": 16}
+    assert (resolved(found, "wide").criterion, setting.seeds) == ("naive", [1, 2, 3])
 
 
 def test_params_are_the_defaults_the_recipe_the_dataset_and_the_setting_in_this_order(recipes):
@@ -68,22 +68,31 @@ def test_params_are_the_defaults_the_recipe_the_dataset_and_the_setting_in_this_
 
 def test_a_dataset_has_a_recipe_and_values_that_win_over_those_of_settings(recipes):
     claims = with_settings({"wider": {"base": "narrow", "set": {"vse.phases.0.epochs": 9}}})
-    world = claims.datasets["world"]
-    digests = {setting_digest(claims, "wider", "world")}
-    world = world.model_copy(update={"recipe": "paper"})
+    world = claims.datasets["world"].model_copy(update={"recipe": "paper"})
     claims.datasets["world"] = world
     found = setting_params(claims, "wider", "world", DEFAULTS, recipes)
     assert (found["loss"], found["vse"]["dim"]) == ("max_margin", 8)
     assert found["vse"]["phases"][0]["epochs"] == 9
-    digests.add(setting_digest(claims, "wider", "world"))
     over = {"all": {"vse.phases.0.epochs": 2, "seed": 5}, "wide": {"seed": 6}}
     claims.datasets["world"] = world.model_copy(update={"over": over})
     found = setting_params(claims, "wider", "world", DEFAULTS, recipes)
     assert (found["vse"]["phases"][0]["epochs"], found["seed"]) == (2, 5)
     assert setting_params(claims, "wide", "world", DEFAULTS, recipes)["seed"] == 6
-    digests.add(setting_digest(claims, "wider", "world"))
-    over["wider"] = {"seed": 7}
-    assert len(digests | {setting_digest(claims, "wider", "world")}) == 4
+
+
+def test_a_factor_multiplies_the_keys_of_the_search_of_a_model(recipes):
+    claims = with_settings({"fast": {"model": "two_branch", "set": {"two_branch.lr": 0.001}}})
+    defaults = DEFAULTS | {"two_branch": {"lr": 0.1}}
+    found = setting_params(claims, "fast", "world", defaults, recipes, 0.3)
+    assert found["two_branch"] == {"lr": 0.0003}
+    assert setting_params(claims, "narrow", "world", defaults, recipes, 0.3)["vse"]["dim"] == 8
+
+
+def test_a_claim_is_judged_by_the_seeds_of_both_its_settings():
+    claims = with_settings({"slow": {"base": "narrow", "seeds": [1, 3]}})
+    claim = claims.claims["wider"]
+    assert seeds_of(claims, claim) == [1, 2, 3]
+    assert seeds_of(claims, claim.model_copy(update={"second": "slow"})) == [1, 3]
 
 
 @pytest.mark.parametrize("key", ["vse.width", "vse.phases.2.epochs", "loss.k", "vse.phases.x", "a"])
@@ -91,15 +100,6 @@ def test_a_key_that_params_yaml_does_not_have_is_named(recipes, key):
     claims = with_settings({"odd": {"model": "vse", "set": {key: 1}}})
     with pytest.raises(WorkbenchError, match=f"setting odd on world: .* no key {key}"):
         setting_params(claims, "odd", "world", DEFAULTS, recipes)
-
-
-def test_a_digest_changes_with_what_the_file_says_of_the_setting():
-    def digest(dim, dataset):
-        claims = with_settings({"wide": {"base": "narrow", "set": {"vse.dim": dim}}}, dataset)
-        return setting_digest(claims, "wide", "world")
-
-    assert digest(16, {}) == setting_digest(ledger(), "wide", "world")
-    assert len({digest(16, {}), digest(17, {}), digest(16, {"raw": "x"})}) == 3
 
 
 def test_leaves_go_into_lists_of_mappings_alone():
@@ -115,10 +115,14 @@ def test_leaves_go_into_lists_of_mappings_alone():
         ("claims.wider", {"datasets": ["moon"]}, "claims.wider: dataset 'moon' is not in"),
         ("claims.wider", {"within": 1.0, "at_most": 1.0}, "claims.wider: within beside at_most"),
         ("claims.wider", {"within": -1.0}, "claims.wider.within: "),
-        ("claims.wider", {"published": {"on": "x", "first": [1.0], "second": []}},
-         r"claims.wider: published.second: 0 figures; measure rsum has 1"),
-        ("claims.wider", {"published": {"on": "x", "first": [float("nan")], "second": [1.0]}},
+        ("claims.wider", {"published": {"on": "x", "first": [1.0, 2.0], "second": []}},
+         r"claims.wider: published.second: 0 figures; measure r1 has 2"),
+        ("claims.wider", {"published": {"on": "x", "first": [float("nan"), 1], "second": [1, 1]}},
          "claims.wider.published.first.0: "),
+        ("claims.wider", {"needs": {"regions": "grid"}}, "wider: needs regions: datasets.world"),
+        ("settings", {"odd": {"model": "vse", "has": {"x": 1}}}, "settings.odd.has: x: no dataset"),
+        ("settings", {"wide": {"base": "narrow", "seeds": [1, 9]}}, "wider: seed 1 alone is"),
+        ("settings", {"odd": {"model": "vse", "seeds": [0, 1]}}, "settings.odd.seeds.0: "),
         ("measures", {"odd": ["i2t.r2"]}, "measures.odd: i2t.r2; allowed are i2t.r1, "),
         ("measures", {"none": []}, "measures.none: no figures"),
         ("datasets", {"world": {"title": "w", "over": {"moon": {}}}}, "world.over: moon: no such"),

@@ -1,87 +1,75 @@
-"""Intervals against scipy's, and the edges of the rule."""
+"""p values, their correction and the edges of the rule."""
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from vse_workbench.claims.verdict import AHEAD, MOST_SEEDS, Spread, judge, seeds_needed, spread
+from pipeline.comparison.seeds import over_seeds
+from vse_workbench.claims.verdict import (
+    AHEAD,
+    LEAST_P,
+    corrected,
+    decided,
+    p_value,
+    smallest_of_interest,
+)
 
-DIFFERENCES = st.lists(st.floats(-100, 100), min_size=2, max_size=12)
+DIFFERENCES = st.lists(st.floats(-100, 100), min_size=2, max_size=6)
+REGIONS = st.sampled_from([AHEAD, (-2.0, 2.0), (-math.inf, 2.0)])
 
 
-@given(DIFFERENCES)
-def test_the_interval_is_that_of_a_paired_t_test(values):
-    assume(np.std(values) > 1e-6)
-    found = spread(values)
-    expected = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
-    assert found.mean == pytest.approx(np.mean(values), abs=1e-9)
+@given(DIFFERENCES, st.floats(0, 5), REGIONS)
+def test_at_its_p_value_the_interval_touches_the_nearest_edge(values, noise, region):
+    drawn = np.array([-noise, noise])
+    p = p_value(values, drawn, region)
+    if LEAST_P < p < 1:
+        found = over_seeds(values, drawn, 1 - p)
+        edges = [abs(end - edge) for edge in region for end in (found.low, found.high)]
+        assert min(edges) == pytest.approx(0, abs=1e-3 * (found.high - found.low))
 
 
-def between(low, high):
-    """Differences with this interval, as far as the rule looks at them."""
-    return Spread(3, (low + high) / 2, 1.0, low, high)
+def test_without_queries_it_is_the_p_value_of_a_paired_t_test():
+    values = [1.0, 2.5, 0.5, 3.0, -0.5]
+    expected = stats.ttest_1samp(values, 0.0).pvalue
+    assert p_value(values, np.zeros(2), AHEAD) == pytest.approx(expected, rel=1e-6)
+    assert p_value([2.0, 2.0], np.zeros(2), AHEAD) == LEAST_P
+    assert p_value([0.0, 0.0], np.zeros(2), AHEAD) == 1
+
+
+@given(st.lists(st.floats(0.0001, 1), max_size=8))
+def test_corrected_values_at_most_005_are_those_of_the_procedure(values):
+    """Benjamini and Hochberg: all up to the last p of rank k that is at most k / m times 0.05."""
+    ordered = sorted(values)
+    passing = [p for k, p in enumerate(ordered, 1) if p <= k / len(values) * 0.05]
+    limit = passing[-1] if passing else 0
+    assert [p <= 0.05 for p in corrected(values)] == [p <= limit for p in values]
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "published", "word", "size"),
+    ("low", "high", "p", "region", "word"),
     [
-        (1.0, 3.0, 3.0, "holds", "as large as published"),
-        (1.0, 3.0, 3.1, "holds", "smaller than published"),
-        (1.0, 3.0, 0.9, "holds", "larger than published"),
-        (1.0, 3.0, None, "holds", ""),
-        (0.0, 3.0, 2.0, "undecided", ""),
-        (-1.0, 3.0, 4.0, "undecided", "smaller than published"),
-        (-3.0, -0.1, 2.0, "reversed", ""),
+        (1.0, 9.0, 0.05, AHEAD, "holds"),
+        (1.0, 9.0, 0.051, AHEAD, "undecided"),
+        (-9.0, -1.0, 0.01, AHEAD, "reversed"),
+        (0.1, 2.9, 0.01, AHEAD, "no difference"),
+        (-2.9, 2.9, 0.9, AHEAD, "no difference"),
+        (-2.9, 3.0, 0.9, AHEAD, "undecided"),
+        (-1.9, 1.9, 0.01, (-2.0, 2.0), "holds"),
+        (-1.9, 1.9, 0.06, (-2.0, 2.0), "undecided"),
+        (2.1, 4.0, 0.01, (-2.0, 2.0), "reversed"),
+        (-9.0, 1.0, 0.01, (-math.inf, 2.0), "holds"),
+        (2.1, 4.0, 0.01, (-math.inf, 2.0), "reversed"),
     ],
 )
-def test_who_is_ahead(low, high, published, word, size):
-    found = judge(between(low, high), published, AHEAD)
-    assert (found.word, found.size) == (word, size)
+def test_words(low, high, p, region, word):
+    assert decided((low + high) / 2, low, high, p, region, 3.0) == word
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "alike", "no_gain"),
-    [
-        (-1.9, 1.9, "holds", "holds"),
-        (-2.0, 1.9, "undecided", "holds"),
-        (-9.0, 1.0, "undecided", "holds"),
-        (-9.0, -2.1, "reversed", "holds"),
-        (1.0, 2.0, "undecided", "undecided"),
-        (2.1, 4.0, "reversed", "reversed"),
-    ],
-)
-def test_margins(low, high, alike, no_gain):
-    assert judge(between(low, high), 0.1, (-2.0, 2.0)).word == alike
-    assert judge(between(low, high), 0.1, (-math.inf, 2.0)).word == no_gain
-    assert judge(between(low, high), 0.1, (-2.0, 2.0)).size == ""
-
-
-def test_equal_differences_decide_unless_they_are_zero():
-    assert judge(spread([2.0, 2.0]), 2.0, AHEAD).word == "holds"
-    assert judge(spread([-2.0, -2.0]), 2.0, AHEAD).word == "reversed"
-    assert judge(spread([0.0, 0.0]), 2.0, AHEAD).word == "undecided"
-    assert judge(spread([0.0, 0.0]), 2.0, AHEAD).seeds is None
-
-
-@given(st.floats(0.1, 50), st.floats(0.1, 50))
-def test_so_many_seeds_decide_and_one_less_does_not(distance, deviation):
-    def half(n):
-        return stats.t.interval(0.95, n - 1, scale=deviation / math.sqrt(n))[1]
-
-    n = seeds_needed(distance, deviation)
-    if n is None:
-        assert half(MOST_SEEDS) >= distance
-    else:
-        assert half(n) < distance
-        assert n == 2 or half(n - 1) >= distance
-
-
-def test_seeds_are_told_for_the_nearest_edge():
-    found = judge(Spread(3, 1.5, 1.0, -0.98, 3.98), None, (-2.0, 2.0))
-    assert found.seeds == seeds_needed(0.5, 1.0)
-    assert judge(between(-1.0, 3.0), 2.0, AHEAD).seeds == seeds_needed(1.0, 1.0)
+def test_the_smallest_effect_of_interest():
+    assert smallest_of_interest(None, 6) == 3
+    assert smallest_of_interest(-20.0, 6) == 5
+    assert smallest_of_interest(2.0, 2) == 1

@@ -1,109 +1,136 @@
-"""claims.yaml as it stands, and the three commands from a queue's line to docs/claims.md."""
+"""claims.yaml as it stands, and the commands from runs that were killed to a verdict."""
 
-import json
-from hashlib import md5
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from claim_cases import content, lock
+from claim_cases import COMMIT, content
 from click.testing import CliRunner
-from commands import fail, git
+from clone import Clone
+from commands import fail
 from ruamel.yaml import YAML
 
-from pipeline.runtime.graph import stage_items
+from pipeline.runtime.errors import WorkbenchError
 from stages.params import default_values, find_problems
-from vse_workbench.claims.commands import wanted
-from vse_workbench.claims.ledger import evaluation, read_ledger, resolved, setting_params
-from vse_workbench.commands import claims_judge as judge_claims
-from vse_workbench.commands import claims_keep as keep_results
-from vse_workbench.commands import claims_queue as queue_claims
+from vse_workbench.claims.judgement import judge_claims
+from vse_workbench.claims.keeping import made_row
+from vse_workbench.claims.ledger import FEATURES, read_ledger, resolved, setting_params
+from vse_workbench.claims.queue import Job, Planner
+from vse_workbench.claims.ranks import read_ranks
+from vse_workbench.claims.results import read_kept
+from vse_workbench.claims.runs import head
+from vse_workbench.commands import claims_judge, claims_queue
 
 ROOT = Path(__file__).resolve().parents[3]
 LEDGER = read_ledger(ROOT / "claims.yaml")
 DEFAULTS = default_values()
-HEAD = "Experiment,rev,typ,Created,parent,State,Executor,seed\n"
+SIDES = {name for claim in LEDGER.claims.values() for name in (claim.first, claim.second)}
 
 
-@pytest.mark.parametrize(("setting", "dataset"), wanted(LEDGER, LEDGER.claims))
+@pytest.mark.parametrize("dataset", LEDGER.datasets)
+@pytest.mark.parametrize("setting", LEDGER.settings)
 def test_every_setting_is_a_params_yaml_that_can_be_run(monkeypatch, setting, dataset):
     monkeypatch.chdir(ROOT)
-    params = setting_params(LEDGER, setting, dataset, DEFAULTS, ROOT / "recipes")
-    if dataset != "shapes_hard":  # photographs are not in the repository
-        params["raw"] = str(ROOT)
-    assert list(find_problems(params)) == []
-    stage, _, model = evaluation(resolved(LEDGER, setting).model).partition("@")
-    assert model in stage_items(stage)
-    criterion = resolved(LEDGER, setting).criterion
-    assert criterion in ("naive", *params["inference"]["criteria"])
+    for factor in (1.0, *LEDGER.search.factors):
+        params = setting_params(LEDGER, setting, dataset, DEFAULTS, ROOT / "recipes", factor)
+        assert list(find_problems(params | {"raw": "."})) == []
+    criteria = ("naive", FEATURES, *params["inference"]["criteria"])
+    assert resolved(LEDGER, setting).criterion in criteria
+    assert setting in SIDES
 
 
-def test_every_setting_is_compared_by_a_claim():
-    assert {setting for setting, _ in wanted(LEDGER, LEDGER.claims)} == set(LEDGER.settings)
+def test_named_claims_are_printed_and_the_document_stays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Path("claims.yaml").open("w") as file:
+        YAML(typ="safe").dump(content(), file)
+    done = CliRunner().invoke(claims_judge.main, ["wider"])
+    assert "wider on world: wide lacks r1 of seeds 1, 2, 3" in done.output
+    assert not Path("docs/claims.md").exists()
+    for command in (claims_judge.main, claims_queue.main):
+        said = fail(command, tmp_path, "wider", "nonsense")
+        assert said == "error: no claim nonsense\nclaims: wider\n"
 
 
-def test_the_document_is_what_the_command_writes(tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    result = CliRunner().invoke(judge_claims.main, ["--output", str(tmp_path / "claims.md")])
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "claims.md").read_text() == (ROOT / "docs/claims.md").read_text()
+SMALL = {
+    "raw": "data/raw/linked",
+    "shapes.train": 60, "shapes.val": 10, "shapes.test": 20, "detector.weights": "random",
+    "image_features.layers": ["layer1"], "image_features.workers": 0,
+    "sentences.encoding": "mean_vector", "vocabulary.dim": 20, "vocabulary.epochs": 1,
+    "vse.word_dim": 20, "vse.hidden": 8, "vse.training.epochs": 200,
+}  # fmt: skip
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("recipes").mkdir()
-    Path("docs").mkdir()
-    Path("params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
-    with Path("claims.yaml").open("w") as file:
-        YAML(typ="safe").dump(content(), file)
-    git("init", "--quiet")
-    git("add", "--all")
-    git("commit", "--quiet", "--message", "start")
-    return tmp_path
+def clone(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))  # holds the lock of what measures
+    clone, values = Clone(tmp_path / "clone"), content()
+    values |= {"seeds": [1, 2], "measures": {"rsum": ["rsum"], "r1": ["i2t.r1", "t2i.r1"]}}
+    values["settings"]["ranked"] = {"base": "wide", "criterion": "inverted_softmax"}
+    values["claims"]["ranking"] = values["claims"]["wider"] | {"second": "ranked"}
+    values["datasets"]["world"]["set"] = SMALL
+    with (clone.folder / "claims.yaml").open("w") as file:
+        YAML(typ="safe").dump(values, file)
+    clone.commit("start")
+    (clone.folder / SMALL["raw"]).symlink_to(ROOT / "data/raw/shapes")
+    monkeypatch.chdir(clone.folder)
+    return clone
 
 
-def experiment(name, dim, seed, rsum):
-    """A line of `dvc exp show --csv` of an experiment on top of the first commit."""
-    text = json.dumps({"naive": {"rsum": rsum}})
-    Path("metrics").mkdir(exist_ok=True)
-    Path("metrics/vse.json").write_text(text)
-    stages = lock(dim=dim, seed=seed, metrics=md5(text.encode()).hexdigest())
-    with Path("dvc.lock").open("w") as file:
-        YAML(typ="safe").dump({"stages": stages}, file)
-    git("add", "--all")
-    git("commit", "--quiet", "--message", name)
-    revision = git("rev-parse", "HEAD")
-    git("reset", "--hard", "--quiet", "HEAD^")
-    return f"{name},{revision},branch_commit,,,Success,,{seed}\n"
+def until(words, stream):
+    """Read lines until one has these words."""
+    assert any(words in line for line in stream), f"no {words}"
 
 
-def invoke(command, *words, text=None):
-    result = CliRunner().invoke(command, words, input=text)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+def printed(command):
+    done = CliRunner().invoke(command.main)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
-def test_from_the_lines_of_a_queue_to_a_verdict(repository):
-    queued = invoke(queue_claims.main, "--seeds", "3")
-    assert queued.splitlines()[1].endswith("evaluate@vse -S vse.dim=8 -S seed=0,1,2")
-    runs = [(16, 0, 330), (16, 1, 351), (16, 2, 342), (8, 0, 320), (8, 1, 340), (8, 2, 330)]
-    csv = HEAD + "".join(experiment(f"e{n}", *run) for n, run in enumerate(runs))
-    csv += experiment("odd", 5, 0, 1)
-    told = invoke(keep_results.main, text=csv)
-    assert "e1: wide on world seed 1\n" in told
-    assert "odd: no setting of claims.yaml\n" in told
-    assert told.endswith("docs/claims.tsv: 6 runs, 6 of them new\n")
-    assert invoke(keep_results.main, text=csv).endswith("6 runs, 0 of them new\n")
-    assert invoke(queue_claims.main, "--seeds", "3") == ""
-    printed = invoke(judge_claims.main)
-    assert "holds, as large as published" in printed
-    written = Path("docs/claims.md").read_text()
-    assert "| **holds**, as large as published: +11.0 (+8.5 to +13.5), n 3 |" in written
+@pytest.mark.slow
+def test_runs_that_were_killed_go_on_to_a_verdict(clone):
+    command = [sys.executable, "-m", "vse_workbench", "claims"]
+    network = Path("models/vse/network.py")
+    network.write_text(network.read_text() + "\nEDITED = 1\n")
+    with pytest.raises(WorkbenchError, match=f"not committed: {network}"):
+        head()
+    clone.run("git", "checkout", str(network))
 
+    log = Path("data/.work/claims/1/data/.work/run.log")
+    with subprocess.Popen([*command, "run", "wider"], stderr=subprocess.PIPE, text=True) as process:
+        until(": begins", process.stderr)
+        said = clone.run(sys.executable, "-m", "benchmarks", "kmeans", check=False)
+        assert "a benchmark or `vse claims run` is running already" in said
+        until("3 of 4: ", process.stderr)
+        until(": begins", process.stderr)
+        with subprocess.Popen(["tail", "-F", log], stdout=subprocess.PIPE, text=True) as tail:
+            until("epoch 2 ", tail.stdout)
+            process.kill()
+            tail.kill()
+    assert "1 run: " in clone.run(*command, "run", "wider")
+    assert "continuing after" in log.read_text()
+    assert "2 runs: " in clone.run(*command, "run")
+    assert "epoch 1" not in log.read_text()  # trained already, by a setting of another criterion
 
-def test_named_claims_are_printed_and_the_document_stays(repository):
-    invoke(judge_claims.main, "wider")
-    assert not Path("docs/claims.md").exists()
-    for command in (judge_claims.main, queue_claims.main):
-        said = fail(command, repository, "wider", "nonsense")
-        assert said == "error: no claim nonsense\nclaims: wider\n"
+    found = read_kept(Path("docs/claims.tsv"))
+    places = [(one.setting, one.seed) for one in found.rows]
+    assert sorted(places) == [(name, seed) for name in ("narrow", "ranked", "wide")
+                              for seed in (1, 2)]  # fmt: skip
+    for one in found.rows:
+        kept = read_ranks(found.ranks / one.ranks).ranks
+        recalls = {f"{way}.r5": 100 * (own <= 5).mean() for way, own in kept.items()}
+        assert {key: one.figures[key] for key in recalls} == pytest.approx(recalls)
+        assert (one.last_epoch, one.cap, one.minutes > 0) == (200, 200, True)
+    assert printed(claims_queue).endswith("0 runs: 0.0 hours\n")
+    page = printed(claims_judge)
+    for made in judge_claims(read_ledger(Path("claims.yaml")), found):
+        assert (made.n, made.word in page) == (2, True)
+
+    planner = Planner(read_ledger(Path("claims.yaml")), Path("recipes"))
+    job = Job(planner.plan("wide", "world"), 2, 1.0, None)
+    network.write_text(network.read_text() + "\nEDITED = 1\n")
+    assert "6 runs: 0.0 hours" in printed(claims_queue)
+    today = Planner(planner.ledger, planner.recipes)
+    with pytest.raises(WorkbenchError, match="seed 2, factor 1: was started with other"):
+        made_row(job, today, Path("data/.work/claims/1"), COMMIT, 1.0, False, found)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import statistics
 
 import pytest
 from commands import fail, git, run_command
@@ -93,6 +94,25 @@ def test_a_program_reads_the_same(runs):
     assert found["conclusion"] in printed
 
 
+def test_two_settings_over_seeds(project):
+    """Given one by one or as folders: the same; s and q are those of the seeds' differences."""
+    for number, signals in enumerate([(0.1, 0.4), (0.2, 0.5), (0.15, 0.7)], 1):
+        for side, signal in zip("ab", signals, strict=True):
+            put_model(project / side, str(number), made_scores(signal, seed=number))
+    sides = [[f"{side}/ranks/{number}.h5" for number in (1, 2, 3)] for side in "ab"]
+    output = compare(project, *map(",".join, sides))
+    assert "Means of no. 1, no. 2, no. 3; s: deviation over seeds, q: over images" in output
+    by_folder = compare(project, "a/ranks", "b/ranks")
+    assert rows(by_folder) == rows(output)
+    each = [json.loads(compare(project, *pair, "--json")) for pair in zip(*sides, strict=True)]
+    rsums = [found["figures"][-1] for found in each]
+    found = json.loads(compare(project, "a/ranks", "b/ranks", "--json"))["figures"][-1]
+    differences = [one["b"] - one["a"] for one in rsums]
+    assert found["s"] == pytest.approx(statistics.stdev(differences))
+    assert found["b"] - found["a"] == pytest.approx(statistics.fmean(differences))
+    assert rows(output)["rsum"][4:6] == [f"{found['s']:.1f}", f"{found['q']:.1f}"]
+
+
 def test_criteria_of_one_or_both_runs(runs):
     metrics = json.loads((runs / "metrics/vse.json").read_text())
     for options, criteria in (
@@ -120,8 +140,11 @@ def test_seed_and_confidence_decide_the_intervals(runs):
         ("metrics/gone.json", "error: metrics/gone.json: no such file"),
         *(
             (name, f"error: {name!r}: neither a rank file (.h5), a metrics file (.json), nor REV")
-            for name in ("vse", ":vse", "HEAD:", "ranks")
+            for name in ("vse", ":vse", "HEAD:")
         ),
+        ("vse,cca", "error: 'vse': neither"),
+        ("ranks", "error: A has cca.h5, vse.h5, B has no. 1\nname the same seeds of both"),
+        ("curves", "error: curves: no rank file (.h5); expected are runs of different seeds"),
     ],
 )
 def test_names_of_no_run(runs, name, words):
@@ -168,7 +191,9 @@ def test_revisions_and_experiments_out_of_the_cache(project, monkeypatch):
     by_file = compare(project, "main:cca", RANKS[1])
     assert by_file.splitlines()[2:] == weak_and_strong.splitlines()[2:]
     assert "B is better in rsum" in compare(project, "HEAD", "as-strong", "--model", "cca")
-    assert "rank every query alike" in compare(project, "as-strong:cca", "HEAD", "--model", "vse")
+    error = fail(main, project, "HEAD:cca,main:cca", "HEAD:vse")
+    assert error.startswith("error: HEAD:cca,main:cca: seed 0, seed 0; expected are runs of diff")
+    assert "all differences are zero" in compare(project, "as-strong:cca", "HEAD", "--model", "vse")
 
     shutil.copy(project / "other/scores/cca.h5", project / "scores")
     others = ("--with", "ranking=main:cca", "--with", "instance=as-strong:cca")

@@ -53,7 +53,7 @@ def test_an_old_file_is_refused_with_the_way_out_and_completed(
     (workspace / "params.yaml").write_text(OLD)
     done = run_vse("complete", cwd=workspace)
     assert "inference.criteria = [inverted_softmax]: inserted\n" in done.stdout
-    assert "vse.training.precision = fp32: inserted\n" in done.stdout
+    assert "vse.training.lr = 0.001: inserted\n" in done.stdout
     text = (workspace / "params.yaml").read_text()
     kept = iter(text.splitlines())
     assert all(line in kept for line in OLD.splitlines())

@@ -49,6 +49,18 @@ def undo(said):
     return Path("params.yaml").read_text()
 
 
+@pytest.mark.parametrize("package", ["json", "no_such_package"])
+def test_settings_for_an_installed_package(folder, package):
+    """Said either way; what -S gives is stronger."""
+    written = f"with_installed: {{{package}: {{seed: 9, loss: infonce}}}}\nvse: {{dim: 64}}\n"
+    Path("recipes/mine.yaml").write_text(written)
+    said = recipe("mine", "-S", "loss=max_margin")
+    there = package == "json"
+    uses = "installed: this recipe uses" if there else "not installed: this recipe does without"
+    assert said.startswith(f'{package} is {uses} {{"seed": 9, "loss": "infonce"}}\n')
+    assert all(map(says, (f"seed={9 if there else 0}", "loss=max_margin", "vse.dim=64")))
+
+
 def test_every_change_is_one_short_line(folder):
     said = recipe("photographs", "-S", "raw=photographs")
     assert "\nrun: dvc repro\nundo with: cp " in said

@@ -7,6 +7,7 @@ import re
 import shutil
 from contextlib import chdir
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from torch import nn
 import vse_workbench
 from models.base.towers import BATCHES, LENGTHS, ImageTower, Tower
 from models.vse.network import VSE
-from models.vse.towers import PaddedCaptions
+from models.vse.towers import PaddedCaptions, towers
 from pipeline.corpus.vocabulary import content_digest
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.runtime.files import sha256_file
@@ -32,7 +33,7 @@ from vse_workbench.export.onnx import TOLERANCE, write_tower
 
 ROOT = Path(__file__).resolve().parents[3]
 TOWERS = ["image_tower", "caption_tower"]
-VECTORS = ("cca", "dual_path", "two_branch", "vse")
+VECTORS = ("cca", "dual_path", "two_branch", "vse", "vse_infinity")
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,11 @@ def test_an_export_takes_the_place_of_another_and_onnx_gives_the_same_score(
     done = run_command(export_model, "scan", "--output", tmp_path / "s", "--onnx", folder=world)
     assert done.stderr.startswith("error: --onnx: models/scan has no towers.py; cca, dual_path")
     assert not (tmp_path / "s").exists()
+
+
+def test_sorted_sums_are_not_written_as_onnx():
+    with pytest.raises(WorkbenchError, match=r"vse\.text_pool = gpo: its sorting cannot"):
+        towers(SimpleNamespace(build=lambda _: drawn_vse(pool="gpo")))
 
 
 def test_the_examples_of_the_api_give_what_they_show(world, tmp_path, monkeypatch):

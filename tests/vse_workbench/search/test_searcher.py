@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from indexed import NETWORKS
 from PIL import Image
 
 from pipeline.evaluation.criterion import Criterion
 from pipeline.runtime.errors import WorkbenchError
 from pipeline.scores.file import read_scores
-from vse_workbench.search.searcher import Question, Searcher, scored_models
+from vse_workbench.search.searcher import Question, Reranker, Searcher, scored_models
 
 CPU = torch.device("cpu")
 
@@ -77,8 +78,26 @@ def test_sets_are_not_assigned_by_single_queries(read_only):
         Searcher("vse", CPU).of_image(Image.open("val1.png").convert("RGB"), question)
 
 
+def test_the_first_chooses_and_the_second_orders(read_only):
+    vse, scan = Searcher("vse", CPU), Searcher("scan", CPU)
+    both = Reranker("both", vse, scan, 4)
+    texts = pd.read_parquet("data/corpus/captions.parquet").set_index("caption_id")["text"]
+    picture, every = Image.open("val1.png").convert("RGB"), Question(top=50)
+    for ask in (lambda each, how: each.of_text(texts["val0.png#0"], how),
+                lambda each, how: each.of_image(picture, how)):  # fmt: skip
+        chosen = {hit.name for hit in ask(vse, every).hits[:4]}
+        literal = {hit.name: hit.score for hit in ask(scan, every).hits if hit.name in chosen}
+        answer = ask(both, every)
+        check_answer(answer.hits, literal.keys(), literal.values())
+        assert answer.notes == ["both orders the best 4 of its first model, no more"]
+        with pytest.raises(WorkbenchError, match="both reranks: criterion naive alone"):
+            ask(both, Question(criterion=Criterion("csls")))
+    with pytest.raises(WorkbenchError, match=r"model of vectors first .*, not scan and vse"):
+        Reranker("x", scan, vse, 4)
+
+
 def test_models_that_have_scored(read_only, tmp_path, monkeypatch):
-    assert list(scored_models()) == ["cca", "dp_rnn", "dual_path", "scan", "two_branch", "vse"]
+    assert sorted(NETWORKS) == list(scored_models())
     for name in ("dvc.yaml", "params.yaml"):
         shutil.copy(read_only / name, tmp_path)
     monkeypatch.chdir(tmp_path)

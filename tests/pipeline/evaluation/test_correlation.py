@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr
 
+from pipeline.evaluation.correlation import correlate, sample_rows
 from pipeline.runtime.errors import WorkbenchError
-from vse_workbench.analysis.correlation import correlate, sample_rows
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

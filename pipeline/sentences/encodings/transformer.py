@@ -1,0 +1,118 @@
+"""A caption as the vector of a pretrained sentence transformer (Reimers & Gurevych 2019)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from pipeline.sentences.params import TransformerConfig
+from pipeline.sentences.state import Material, State
+from pipeline.sentences.text_network import digest, find_folder, load, pooling, read_files
+
+APART = ":"  # in place of the `/` of a file's name, which is no name of an array
+
+
+class Transformer:
+    """The network reads a caption's words, in lower case and without punctuation, as all encodings
+    do, joined by blanks. Words that its tokeniser does not know are left out."""
+
+    block = 2048  # captions that are ordered by their lengths: of fewer, more is padding
+
+    def __init__(self, settings: dict[str, Any], files: dict[str, bytes], checked: bool) -> None:
+        self._settings, self._files = settings, files
+        self._network = load(files, settings["model"], checked)
+        self._knows = lru_cache(maxsize=None)(self._is_known)
+        self.dim = int(self._network.get_embedding_dimension())
+        if settings["precision"] == "bf16":
+            body = self._network[0].to(torch.bfloat16)
+            body.register_forward_hook(_as_float32)  # pooled and normalised in float32
+
+    @property
+    def layer(self) -> str:
+        """How token states become one vector, and the tokens that are read, for the record."""
+        return f"pooling {pooling(self._network)} of {self._network.max_seq_length} tokens"
+
+    def to(self, device: torch.device) -> None:
+        self._network.to(device)
+
+    def known(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
+        counts = (sum(map(self._knows, words)) for words in captions)
+        return np.fromiter(counts, np.int64, len(captions))
+
+    def cut(self, captions: Sequence[Sequence[str]]) -> int:
+        """How many captions are longer than the network reads: their ends are left out."""
+        longest, tokenise = self._network.max_seq_length, self._network.tokenizer
+        if not longest:
+            return 0
+        # a token is a byte at least, and a few mark begin and end
+        long = [text for text in map(self._text, captions) if len(text.encode()) > longest - 8]
+        ids = tokenise(long, truncation=False)["input_ids"] if long else []
+        return sum(len(row) > longest for row in ids)
+
+    def encode(self, captions: Sequence[Sequence[str]]) -> np.ndarray:
+        """M captions to (M, dim) float32; zeros for a caption without a known word. Batches are of
+        captions of like length, padded to the longest of the batch."""
+        vectors = np.zeros((len(captions), self.dim), np.float32)
+        texts = [self._text(words) for words in captions]
+        lengths = [len(ids) for ids in self._network.tokenizer(texts)["input_ids"]] if texts else []
+        by_length = np.argsort(lengths, kind="stable")[::-1]
+        size = self._settings["batch_size"]
+        for start in range(0, len(texts), size):
+            rows = [row for row in by_length[start : start + size] if texts[row]]
+            if rows:
+                batch = [texts[row] for row in rows]
+                vectors[rows] = self._network.encode(
+                    batch, batch_size=size, show_progress_bar=False
+                )
+        return vectors
+
+    def token_states(self, captions: Sequence[Sequence[str]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """States (M, T, D) of the tokens of M captions before pooling, and the number of tokens of
+        each (M,); what lies beyond it is padding."""
+        features = self._network.preprocess([self._text(words) for words in captions])
+        with torch.inference_mode():
+            states: torch.Tensor = self._network[0](features)["token_embeddings"]
+        return states, features["attention_mask"].sum(1)
+
+    def state(self) -> State:
+        """All files of the network, so that the encoder needs neither folder nor cache."""
+        arrays = {
+            name.replace("/", APART): np.frombuffer(content, np.uint8)
+            for name, content in self._files.items()
+        }
+        return State(self._settings, [], dict(sorted(arrays.items())))
+
+    @classmethod
+    def fit(cls, material: Material) -> Self:
+        """The network that the settings name; nothing is fitted."""
+        settings: TransformerConfig = material.settings
+        files = read_files(find_folder(settings.model))
+        return cls(settings.named(), files, checked=False)
+
+    @staticmethod
+    def depends_on(settings: TransformerConfig) -> dict[str, Any]:
+        files = read_files(find_folder(settings.model))
+        return settings.named() | {"sha256": digest(files)}
+
+    @classmethod
+    def restore(cls, state: State, wordnet: Path | None = None) -> Self:
+        files = {name.replace(APART, "/"): row.tobytes() for name, row in state.arrays.items()}
+        return cls(state.settings, files, checked=True)
+
+    def _text(self, words: Sequence[str]) -> str:
+        return " ".join(filter(self._knows, words)).replace(" '", "'")  # dog 's: dog's
+
+    def _is_known(self, word: str) -> bool:
+        unknown = self._network.tokenizer.unk_token_id
+        ids = self._network.tokenizer(word, add_special_tokens=False)["input_ids"]
+        return any(one != unknown for one in ids)
+
+
+def _as_float32(module: Any, given: Any, found: dict[str, Any]) -> dict[str, Any]:
+    def wide(value: Any) -> Any:
+        return value.float() if getattr(value, "dtype", None) is torch.bfloat16 else value
+
+    return {name: wide(value) for name, value in found.items()}

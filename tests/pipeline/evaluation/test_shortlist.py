@@ -1,0 +1,34 @@
+"""What a shortlist holds, against a list of the images of every caption."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ranking_cases import a_split
+
+from pipeline.evaluation import shortlist
+from pipeline.evaluation.subset import first_images
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 8), st.integers(1, 8), st.integers(1, 8), st.booleans(), st.integers(0, 99))
+def test_equals_lists_of_every_caption(images, count, first, persons, seed):
+    """Different scores; persons: two images each, and a caption's list may hold any of a person."""
+    split = a_split(2 * images, [1, 2, 3])
+    generator = np.random.default_rng(seed)
+    ranks = generator.permutation(split.scores.size).reshape(split.scores.shape)
+    groups = [str(n // 2) for n in range(2 * images)] if persons else split.image_groups
+    split = replace(split, scores=ranks.astype(np.float32), image_groups=groups)
+    asked = first_images(split, 2 * min(first, images))
+    held = {"i2t": set(), "t2i": set()}
+    for column, caption in enumerate(split.caption_ids):
+        chosen = sorted(range(2 * images), key=lambda row: -ranks[row, column])[:count]
+        for row in chosen:
+            if groups[row] == split.caption_groups[column]:
+                held["i2t"].add(split.image_ids[row])
+                held["t2i"].add(caption)
+    found = shortlist.shortlist_recall(split, asked, min(count, 2 * images))
+    for way, queries in (("i2t", asked.image_ids), ("t2i", asked.caption_ids)):
+        assert found[way] == pytest.approx(100 * len(held[way] & set(queries)) / len(queries))

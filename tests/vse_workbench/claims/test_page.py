@@ -1,0 +1,369 @@
+"""Every number of docs/claims.md, README's line and the picture, computed again with other code."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import mean, stdev
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import optimize, stats
+
+from vse_workbench.claims.ledger import FIGURES, factors_of, read_ledger, resolved, seeds_of
+from vse_workbench.claims.ranks import Ranks, write_ranks
+from vse_workbench.claims.results import Row, State, read_kept, write_rows, write_states
+from vse_workbench.commands import claims_judge
+
+ROOT = Path(__file__).resolve().parents[3]
+NUMBER = r"[-+]?[\d,]*\.?\d+(?:e-\d+)?"
+CELL = re.compile(
+    rf"\*\*(?P<word>[a-z ]+)\*\*<br>(?P<mean>{NUMBER}) \((?P<low>{NUMBER}) to (?P<high>{NUMBER})\)"
+    rf"<br>(?:(?P<share>{NUMBER}) %)?(?:, )?(?:p (?P<p>< 0.001|{NUMBER}))?(?:<br>)?"
+    r"n (?P<n>\d+)(?P<alone> alone)?, (?P<cost>\d+) min"
+)
+
+
+def published(first, second, figures):
+    return {"published": {"on": "X", "first": [first] * figures, "second": [second] * figures}}
+
+
+# first and second setting, measure, and what else a claim has
+INVENTED = {
+    "ahead": ("good", "fair", "rsum", published(1.0, 9.0, 6)),
+    "behind": ("fair", "good", "meanr_fall", {}),
+    "alike": ("fair", "same", "rsum", published(99.0, 9.0, 6)),
+    "unsure": ("fair", "same", "less", published(3.0, 4.5, 2)),
+    "no_gain": ("fair", "good", "less", {"at_most": 40.0}),
+    "small": ("good", "fair", "rsum", {"within": 2.0, "paper": "Another"}),
+    "late": ("late", "fair", "rsum", {"paper": "Another"}),
+    "chance": ("good", "lost", "rsum", {"paper": "Another"}),
+    "nothing": ("lost", "lost_too", "rsum", {"paper": "Another"}),
+    "median": ("good", "fair", "medr_fall", {}),
+    "large": ("good", "fair", "rsum", {"needs": {"train_images": 100}}),
+    "elsewhere": ("good", "fair", "rsum", {"datasets": ["moon"]}),
+    "nowhere": ("good", "fair", "rsum", {"datasets": []}),
+}  # fmt: skip
+QUALITY = {"good": 0.5, "fair": 0.3, "same": 0.3, "late": 0.4, "lost": 0.01, "lost_too": 0.01}
+CONTENT = {
+    "seeds": [1, 2, 3],
+    "search": {"factors": [1.0], "keys": {}},
+    "measures": {
+        "rsum": [f"{way}.r{k}" for way in ("i2t", "t2i") for k in (1, 5, 10)],
+        "less": ["t2i.r1", "-i2t.r1"],
+        "meanr_fall": ["-i2t.meanr", "-t2i.meanr"],
+        "medr_fall": ["-i2t.medr"],
+    },
+    "datasets": {
+        "world": {"title": "the world", "has": {"train_images": 9}},
+        "moon": {"title": "the moon", "has": {"train_images": 900}},
+    },
+    "settings": {name: {"model": "vse"} for name in QUALITY},
+    "claims": {
+        name: {"paper": "A paper", "place": "table 1", "says": f"It is {name}.", "first": first,
+               "second": second, "measure": measure, "datasets": ["world"]} | more
+        for name, (first, second, measure, more) in INVENTED.items()
+    },
+}  # fmt: skip
+
+
+def invented(ledger, folder, qualities, dataset):
+    """Runs of all seeds, and one of the search, with ranks (Q,) that are drawn at random."""
+    rows, random = [], np.random.default_rng(1)
+    for setting, quality in qualities.items():
+        seeds = [(seed, 1.0) for seed in resolved(ledger, setting).seeds]
+        for seed, factor in [*((0, factor) for factor in factors_of(ledger, setting)), *seeds]:
+            outcome = "collapsed" if quality < 0.02 else ""
+            images = {"i2t": np.arange(120), "t2i": np.arange(240) // 2, "phrases": np.arange(120)}
+            ranks = {way: random.geometric(quality, len(of)) for way, of in images.items()}
+            figures = {}
+            for way, of in ranks.items():
+                figures |= {f"{way}.r{k}": 100.0 * np.mean(of <= k) for k in (1, 5, 10)}
+                figures |= {f"{way}.meanr": of.mean(), f"{way}.medr": float(np.median(of))}
+            figures = {name: figures.get(name, random.normal(90 * quality)) for name in FIGURES}
+            best = 28 if setting == "late" else 9
+            row = Row(setting, dataset, seed, factor, setting, "c", "k", "a" * 12, 7.3, 1.0,
+                      best, 30, 30, outcome, figures)  # fmt: skip
+            rows.append(row)
+            if not outcome:
+                write_ranks(folder / row.ranks, Ranks(ranks, images))
+    return rows
+
+
+def judge(folder, rows):
+    """Write what is kept, and run the command."""
+    write_rows(folder / "docs/claims.tsv", rows)
+    write_states(folder / "docs/claims_code.tsv", [State("b" * 12, frozenset(r.key for r in rows))])
+    files = {"claims": "claims.yaml", "kept": "docs/claims.tsv", "output": "docs/claims.md"}
+    words = [f"--{key}={folder / name}" for key, name in (files | {"readme": "README.md"}).items()]
+    done = CliRunner().invoke(claims_judge.main, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A folder with runs of all but one of the claims' settings, and what the command wrote."""
+    folder = tmp_path_factory.mktemp("claims")
+    (folder / "claims.yaml").write_text(json.dumps(CONTENT))
+    (folder / "README.md").write_text(
+        "# A\n\n<!-- claims -->\nold\n<!-- /claims -->\n\nThe rest.\n"
+    )
+    ledger = read_ledger(folder / "claims.yaml")
+    judge(folder, invented(ledger, folder / "docs/claims_ranks", QUALITY, "world"))
+    return folder
+
+
+def test_a_full_page_has_every_verdict_and_every_number(full):
+    cells = checked(full)
+    words = {name: cell["word"] for (name, _), cell in cells.items()}
+    assert words == {
+        "ahead": "holds", "behind": "reversed", "alike": "no difference", "unsure": "undecided",
+        "no_gain": "holds", "small": "reversed", "late": "not converged", "chance": "holds",
+        "nothing": "collapsed", "median": "undecided", "large": "premise not met",
+        "elsewhere": "not run",
+    }  # fmt: skip
+
+
+def test_the_picture_has_every_interval_on_its_side_of_zero(full):
+    """Paths with the width of an interval: from which x to which, against the line at 0."""
+    drawn = ElementTree.parse(full / "docs/claims.svg")
+    ledger, kept = read_ledger(full / "claims.yaml"), read_kept(full / "docs/claims.tsv")
+    cells = {name: cell for (name, _), cell in judged(ledger, kept).items() if "mean" in cell}
+    texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert sorted(text for text in texts if text in ledger.claims) == sorted(cells)
+    assert {"A paper", "Another", "the world", "published"} <= set(texts)
+    lines = [path for path in drawn.iter("{http://www.w3.org/2000/svg}path") if path.get("style")]
+
+    def ends(word):
+        found = [line.get("d") for line in lines if word in line.get("style")]
+        return [[float(x) for x in re.findall(r"[ML] ([-\d.]+)", one)] for one in found]
+
+    intervals = sorted(ends("stroke-width: 1.4"))
+    zero = ends("stroke: #333333")[0][0]
+    assert len(intervals) == len(cells)
+    limits = sorted((cell["low"], cell["high"]) for cell in cells.values())
+    assert [[x > zero for x in each] for each in intervals] == [[x > 0 for x in e] for e in limits]
+
+
+def test_the_page_and_the_readme_are_what_the_command_writes(tmp_path, monkeypatch):
+    checked(ROOT)
+    monkeypatch.chdir(ROOT)
+    (tmp_path / "README.md").write_text((ROOT / "README.md").read_text())
+    words = ["--output", str(tmp_path / "claims.md"), "--readme", str(tmp_path / "README.md")]
+    assert CliRunner().invoke(claims_judge.main, words).exit_code == 0
+    for name, there in (("claims.md", ROOT / "docs"), ("README.md", ROOT)):
+        assert (tmp_path / name).read_text() == (there / name).read_text(), "run: vse claims judge"
+    charts = [(folder / "claims.svg").exists() for folder in (tmp_path, ROOT / "docs")]
+    assert charts == 2 * ["](claims.svg)" in (ROOT / "docs/claims.md").read_text()]
+
+
+def close(shown, exact, decimals):
+    """Whether a number is what another one is when it is rounded."""
+    return float(shown) == pytest.approx(exact, abs=0.5 * 10**-decimals + 1e-9)
+
+
+def tables(text):
+    """Rows of all tables of a document, as lists of cells, by the heading above them."""
+    found, heading = {}, ""
+    for line in text.splitlines():
+        heading = line.lstrip("# ") if line.startswith("#") else heading
+        if line.startswith("|") and not line.startswith("|-"):
+            found.setdefault(heading, []).append([part.strip() for part in line.split("|")[1:-1]])
+    return found
+
+
+def total(measure, value):
+    return sum(-value(f[1:]) if f[0] == "-" else value(f) for f in measure)
+
+
+def drawn(measure, pairs, folder):
+    """Deviation of the mean difference over 2,000 draws of images; ValueError for a measure that is
+    no mean over queries. Every run is drawn by itself, query by query."""
+    names = [run.ranks for pair in pairs for run in pair]
+    files = {name: np.load(folder / name) for name in names if (folder / name).exists()}
+    if not files:
+        return None
+    shape = next(iter(files.values()))
+    images = 1 + max(shape[name].max() for name in shape.files if name.endswith(".images"))
+    weights = np.random.default_rng(0).multinomial(images, [1 / images] * images, 2000)
+    found = np.zeros(2000)
+    for way in sorted({figure.lstrip("-").split(".")[0] for figure in measure}):
+        often = weights[:, shape[f"{way}.images"]].astype(float)
+        for figure in (figure for figure in measure if way in figure):
+            kind, sign = figure.split(".")[1], -1 if figure[0] == "-" else 1
+            for side, run in ((side, run) for pair in pairs for side, run in enumerate(pair)):
+                ranks = files[run.ranks][way] if run.ranks in files else None
+                if ranks is None:  # a collapse that made none
+                    reached = run.figures[figure.lstrip("-")]
+                elif kind == "meanr":
+                    reached = often @ ranks / often.sum(1)
+                else:
+                    hits = (ranks > 0) & (ranks <= int(kind[1:]))
+                    reached = 100 * (often @ hits) / often.sum(1)
+                found += sign * (-1) ** side * reached / len(pairs)
+    return float(np.std(found, ddof=1))
+
+
+def in_paper(claim, measure):
+    """A measure of both settings in the paper, 0 where it has no figures."""
+    if claim.published is None:
+        return 0, 0
+    names = [figure.lstrip("-") for figure in measure]
+    sides = claim.published.first, claim.published.second
+    return [total(measure, dict(zip(names, side, strict=True)).get) for side in sides]
+
+
+def judged(ledger, kept):
+    """By claim and dataset what the page must show, with nothing of what computes the page."""
+    tried = [(name, claim, on) for name, claim in ledger.claims.items() for on in claim.datasets]
+    found = {(name, on): once(ledger, kept, claim, on) for name, claim, on in tried}
+    judged = sorted((cell["p"], key) for key, cell in found.items() if "p" in cell)
+    least = 1.0
+    for rank, (p, key) in reversed(list(enumerate(judged, 1))):  # Benjamini and Hochberg
+        least = min(least, p * len(judged) / rank)
+        cell, claim = found[key], ledger.claims[key[0]]
+        cell["corrected"] = least
+        is_ahead, inside = not claim.within and not claim.at_most, cell["mean"] > 0
+        if not is_ahead:
+            inside = cell["mean"] < (claim.at_most or claim.within)
+            inside = inside and (not claim.within or cell["mean"] > -claim.within)
+        if is_ahead and max(-cell["low"], cell["high"]) < cell["interest"]:
+            cell["word"] = "no difference"
+        elif least <= 0.05:
+            cell["word"] = "holds" if inside else "reversed"
+    return found
+
+
+def once(ledger, kept, claim, dataset):
+    sides = claim.first, claim.second
+    has = [ledger.datasets[dataset].has | resolved(ledger, side).has for side in sides]
+    for key, need in claim.needs.items():
+        for there in has:
+            if there[key] < need if isinstance(need, int) else there[key] != need:
+                return {"word": "premise not met"}
+    measure, seeds = ledger.measures[claim.measure], seeds_of(ledger, claim)
+    for state in reversed(kept.states):
+        here = [row for row in kept.rows if row.dataset == dataset and row.key in state.keys]
+        runs = {(row.setting, row.seed): row for row in here}
+        wanted = [(side, seed) for side in sides for seed in seeds]
+        if runs.keys() >= set(wanted):
+            break
+    else:
+        return {"word": "not run"}
+    pairs = [(runs[claim.first, seed], runs[claim.second, seed]) for seed in seeds]
+    values = [[total(measure, run.figures.get) for run in pair] for pair in pairs]
+    differences, n = [a - b for a, b in values], len(seeds)
+    try:
+        q = drawn(measure, pairs, kept.ranks)
+    except ValueError:
+        q = None
+    cell = {"word": "undecided", "mean": mean(differences), "s": stdev(differences), "q": q, "n": n}
+    cell |= {"levels": [mean(side) for side in zip(*values, strict=True)], "each": differences}
+    is_mixed = len({figure[0] == "-" for figure in measure}) == 2
+    cell["share"] = None if is_mixed else 100 * cell["mean"] / abs(cell["levels"][1])
+    used = [run for pair in pairs for run in pair]
+    searched = [row for row in here if row.seed == 0 and row.setting in sides]
+    cell["cost"] = sum(row.minutes for row in [*used, *searched])
+
+    def half(p):
+        seeds_part = stats.t.isf(p / 2, n - 1) * cell["s"] / n**0.5
+        return float((seeds_part**2 + (stats.norm.isf(p / 2) * (q or 0)) ** 2) ** 0.5)
+
+    cell |= {"low": cell["mean"] - half(0.05), "high": cell["mean"] + half(0.05)}
+    a, b = in_paper(claim, measure)
+    cell["interest"] = claim.interest or max(abs(a - b) / 4, len(measure) / 2)
+    collapsed = [run.outcome == "collapsed" for run in used]
+    early = [r.best_epoch > 0.9 * r.cap for r in used if r.cap and r.outcome != "collapsed"]
+    if any(early) or all(collapsed):
+        return cell | {"word": "not converged" if any(early) else "collapsed"}
+    edges = [-claim.within, claim.within] if claim.within else [claim.at_most or 0]
+    distance = min(abs(cell["mean"] - edge) for edge in edges)
+    cell["p"] = optimize.brentq(lambda p: half(p) - distance, 1e-15, 1 - 1e-12, xtol=1e-18)
+    return cell
+
+
+def checked(folder):
+    """Hold all numbers of a folder's page and README against its kept runs."""
+    ledger, kept = read_ledger(folder / "claims.yaml"), read_kept(folder / "docs/claims.tsv")
+    text, cells = (folder / "docs/claims.md").read_text(), judged(ledger, kept)
+    titles = {dataset.title: name for name, dataset in ledger.datasets.items()}
+    seen, papers, found = set(), {}, tables(text)
+    for name, claim in ledger.claims.items():
+        papers.setdefault(claim.paper, {})[name] = claim
+    for paper, claims in papers.items():
+        head, *lines = found[paper]
+        tried = [(name, claim) for name, claim in claims.items() if claim.datasets]
+        untried = ", ".join(f"`{name}`" for name, claim in claims.items() if not claim.datasets)
+        assert f"\nNot tried: {untried}.\n" in text or not untried
+        for (name, claim), line in zip(tried, lines, strict=True):
+            assert line[-2].startswith(claim.says)
+            assert line[-2].endswith(f"<br>`{name}`, {claim.measure}; {claim.place}")
+            for title, shown in zip(head[:-2], line[:-2], strict=True):
+                same(shown, cells.get((name, titles[title]), {"word": ""}))
+                seen.add((name, titles[title]))
+            a, b = in_paper(claim, ledger.measures[claim.measure])
+            points, *share, on = line[-1].split("<br>") if claim.published else (0, claim.published)
+            assert close(points, a - b, 1)
+            assert on == (claim.published and claim.published.on)
+            assert all(close(each.removesuffix(" %"), 100 * (a - b) / abs(b), 1) for each in share)
+    assert seen >= cells.keys()
+    head, *lines = found["The papers' claims"]
+    for (name, *numbers), paper in zip(lines, [*papers, "all"], strict=True):
+        assert name == paper
+        own = papers.get(paper, ledger.claims)
+        words = Counter(cell["word"] for (name, _), cell in cells.items() if name in own)
+        assert [int(number) for number in numbers] == [words[word] for word in head[1:]]
+        assert words.keys() <= set(head)
+    said = re.search(r"(\d+) of (\d+) claims are tried, on (\d+) .* of (\d+) cells.*: (.+)\.", text)
+    counts = [len({name for name, _ in cells}), len(ledger.claims), len({on for _, on in cells})]
+    assert [int(number) for number in said.groups()[:4]] == [*counts, len(cells)]
+    totals = [f"{word} {number}" for word, number in zip(head, lines[-1], strict=True)][1:]
+    assert said[5].split(", ") == [told for told in totals if not told.endswith(" 0")]
+    assert said[0] in " ".join((folder / "README.md").read_text().split()), "run: vse claims judge"
+    for commit, *numbers in found["Commits and cost"][1:]:
+        own = [row for row in kept.rows if commit in ("all", f"`{row.commit}`")]
+        searched = [row for row in own if row.seed == 0]
+        assert [int(number) for number in numbers[:2]] == [len(own), len(searched)]
+        assert close(numbers[2], sum(row.minutes for row in own) / 60, 1)
+    example(text, ledger, cells)
+    return cells
+
+
+def example(text, ledger, cells):
+    """The numbers of the worked example, in the order in which they are told."""
+    told = re.search(r"^An example, `(\w+)` on (.+?): (.+?)\n\n", text, re.DOTALL | re.MULTILINE)
+    if told is None:
+        assert not any(cell.get("p") and cell["q"] for cell in cells.values())
+        return
+    (on,) = (name for name, dataset in ledger.datasets.items() if dataset.title == told[2])
+    cell, numbers = cells[told[1], on], re.sub("`.*?`|√n|²", "", told[3]).replace(",", "")
+    t, images = stats.t.ppf(0.975, cell["n"] - 1), 1.96 * cell["q"]
+    seeds = t * cell["s"] / cell["n"] ** 0.5
+    exact = [*cell["levels"], cell["n"], *cell["each"], cell["mean"], cell["s"], t, seeds, 2000,
+             cell["q"], 1.96, images, seeds, images, (seeds**2 + images**2) ** 0.5, cell["low"],
+             cell["high"]]  # fmt: skip
+    *shown, p, corrected = map(float, re.findall(NUMBER, numbers))
+    assert shown == pytest.approx(exact, abs=0.00501, rel=0)
+    assert [p, corrected] == pytest.approx([cell["p"], cell["corrected"]], rel=0.05)
+    assert told[3].endswith(f"`{cell['word']}`.")
+
+
+def same(shown, cell):
+    if "mean" not in cell:
+        assert shown.partition("<br>")[0] == cell["word"]
+        return
+    match = CELL.fullmatch(shown)
+    assert match[1] == cell["word"]
+    for name in ("mean", "low", "high", "share"):
+        is_shown = name != "share" or cell["share"] is not None
+        assert close(match[name], cell[name], 1) if is_shown else match[name] is None
+    assert bool(match["alone"]) == (cell["q"] is None)
+    assert close(match["cost"], cell["cost"], 0)
+    assert int(match["n"]) == cell["n"]
+    p = cell.get("corrected")
+    if p is None or p < 0.001:
+        assert match["p"] == (p and "< 0.001")
+    else:
+        assert close(match["p"], p, 3)

@@ -1,0 +1,95 @@
+"""What is to be run: digests of settings and code, and the order and cost of what lacks."""
+
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from claim_cases import content, row
+
+from pipeline.runtime.errors import WorkbenchError
+from vse_workbench.claims.keeping import caps
+from vse_workbench.claims.ledger import Ledger
+from vse_workbench.claims.queue import Plan, Planner, cost, queue
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+# a value over those of a setting: whether it changes the digests of settings and of code
+CHANGES = [
+    ("narrow", "vse.hidden", 7, True, False),
+    ("narrow", "training.patience", 7, True, False),
+    ("narrow", "loss", "knn_margin", True, True),
+    ("narrow", "evaluation.folds", 2, True, False),
+    ("narrow", "two_branch.dim", 7, False, False),
+    ("narrow", "scoring.shortlist", 7, False, False),
+    ("narrow", "evaluation.bootstrap", 7, False, False),
+    ("narrow", "inference.k", 7, False, False),
+    ("narrow", "seed", 7, False, False),
+    ("csls", "inference.k", 7, True, False),
+    ("attending", "scoring.shortlist", 7, True, False),
+]
+
+
+@pytest.fixture(scope="module")
+def planner():
+    values = content()
+    odd = {"set": {"vse.dim": 0}}, {"model": "moon", "set": {}}
+    changed = [(base, {"set": {key: value}}) for base, key, value, *_ in CHANGES]
+    for number, (base, own) in enumerate([*changed, ("narrow", odd[0]), ("narrow", odd[1])]):
+        values["settings"][f"v{number}"] = {"base": base, **own}
+    values["settings"]["attending"] = {"model": "dp_rnn"}
+    with chdir(ROOT):
+        yield Planner(Ledger.model_validate(values), ROOT / "recipes")
+
+
+@pytest.mark.parametrize("number", range(len(CHANGES)))
+def test_digests_are_of_what_the_stages_read(planner, number):
+    base, *_, digest, code = CHANGES[number]
+    before, after = (planner.plan(name, "world") for name in (base, f"v{number}"))
+    assert (before.digest != after.digest, before.code != after.code) == (digest, code)
+    assert (before.stage, "train@vse" in before.lists) == (
+        f"evaluate@{before.model}",
+        before.model == "vse",
+    )
+
+
+def test_a_setting_that_cannot_be_run_is_named(planner):
+    with pytest.raises(WorkbenchError, match=r"setting v11 on world:\n  vse.dim = 0"):
+        planner.plan("v11", "world")
+    with pytest.raises(WorkbenchError, match="setting v12: no model moon"):
+        planner.plan("v12", "world")
+
+
+def planned(setting, model="two_branch", **params):
+    return Plan(setting, "world", params, f"evaluate@{model}", (), {}, setting[:12], "d" * 12)
+
+
+def named(jobs):
+    return [(job.plan.setting, job.seed, job.factor) for job in jobs]
+
+
+def test_a_search_comes_first_and_chooses_the_factor_of_the_seeds():
+    ledger = Ledger.model_validate(content())
+    plans = [planned("narrow", "vse", dim=1), planned("searched")]
+    seeds = [("narrow", seed, 1.0) for seed in (1, 2, 3)]
+    search = [("searched", 0, 0.5), ("searched", 0, 1.0), ("searched", 0, 3.0)]
+    jobs = queue(ledger, plans, [])
+    assert named(jobs) == [*search, *seeds, *(("searched", seed, None) for seed in (1, 2, 3))]
+    assert cost(jobs) == "0.0 hours and 9 runs of unknown cost"
+    values = [9.0, 8.0, 7.0]
+    rows = [row(*one[:2], factor=one[2], val_rsum=v) for one, v in zip(search, values, strict=True)]
+    rows += [row("searched", 2, factor=0.5), row("narrow", 1, code="older", minutes=60.0)]
+    jobs = queue(ledger, plans, rows)
+    assert named(jobs) == [*seeds, ("searched", 1, 0.5), ("searched", 3, 0.5)]
+    assert cost(jobs) == f"{(3 * 60 + 2 * 2.5) / 60:.1f} hours"
+
+
+def test_the_most_epochs_of_each_phase():
+    assert caps({"training": {"epochs": 9}, "mining": {"epochs": 0}}, "knn") == {"knn": 9}
+    tuned = {"training": {"epochs": 9}, "fine_tuning": {"epochs": 4}}
+    assert caps(tuned, "knn") == {"knn": 9, "fine_tuning": 4}
+    assert caps({"phases": [{"name": "a", "epochs": 5}], "training": {}}, "knn") == {"a": 5}
+    epochs = {"training": {"epochs": {"matching": 5, "recurrent": 1, "all": 2}}, "recurrent": True}
+    assert caps(epochs, "knn") == {"matching": 5, "recurrent": 1, "all": 2}
+    assert caps(epochs | {"recurrent": False}, "knn") == {"matching": 7}
+    assert caps({"dim": 1}, "knn") == {}

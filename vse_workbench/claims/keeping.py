@@ -1,0 +1,134 @@
+"""From the folder of a finished run to its rows and ranks."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+
+from pipeline.corpus.tables import (
+    captions_digest,
+    images_digest,
+    in_split,
+    load_captions,
+    load_images,
+)
+from pipeline.evaluation.figures import DECIMALS, chance_level, rounded
+from pipeline.evaluation.file import read_query_ranks
+from pipeline.phrases.tables import load_phrases
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import fingerprint, sha256_file
+from pipeline.runtime.graph import LOCALISING
+from pipeline.scores.groups import group_codes
+from pipeline.storage.features import FeatureFile
+from stages.common import CODE
+from vse_workbench.claims.ledger import FEATURES, FIGURES, SEARCHED, leaves, resolved
+from vse_workbench.claims.queue import Job, Plan, Planner, code_of
+from vse_workbench.claims.ranks import Ranks, write_ranks
+from vse_workbench.claims.results import COLLAPSED, Kept, Row
+
+COLLAPSE = "error: training has collapsed"  # what such a training ends with
+NEAR_CHANCE = 1.5  # times the rsum of random rankings; below it a result is at chance level
+
+
+def made_row(
+    job: Job, today: Planner, folder: Path, commit: str, minutes: float, has_ended: bool, kept: Kept
+) -> Row:
+    """The row of a finished run, whose ranks are written; WorkbenchError where the code is not
+    today's any more. has_ended: by a collapse, so that it has no scores."""
+    plan = job.plan
+    code = code_of([(folder / CODE / name).read_text() for name in plan.lists])
+    if today.plan(plan.setting, plan.dataset).key != f"{plan.digest}.{code}":
+        raise WorkbenchError(
+            f"{job.name}: was started with other code or settings, at commit {commit}, than "
+            "today's, and is not kept",
+            "run the same command: it runs what lacks today",
+        )
+    if has_ended and plan.stage.startswith(LOCALISING):
+        raise WorkbenchError("a training of phrases has collapsed: its chance level is not known")
+    criterion = str(resolved(today.ledger, plan.setting).criterion)
+    chance, epochs = _chance(folder, plan), (0.0, 0, 0, 0)
+    found = rounded(chance) | {"separation": 100.0}
+    if not has_ended:
+        metrics = json.loads((folder / plan.file("metrics", plan.stage)).read_bytes())
+        found, epochs = metrics[criterion], _epochs(folder, plan)
+    measured = {key: float(value) for key, value in leaves(found) if key in FIGURES}
+    figures = {key: value for key, value in measured.items() if math.isfinite(value)}
+    at_chance = figures.get("rsum", math.inf) < NEAR_CHANCE * chance["rsum"]
+    row = Row(plan.setting, plan.dataset, job.seed, job.factor or 1.0, plan.digest,
+              _corpus(folder, plan), code, commit, round(minutes, 1), *epochs,
+              COLLAPSED if at_chance else "", figures)  # fmt: skip
+    if job.seed != SEARCHED and not has_ended:
+        by = "naive" if criterion == FEATURES else criterion
+        write_ranks(kept.ranks / row.ranks, _ranks(folder, plan, by))
+    return row
+
+
+def _chance(folder: Path, plan: Plan) -> dict[str, Any]:
+    """The figures of random rankings of the test split."""
+    images, captions = _tables(folder, plan)
+    groups = images.set_index("image_id")["group"]
+    captions = in_split(captions, "test")
+    return chance_level(in_split(images, "test")["group"], groups[captions["image_id"]])
+
+
+def _tables(folder: Path, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return load_images(folder / plan.file("images")), load_captions(folder / plan.file("captions"))
+
+
+def _corpus(folder: Path, plan: Plan) -> str:
+    images, captions = _tables(folder, plan)
+    digests = [images_digest(images), captions_digest(captions)]
+    if plan.stage.startswith(LOCALISING):
+        digests += map(sha256_file, sorted((folder / plan.file("phrases")).glob("*.parquet")))
+    return fingerprint(tables=digests)[:12]
+
+
+def _epochs(folder: Path, plan: Plan) -> tuple[float, int, int, int]:
+    """Validation of the kept epoch, its number, that of the last one, and the most there might have
+    been: all in its phase. Of an average of models those of the one that is nearest to its cap."""
+    from pipeline.storage.checkpoint import read_checkpoint  # torch takes seconds to load
+
+    found = []
+    for stage in (
+        stage for stage in plan.options if stage.startswith(("train@", "train_phrases@"))
+    ):
+        model = stage.partition("@")[2]
+        made = read_checkpoint(folder / plan.file("output", stage)).description
+        curve = pd.read_csv(folder / plan.file("curve", stage), sep="\t")
+        allowed = caps(plan.params[model], plan.params["loss"])
+        phases = [phase if phase in allowed else plan.params["loss"] for phase in curve["phase"]]
+        phase = phases[made.epoch - 1]
+        best = phases[: made.epoch].count(phase)
+        found.append((made.val_rsum, best, phases.count(phase), allowed.get(phase, 0)))
+    _, best, last, most = max(found, key=lambda one: one[1] / max(one[3], 1))
+    return round(fmean(one[0] for one in found), DECIMALS), best, last, most
+
+
+def caps(section: Mapping[str, Any], loss: str) -> dict[str, int]:
+    """The most epochs of each phase of a training by the section of its model, none for CCA; an
+    earlier phase by another loss, as a warm-up, counts to that of `loss`."""
+    epochs = section.get("training", {}).get("epochs", {})
+    found = dict(epochs) if isinstance(epochs, Mapping) else {loss: epochs}
+    if not section.get("recurrent", True):  # dp_rnn: one phase, as long as both
+        found = {"matching": found["matching"] + found["all"]}
+    found |= {phase["name"]: phase["epochs"] for phase in section.get("phases", ())}
+    later = {name: section.get(name, {}).get("epochs") for name in ("fine_tuning", "mining")}
+    return found | {name: count for name, count in later.items() if count}
+
+
+def _ranks(folder: Path, plan: Plan, criterion: str) -> Ranks:
+    if plan.stage.startswith(LOCALISING):
+        file = FeatureFile(folder / plan.file("output", plan.stage))
+        phrases = load_phrases(folder / plan.file("phrases")).of_split("test")
+        images, _ = pd.factorize(phrases.set_index("phrase_id")["image_id"][file.ids])
+        return Ranks({"phrases": file.load("ranks")}, {"phrases": images})
+    read = read_query_ranks(folder / plan.file("ranks", plan.stage), criterion)
+    images, captions = group_codes(read.i2t.groups, read.t2i.groups)
+    return Ranks(
+        {"i2t": read.i2t.measured.ranks, "t2i": read.t2i.measured.ranks},
+        {"i2t": images, "t2i": captions},
+    )

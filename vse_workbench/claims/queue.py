@@ -1,0 +1,207 @@
+"""What is to be run: the settings of claims under today's code, and which of their runs lack."""
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pipeline.runtime.code import Sources
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import fingerprint, write_json, write_text
+from pipeline.runtime.graph import EVALUATING, GRAPH, LOCALISING, options_of, resolved_stages
+from pipeline.runtime.process import say
+from pipeline.runtime.yaml_text import read_yaml
+from stages.code import code_list, stage_lists
+from stages.common import CODE, SOURCES
+from stages.params import Params, default_values, filled, find_problems
+from vse_workbench.claims.ledger import (
+    SEARCHED,
+    Claim,
+    Ledger,
+    factors_of,
+    leaves,
+    resolved,
+    setting_params,
+    unmet,
+)
+from vse_workbench.claims.results import Row, chosen_factor
+
+CHECK = "check_params"  # reads all of params.yaml, whatever a model reads of it
+# What a run's figures do not depend on: where it takes place, how wide intervals are drawn, and by
+# which other criteria its scores were ranked.
+FREE = ("seed", "runtime", "evaluation.bootstrap", "evaluation.confidence", "inference.criteria")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How a setting on a dataset is run today, with factor 1 and any seed."""
+
+    setting: str
+    dataset: str
+    params: Mapping[str, Any]
+    stage: str  # the last one, such as evaluate@vse
+    lists: tuple[str, ...]  # of code, of the stages on the way
+    options: Mapping[str, Mapping[str, str]]  # by stage on the way, of its command
+    digest: str  # of what the stages read, as in Row
+    code: str  # as in Row
+
+    @property
+    def key(self) -> str:
+        return f"{self.digest}.{self.code}"
+
+    @property
+    def model(self) -> str:
+        return self.stage.partition("@")[2]
+
+    def file(self, name: str, stage: str = "") -> Path:
+        """The value of an option of a stage, "" for any that has it: a path below the root."""
+        own = [self.options[stage]] if stage else self.options.values()
+        return Path(next(options[name] for options in own if name in options))
+
+
+class Planner:
+    """Plans by the code, the graph and the recipes in the folder of a repository."""
+
+    def __init__(self, ledger: Ledger, recipes: Path) -> None:
+        self.ledger, self.recipes = ledger, recipes
+        self.defaults, self.lists = default_values(), stage_lists(read_yaml(GRAPH))
+        self.sources = Sources(Path.cwd(), SOURCES)
+        self.plan = cache(self._plan)
+
+    def params(self, setting: str, dataset: str, factor: float = 1.0) -> dict[str, Any]:
+        """The params.yaml of a setting, with the factor of its search."""
+        return setting_params(self.ledger, setting, dataset, self.defaults, self.recipes, factor)
+
+    def _plan(self, setting: str, dataset: str) -> Plan:
+        """The plan of a setting; the data need not be there."""
+        own, params = resolved(self.ledger, setting), self.params(setting, dataset)
+        values = params | {"raw": "."}
+        if problems := "\n  ".join(find_problems(values)):
+            raise WorkbenchError(f"claims.yaml, setting {setting} on {dataset}:\n  {problems}")
+        with tempfile.TemporaryDirectory() as name:
+            graph = Path(name, GRAPH.name)
+            write_text(graph, GRAPH.read_text(encoding="utf-8"))
+            write_json(Path(name, "params.yaml"), values)
+            stages = resolved_stages(graph)
+        ends = (f"{stage}@{own.model}" for stage in (*EVALUATING, LOCALISING))
+        last = next((end for end in ends if end in stages), None)
+        if last is None:
+            raise WorkbenchError(f"claims.yaml, setting {setting}: no model {own.model}")
+        stages = _on_the_way(stages, last)
+        free = FREE if own.criterion != "naive" else (*FREE, "inference")
+        deps = {Path(path) for stage in stages.values() for path in stage["deps"]}
+        names = sorted(path.name for path in deps if path.parent == CODE)
+        given, typed = dict(leaves(params)), Params.model_validate(filled(values))
+        read = {
+            stage: {key: value for key, value in given.items()
+                    if _is_below(key, body.get("params", ())) and not _is_below(key, free)}
+            for stage, body in stages.items()
+        }  # fmt: skip
+        commands = {stage: body["cmd"] for stage, body in stages.items()}  # the shortlist, say
+        texts = [code_list(self.sources, name, self.lists[name], typed) for name in names]
+        digest = fingerprint(read=read, commands=commands, criterion=own.criterion)[:12]
+        options = {stage: options_of(command) for stage, command in commands.items()}
+        return Plan(setting, dataset, params, last, tuple(names), options, digest, code_of(texts))
+
+
+def code_of(lists: Sequence[str]) -> str:
+    """Digest of the lists of code of a run's stages, as in Row."""
+    return fingerprint(lists=list(lists))[:12]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run of a setting."""
+
+    plan: Plan
+    seed: int
+    factor: float | None  # None: the search must choose it first
+    minutes: float | None  # that it will take, by the runs that are kept; None: not known
+
+    @property
+    def name(self) -> str:
+        what = f"seed {self.seed}" if self.seed != SEARCHED else "search"
+        factor = "" if self.factor is None else f", factor {self.factor:g}"
+        return f"{self.plan.setting} on {self.plan.dataset}, {what}{factor}"
+
+
+def wanted(ledger: Ledger, claims: Mapping[str, Claim]) -> list[tuple[str, str]]:
+    """Settings and datasets that claims compare, each once; not where a premise is not met."""
+    pairs = {
+        (side, dataset): None
+        for claim in claims.values()
+        for dataset in claim.datasets
+        if not unmet(ledger, claim, dataset)
+        for side in (claim.first, claim.second)
+    }
+    return list(pairs)
+
+
+def there(plans: Iterable[Plan]) -> list[Plan]:
+    """The plans whose raw data are there; those of other datasets are named and left out."""
+    raw = {plan: Path(plan.params["raw"]) for plan in plans}
+    lost = {plan.dataset: path for plan, path in raw.items() if not path.exists()}
+    for dataset, path in lost.items():
+        say(f"{dataset} is left out: {path} is not there")
+    return [plan for plan in raw if plan.dataset not in lost]
+
+
+def queue(ledger: Ledger, plans: Iterable[Plan], rows: Sequence[Row]) -> list[Job]:
+    """What lacks: first the searches, then the seeds. Settings that differ in their criterion alone
+    share their trainings through the cache of DVC."""
+    searches, seeds = list[Job](), list[Job]()
+    for plan in plans:
+        here = (plan.setting, plan.dataset)
+        own = [row for row in rows if row.place[:2] == here and row.key == plan.key]
+        kept = {(row.seed, row.factor) for row in own}
+        factors, minutes = factors_of(ledger, plan.setting), _minutes(ledger, plan, rows)
+        chosen = chosen_factor(factors, own)
+        search = [factor for factor in factors if len(factors) > 1]
+        searches += [Job(plan, SEARCHED, factor, minutes) for factor in search
+                     if (SEARCHED, factor) not in kept]  # fmt: skip
+        seeds += [Job(plan, seed, chosen, minutes)
+                  for seed in resolved(ledger, plan.setting).seeds or []
+                  if (seed, chosen) not in kept]  # fmt: skip
+    return searches + seeds
+
+
+def _minutes(ledger: Ledger, plan: Plan, rows: Sequence[Row]) -> float | None:
+    """The median of what kept runs took: of the setting, else of its model on the dataset."""
+    here = [row for row in rows if row.dataset == plan.dataset]
+    alike = [name for name in ledger.settings if resolved(ledger, name).model == plan.model]
+    for names in ([plan.setting], alike):
+        if there := [row.minutes for row in here if row.setting in names]:
+            return median(there)
+    return None
+
+
+def cost(jobs: Sequence[Job]) -> str:
+    """How long jobs take, as text."""
+    known = [job.minutes for job in jobs if job.minutes is not None]
+    lost = len(jobs) - len(known)
+    return f"{sum(known) / 60:.1f} hours" + (f" and {lost} runs of unknown cost" if lost else "")
+
+
+def _on_the_way(stages: Mapping[str, Any], last: str) -> dict[str, Any]:
+    """Stages from which `last` follows, and itself, by name."""
+    owners = {out: name for name, stage in stages.items() for out in _outs(stage)}
+    found, ahead = dict[str, Any](), [last]
+    while ahead:
+        name = ahead.pop()
+        if name in found or name == CHECK:
+            continue
+        found[name] = stages[name]
+        ahead += [owners[path] for path in stages[name].get("deps", ()) if path in owners]
+    return dict(sorted(found.items()))
+
+
+def _outs(stage: Mapping[str, Any]) -> list[str]:
+    entries = [entry for kind in ("outs", "metrics", "plots") for entry in stage.get(kind, ())]
+    return [path for entry in entries for path in ([entry] if isinstance(entry, str) else entry)]
+
+
+def _is_below(key: str, names: Iterable[str]) -> bool:
+    return f"{key}.".startswith(tuple(f"{name}." for name in names))

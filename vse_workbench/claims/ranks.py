@@ -1,0 +1,97 @@
+"""The rank of every query of a kept run, from which intervals over test images are drawn."""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from pipeline.runtime.errors import WorkbenchError
+from pipeline.runtime.files import write_bytes
+
+BY_QUERY = re.compile(r"-?(?P<way>i2t|t2i|phrases)\.(?P<figure>r\d+|meanr)")
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """By kind of query (i2t, t2i or phrases): ranks (Q,) of the best true item from 1, 0 where none
+    is right, and images (Q,), numbers from 0 of what is drawn together."""
+
+    ranks: Mapping[str, np.ndarray]
+    images: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A run: its figures, and its ranks, None where it made none because it collapsed."""
+
+    figures: Mapping[str, float]
+    ranks: Ranks | None
+
+
+def write_ranks(path: Path, kept: Ranks) -> None:
+    """Write a compressed .npz: `i2t` and `i2t.images`, and so on."""
+    arrays = {way: _small(ranks) for way, ranks in kept.ranks.items()}
+    arrays |= {f"{way}.images": _small(images) for way, images in kept.images.items()}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    write_bytes(path, buffer.getvalue())
+
+
+def read_ranks(path: Path) -> Ranks:
+    """What write_ranks wrote; WorkbenchError when it is not there or anything else."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            ways = [name for name in file.files if f"{name}.images" in file.files]
+            return Ranks(
+                {way: file[way].astype(np.int64) for way in ways},
+                {way: file[f"{way}.images"].astype(np.int64) for way in ways},
+            )
+    except FileNotFoundError:
+        raise WorkbenchError(f"{path}: no such file; a kept run has one") from None
+    except (OSError, ValueError, EOFError, BadZipFile):
+        raise WorkbenchError(f"{path}: not the ranks of a kept run") from None
+
+
+def drawn_differences(
+    pairs: Sequence[tuple[Reached, Reached]],
+    signs: Mapping[str, int],
+    resamples: int,
+    seed: int = 0,
+) -> np.ndarray | None:
+    """(resamples,): first minus second in a measure, mean over pairs of one seed each, of test
+    images drawn with replacement, each with its captions. signs: 1 or -1 of the measure's figures.
+    None for a measure with a figure that is no mean over queries, such as a median."""
+    found = {figure: BY_QUERY.fullmatch(figure) for figure in signs}
+    shape = next((run.ranks for pair in pairs for run in pair if run.ranks), None)
+    if shape is None or None in found.values():
+        return None
+    images = 1 + max(int(own.max()) for own in shape.images.values())
+    random = np.random.default_rng(seed)
+    weights = random.multinomial(images, np.full(images, 1 / images), resamples).astype(np.float64)
+    total = np.zeros(resamples)
+    for figure, sign in signs.items():
+        match: Any = found[figure]
+        codes = shape.images[match["way"]]
+        differences = [_values(a, figure, match) - _values(b, figure, match) for a, b in pairs]
+        summed = np.bincount(codes, np.mean(differences, 0) + np.zeros(len(codes)), images)
+        total += sign * (weights @ summed) / (weights @ np.bincount(codes, minlength=images))
+    return total
+
+
+def _values(run: Reached, figure: str, match: Mapping[str, str]) -> Any:
+    """What each query adds to a figure, (Q,); the figure itself of a run without ranks."""
+    if run.ranks is None:
+        return run.figures[figure]
+    ranks = run.ranks.ranks[match["way"]]
+    if match["figure"] == "meanr":
+        return ranks.astype(np.float64)
+    return 100.0 * ((ranks > 0) & (ranks <= int(match["figure"][1:])))
+
+
+def _small(numbers: np.ndarray) -> np.ndarray:
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))

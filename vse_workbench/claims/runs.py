@@ -1,0 +1,175 @@
+"""Runs of claims' settings, several at a time, each in a git worktree of its own.
+
+Each process has a folder below FOLDERS. The cache of DVC is that of the repository, so that stages
+which several runs share are made once. What a kill leaves of a training stays in its folder, where
+the next `vse claims run` begins with the same run.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.runtime.errors import WorkbenchError, counted, listing
+from pipeline.runtime.files import write_json, write_text
+from pipeline.runtime.process import say
+from pipeline.runtime.yaml_text import read_yaml
+from stages.common import WORK
+from vse_workbench.claims.keeping import COLLAPSE, made_row
+from vse_workbench.claims.ledger import leaves, read_ledger
+from vse_workbench.claims.queue import Job, Plan, Planner, cost, queue
+from vse_workbench.claims.results import Kept, with_row, write_rows
+
+FOLDERS = WORK / "claims"
+SOURCES = ("dvc.yaml", "models", "pipeline", "stages")
+TAIL = 6  # lines of a failed run that are printed
+# Runs a command and ends with all that it started when this process, which holds its input, ends.
+GUARD = """
+import os, signal, subprocess, sys, threading
+def watch():
+    while os.read(0, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+sys.exit(subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL))
+"""
+
+
+class Folder:
+    """A worktree at a commit, and the run that it holds."""
+
+    def __init__(self, number: int, commit: str) -> None:
+        self.path, self.commit = (FOLDERS / str(number)).resolve(), commit
+        self.note, self.log = (self.path / WORK / name for name in ("run.txt", "run.log"))
+        if not (self.path / ".git").is_file():
+            said("git", "worktree", "prune")
+            add = ("worktree", "add", "--force", "--force", "--detach")
+            said("git", *add, str(self.path), commit)
+        said("git", "checkout", "--quiet", "--force", "--detach", commit, folder=self.path)
+        cache = sys.executable, "-m", "dvc", "cache", "dir"
+        said(*cache, "--local", said(*cache).strip(), folder=self.path)
+
+    @property
+    def begun(self) -> str:
+        """The name of the run that was begun last."""
+        return self.note.read_text(encoding="utf-8") if self.note.exists() else ""
+
+    def run(self, job: Job, params: Mapping[str, Any]) -> int:
+        """Run the stages of a job; the exit code of `dvc repro`."""
+        write_text(self.note, job.name)
+        write_json(self.path / "params.yaml", params)
+        for value in {value for _, value in leaves(params) if isinstance(value, str) and value}:
+            own, there = self.path / value, Path(value)
+            # data in the repository's folder, but not in git: raw images, a file of word vectors
+            if not there.is_absolute() and there.exists() and not own.exists():
+                own.parent.mkdir(parents=True, exist_ok=True)
+                own.symlink_to(there.resolve())
+        # this Python first, which the commands of dvc.yaml call by its name
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        command = [sys.executable, "-c", GUARD, sys.executable, "-m", "dvc", "repro"]
+        with open(self.log, "wb") as log, subprocess.Popen(
+            [*command, job.plan.stage], cwd=self.path, stdin=subprocess.PIPE, stdout=log,
+            stderr=subprocess.STDOUT, start_new_session=True, env=os.environ | {"PATH": path},
+        ) as process:  # fmt: skip
+            return process.wait()
+
+
+class Runs:
+    """The work of all processes; what they share changes under `changed`."""
+
+    def __init__(self, claims: Path, planner: Planner, plans: list[Plan], kept: Kept) -> None:
+        self.claims, self.planner, self.plans, self.kept = claims, planner, plans, kept
+        self.changed = threading.Condition()
+        self.running: set[str] = set()
+        self.failed: list[str] = []
+        self.rows = list(kept.rows)
+        self.done, self.total = 0, len(self.lacking())
+
+    def lacking(self) -> list[Job]:
+        """What is neither kept nor failed."""
+        jobs = queue(self.planner.ledger, self.plans, self.rows)
+        return [job for job in jobs if job.name not in self.failed]
+
+    def work(self, folder: Folder) -> None:
+        """One run after the other, until nothing is left."""
+        while (job := self.next(folder.begun)) is not None:
+            say(f"{job.name}: begins")
+            try:
+                outcome = self.one(job, folder)
+            except Exception as error:  # of one run: the others go on
+                outcome = f"failed\n{error if isinstance(error, WorkbenchError) else repr(error)}"
+                self.failed.append(job.name)
+            with self.changed:
+                self.running.remove(job.name)
+                self.done += 1
+                left = cost(self.lacking())
+                say(f"{self.done} of {self.total}: {job.name}: {outcome}; left: {left}")
+                self.changed.notify_all()
+
+    def next(self, begun: str) -> Job | None:
+        """The run that this folder has begun, or the first that nobody has; None at the end."""
+        with self.changed:
+            while True:
+                jobs = [job for job in self.lacking() if job.name not in self.running]
+                ready = [job for job in jobs if job.factor is not None]
+                if ready:
+                    job = next((job for job in ready if job.name == begun), ready[0])
+                    self.running.add(job.name)
+                    return job
+                if not self.running:
+                    return None
+                self.changed.wait()  # a search is still under way
+
+    def one(self, job: Job, folder: Folder) -> str:
+        """Run a job and keep its rows; what came out."""
+        plan = job.plan
+        params = self.planner.params(plan.setting, plan.dataset, job.factor or 1.0)
+        runtime = read_yaml(Path("params.yaml"))["runtime"] | {"threads": 1, "processes": 1}
+        begun = time.monotonic()
+        code = folder.run(job, params | {"seed": job.seed, "runtime": runtime})
+        minutes = (time.monotonic() - begun) / 60
+        log = folder.log.read_text(encoding="utf-8", errors="replace")
+        if code and COLLAPSE not in log:
+            raise WorkbenchError("\n".join(log.splitlines()[-TAIL:]))
+        today = Planner(read_ledger(self.claims), self.planner.recipes)
+        row = made_row(job, today, folder.path, folder.commit, minutes, bool(code), self.kept)
+        with self.changed:
+            self.rows = with_row(self.rows, row)
+            write_rows(self.kept.path, self.rows)
+        best = f"validation {row.val_rsum:.1f} in epoch {row.best_epoch}"
+        return f"{row.outcome or best}, {minutes:.1f} minutes"
+
+
+def run_all(runs: Runs, processes: int, commit: str) -> None:
+    """Work through the queue with several processes; WorkbenchError names what failed."""
+    folders = [Folder(number, commit) for number in range(1, processes + 1)]
+    threads = [threading.Thread(target=runs.work, args=[one], daemon=True) for one in folders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if runs.failed:
+        text = f"{counted(len(runs.failed), 'run')} failed: {listing(runs.failed)}"
+        raise WorkbenchError(text, "mend it, then run the same command")
+
+
+def head() -> str:
+    """The commit of the repository, 12 hex digits; WorkbenchError with changes of what decides
+    results that are not committed."""
+    if changed := said("git", "status", "--porcelain", "--", *SOURCES).splitlines():
+        files = listing(line[3:] for line in changed)
+        raise WorkbenchError(f"not committed: {files}", "a kept run has a commit: git commit")
+    return said("git", "rev-parse", "--short=12", "HEAD").strip()
+
+
+def said(*command: str, folder: Path = Path()) -> str:
+    """What a command prints; WorkbenchError when it fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.splitlines() or ["no message"])[-1]
+        raise WorkbenchError(f"{' '.join(command)}: {last}", "run from the repository's root")
+    return done.stdout
